@@ -113,14 +113,14 @@ docs: $(STAMP)
 	@echo "open site/index.html"
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+	status=0; $(BIN)/python -m benchmarks || status=1; $(BIN)/python -m papers || status=1; exit $$status
 
 bench-full: $(STAMP)
-	$(BIN)/python -m benchmarks --full
+	status=0; $(BIN)/python -m benchmarks --full || status=1; $(BIN)/python -m papers --full || status=1; exit $$status
 
-# docs/results.md and docs/results/ with their pictures, and the figures in other pages, from the stored results
+# Write docs/results.md, docs/results/ with their figures, and the figures in other pages from the stored results
 results: $(STAMP)
-	$(BIN)/python -m benchmarks.page
+	$(BIN)/python -m papers.page
 	$(BIN)/python -m tools.docs.figures
 
 clean:

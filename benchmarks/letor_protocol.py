@@ -13,10 +13,10 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
+from papers.claims import MARGIN
+from papers.runs import table
 from sklearn.base import clone
 
-from benchmarks.claims import MARGIN
-from benchmarks.papers import table
 from benchmarks.real_data import letor_collections
 from rankine.evaluation.letor import settings
 from rankine.evaluation.significance import bootstrap_means, holm, paired_tests

@@ -17,10 +17,10 @@ import rankine.distributed as rd
 from benchmarks.machine import save
 from benchmarks.partitions import WORKERS, true_weights, write_rows
 from benchmarks.timing import cpu_seconds, repeated
-from rankine.distributed.recipes import ProblemRecipe
+from rankine.distributed.partition_tasks import ProblemTask
 from rankine.distributed.runners import connect
 from rankine.losses.pair_queries import PairQueries, pair_risk
-from rankine.losses.squared import pair_squares
+from rankine.losses.squared import least_squares_risk
 from rankine.transforms.scaling import Scaling
 
 
@@ -32,18 +32,18 @@ def best(work, repeats=7):
 def row_costs(n_rows):
     """Microseconds a row for reading, indexing and every product."""
     with tempfile.TemporaryDirectory() as folder:
-        (piece,) = rd.scan(write_rows(folder, n_rows), partition_bytes=2**40).pieces
-        found = {"read and decode": best(piece.load, 3)}
-        data = piece.load()
-    found["index of the pairs"] = best(lambda: PairQueries.build(replace(data)))
+        (partition,) = rd.scan(write_rows(folder, n_rows), partition_bytes=2**40).partitions
+        found = {"read and decode": best(partition.load, 3)}
+        data = partition.load()
+    found["index of the pairs"] = best(lambda: PairQueries.from_dataset(replace(data)))
     w, plain = 0.5 * true_weights(), Scaling("none")
     hinge, squared = (
-        ProblemRecipe(pair_risk, (None, loss, "query"), plain).build(data, 1, 0)
+        ProblemTask(pair_risk, (None, loss, "query"), plain).build(data, 1, 0)
         for loss in ("hinge", "squared_hinge")
     )
-    squares = ProblemRecipe(pair_squares, (None, "query", "all"), plain).build(data, 1, 0)
+    squares = ProblemTask(least_squares_risk, (None, "query", "all"), plain).build(data, 1, 0)
     found["risk and gradient, hinge"] = best(lambda: hinge.value_and_gradient(w))
-    found["risk and gradient, squared hinge"] = best(lambda: squared.curved_gradient(w))
+    found["risk and gradient, squared hinge"] = best(lambda: squared.gradient_with_curvature(w))
     found["curvature product, squared hinge"] = best(lambda: squared.curvature_product(w, w))
     found["least-squares product"] = best(lambda: squares.normal_product(w))
     return {name: 1e6 * seconds / data.n_rows for name, seconds in found.items()}

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import rankine.distributed as rd
 from benchmarks.machine import save
 from rankine import LeastSquaresRanker, RankSVM
-from rankine.distributed.recipes import ProblemRecipe, RawRecipe
+from rankine.distributed.partition_tasks import ProblemTask, RawRowsTask
 from rankine.distributed.runners import connect
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
 from rankine.transforms.scaling import Scaling
@@ -70,7 +70,7 @@ def group(start, n_rows, w, schema):
     return pa.table([label, qid, *X], schema=schema)
 
 
-class TimedRecipe(ProblemRecipe):
+class TimedTask(ProblemTask):
     """The risk, with the seconds that each task spent on it."""
 
     def build(self, data, threads, number):
@@ -100,19 +100,19 @@ def round_costs(client, data, repeats=7):
     """Best round of several: wall and own seconds, bytes."""
     from distributed import get_task_stream
 
-    parts = [float(x) for x in data.team(RawRecipe()).total("apply", pair_totals)]
+    parts = [float(x) for x in data.worker_pool(RawRowsTask()).total("apply", pair_totals)]
     totals = PairTotals(parts[0], parts[1], int(parts[2]))
-    team = data.team(
-        TimedRecipe(pair_risk, (None, "hinge", "query", "tree", totals), Scaling("none"))
+    pool = data.worker_pool(
+        TimedTask(pair_risk, (None, "hinge", "query", "tree", totals), Scaling("none"))
     )
     w = 0.5 * true_weights()
-    team.total("timed_risk", w)
+    pool.total("timed_risk", w)
     found = []
     for _ in range(repeats):
         before, started = loopback_bytes(), used(client)
         with client.as_current(), get_task_stream(client=client) as stream:
             begun = time.perf_counter()
-            _, _, cpu = team.total("timed_risk", w)
+            _, _, cpu = pool.total("timed_risk", w)
             wall = time.perf_counter() - begun
         everything = used(client) - started
         own = [seconds(task) for task in stream.data if "timed_risk" in task["key"]]
@@ -149,10 +149,10 @@ def used(client):
 
 def load_costs(data):
     """CPU seconds and wall seconds to read and decode one partition, a row."""
-    piece = data.pieces[0]
-    piece.load()
+    partition = data.partitions[0]
+    partition.load()
     begun, cpu = time.perf_counter(), time.process_time()
-    rows = piece.load().n_rows
+    rows = partition.load().n_rows
     return {"wall": (time.perf_counter() - begun) / rows, "cpu": (time.process_time() - cpu) / rows}
 
 

@@ -19,7 +19,7 @@ from rankine.core.errors import EmptyDataError
 from rankine.core.specs import MissingValues
 from rankine.evaluation.letor import LetorFolder
 from rankine.evaluation.letor_tables import letor_tasks
-from rankine.transforms.missing import filled
+from rankine.transforms.missing import fill_dataset
 
 
 def data_folder():
@@ -38,7 +38,7 @@ class NullsAreZero(LetorFolder):
     def fold(self, k):
         """Fold number k, filled."""
         found = super().fold(k)
-        parts = [filled(MissingValues("zero"), part) for part in found[1:]]
+        parts = [fill_dataset(MissingValues("zero"), part) for part in found[1:]]
         return type(found)(found[0], *parts)
 
 

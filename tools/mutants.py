@@ -900,7 +900,7 @@ class Workshop:
         self.limit = limit
         self.reach = Reach()
         self.free: list[Path] = []
-        ask = "from rankine.kernels.compile import user_cache; print(user_cache())"
+        ask = "from rankine.kernels.cache import user_cache; print(user_cache())"
         found = subprocess.run(  # noqa: S603
             [sys.executable, "-c", ask], check=True, capture_output=True, text=True
         )

@@ -6,10 +6,10 @@ import sys
 import warnings
 
 import numpy as np
+from papers.runs import table
 
 from benchmarks.additive import LIGHTGBM, XGBOOST, lightgbm, shuffled, xgboost
 from benchmarks.defaults import SETS, UNFIT, learned
-from benchmarks.papers import table
 from benchmarks.peers import absent_packages
 from benchmarks.timing import cpu_seconds
 from benchmarks.workloads import letor_like

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from papers.runs import module_of, table
+
 from benchmarks.drawing import COLOURS, axis, free_places, panels, point_to
 from benchmarks.instead.comparison import TREES
-from benchmarks.papers import module_of, table
 from benchmarks.timing import median_and_range
 
 HEADER = (

@@ -79,7 +79,7 @@ def test_wheel_and_source_archive_are_the_same_bytes_twice(tmp_path):
     # It can test itself: make test needs these.
     for needed in ("Makefile", "pyproject.toml", "tests/run.py", "tests/conftest.py", "mkdocs.yml"):
         assert needed in names
-    for folder in ("tests", "docs", "benchmarks", "tools", "examples"):
+    for folder in ("tests", "docs", "benchmarks", "papers", "tools", "examples"):
         tracked = {
             p.relative_to(ROOT).as_posix()
             for p in (ROOT / folder).rglob("*.py")

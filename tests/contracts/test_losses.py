@@ -12,7 +12,7 @@ import rankine.losses
 from rankine import ElasticRanker, RankSVM, SPDRanker
 from rankine.data import Dataset
 from rankine.kernels.compile import jit
-from rankine.losses import AllPairs, Hinge, Logistic, Squared, SquaredHinge, pair_loss
+from rankine.losses import AllPairsRisk, Hinge, Logistic, Squared, SquaredHinge, pair_loss
 from rankine.losses.base import PAIR_LOSSES
 from rankine.losses.pair_queries import PairQueries
 
@@ -125,39 +125,39 @@ def over_all_pairs(loss, data, scores, omega, v):
 def test_lifts_are_sums_over_all_pairs(name, weighted):
     known = PAIR_LOSSES[name]
     data, scores = lists(weighted)
-    queries = PairQueries.build(data)
+    queries = PairQueries.from_dataset(data)
     omega = np.linspace(0.5, 2.0, queries.n_queries)
     by_id = np.zeros(5)
     by_id[data.qid[queries.rows[queries.starts[:-1]]]] = omega
     spec, v = known.spec(), np.random.default_rng(5).normal(size=60)
     value, slopes, bent = over_all_pairs(spec, data, scores, by_id, v)
-    for lift in {AllPairs, known.lift} - {None}:
+    for lift in {AllPairsRisk, known.exact_sum} - {None}:
         risk = lift(spec, queries, omega, "tree", 1)
         found, by_row = risk.evaluate(scores)
         assert found == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(by_row, slopes, rtol=1e-10, atol=1e-12)
         if known.smooth:
-            curvature = risk.curved(scores)[2]
+            curvature = risk.evaluate_with_curvature(scores)[2]
             np.testing.assert_allclose(curvature.times(v), bent, rtol=1e-9, atol=1e-11)
             own = curvature.times(np.eye(60)[7])[7]
-            assert curvature.degrees()[7] == pytest.approx(own, abs=1e-12)
+            assert curvature.diagonal()[7] == pytest.approx(own, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
 def test_the_lift_of_a_single_pair_is_its_loss(name):
     known = PAIR_LOSSES[name]
-    queries = PairQueries.build(Dataset.from_arrays(np.zeros((2, 1)), [0, 1]))
+    queries = PairQueries.from_dataset(Dataset.from_arrays(np.zeros((2, 1)), [0, 1]))
     spec, scores, v = known.spec(), np.array([0.25, -0.5]), np.array([3.0, 1.0])
     value, slope, bend = pair_loss(spec, -0.75)
-    for lift in {AllPairs, known.lift} - {None}:
+    for lift in {AllPairsRisk, known.exact_sum} - {None}:
         risk = lift(spec, queries, np.array([2.0]), "tree", 1)
         found, by_row = risk.evaluate(scores)
         assert found == pytest.approx(2.0 * value, rel=1e-14)
         np.testing.assert_allclose(by_row, [-2.0 * slope, 2.0 * slope], rtol=1e-14)
         if known.smooth:
-            curvature = risk.curved(scores)[2]
+            curvature = risk.evaluate_with_curvature(scores)[2]
             np.testing.assert_allclose(curvature.times(v), [4.0 * bend, -4.0 * bend], rtol=1e-14)
-            np.testing.assert_allclose(curvature.degrees(), [2.0 * bend] * 2, rtol=1e-14)
+            np.testing.assert_allclose(curvature.diagonal(), [2.0 * bend] * 2, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
@@ -170,7 +170,7 @@ def test_every_ranker_that_uses_pairs_knows_every_loss(name):
         SPDRanker(loss=name, n_steps=4000, l2=0.1, random_state=0),
         ElasticRanker(loss=name, objective="pairwise", eta0=0.01, random_state=0),
     ]
-    if PAIR_LOSSES[name].lift is not None:
+    if PAIR_LOSSES[name].exact_sum is not None:
         rankers.append(RankSVM(loss=name, l2=0.1))
     for ranker in rankers:
         assert ranker.fit(data).score(data) > 0.85

@@ -8,13 +8,13 @@ import pkgutil
 
 import numpy as np
 import pytest
-from bookmarks import Marks, same_end
+from resume_points import StateRecorder, same_end
 
 import rankine.solvers
 from rankine.data import Dataset
-from rankine.losses.domination import TaskOptions, domination_risk
+from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.losses.pair_queries import pair_risk
-from rankine.losses.squared import pair_squares
+from rankine.losses.squared import least_squares_risk
 from rankine.solvers.heavy_ball import lanczos
 from rankine.solvers.newton import CUTS
 from rankine.solvers.problem import NormalEquations, Penalty, RowsProblem
@@ -45,11 +45,12 @@ def runs():
     """
     data = dataset()
     hinge, squared = (
-        RowsProblem.of(data, pair_risk(data, None, loss)) for loss in ("hinge", "squared_hinge")
+        RowsProblem.from_dataset(data, pair_risk(data, None, loss))
+        for loss in ("hinge", "squared_hinge")
     )
-    equations = NormalEquations(RowsProblem.of(data, pair_squares(data)))
+    equations = NormalEquations(RowsProblem.from_dataset(data, least_squares_risk(data)))
     k1, kn = lanczos(equations.times, 3, 0).shifted(0.1)
-    loss = RowsProblem.of(data, domination_risk(data, TaskOptions()))
+    loss = RowsProblem.from_dataset(data, domination_risk(data, DominationOptions()))
     penalty = Penalty(0.1, 0.5)
 
     def plain(name, *arguments, **options):
@@ -68,7 +69,7 @@ def runs():
     solvers = {
         "solve_bundle": (plain("solve_bundle", hinge, 0.1), "relative_gap"),
         "solve_nonsmooth": (plain("solve_nonsmooth", hinge, 0.1), "relative_gap"),
-        "solve_rounded": (plain("solve_rounded", hinge, 0.1), "relative_gap"),
+        "solve_smoothed": (plain("solve_smoothed", hinge, 0.1), "relative_gap"),
         "solve_newton": (plain("solve_newton", squared, 0.1), "relative_gap"),
         "solve_quasi_newton": (quasi_newton, "relative_gap"),
         "solve_cg": (plain("solve_cg", equations, 0.1), "residual"),
@@ -133,7 +134,7 @@ def test_an_interrupted_run_goes_on_from_any_iteration_to_the_same_bits(name, mo
 
     def marked(marks):
         for problem in PROBLEMS:
-            monkeypatch.setattr(problem, "bookmark", marks)
+            monkeypatch.setattr(problem, "resume_point", marks)
         for holder in (cell.cell_contents for cell in run.__closure__):
             if isinstance(holder, tuple):  # the equations count products over all runs
                 for one in holder:
@@ -141,7 +142,7 @@ def test_an_interrupted_run_goes_on_from_any_iteration_to_the_same_bits(name, mo
                         one.products = 0
         return run(np.full(3, 0.3), 1e-5)
 
-    first = Marks()
+    first = StateRecorder()
     whole = marked(first)
     assert len(first.kept) > 2
     for place in {0, 1, 2, len(first.kept) // 2, len(first.kept) - 1}:
@@ -155,7 +156,7 @@ def test_a_budget_ends_the_same_run_earlier(name):
     run, _ = RUNS[name]
     whole = run(None, 1e-4)
     # The last record of these is of the end: a bound more, a width that was not finished.
-    more = name in ("solve_quasi_newton", "solve_rounded")
+    more = name in ("solve_quasi_newton", "solve_smoothed")
     for budget in {0, 1, 2, whole.n_iter} if more else {0, 1, whole.n_iter - 1, whole.n_iter}:
         cut = run(None, 1e-4, max_iter=budget)
         assert cut.n_iter == budget
@@ -177,7 +178,7 @@ def test_a_run_ends_at_the_first_record_that_is_within_the_tolerance(name):
         assert again.n_iter == again.trace[-1]["iteration"] == k + ("sgd" in name)
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "solve_rounded"])
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "solve_smoothed"])
 def test_callbacks_are_told_what_the_trace_tells(name):
     run, measure = RUNS[name]
     told = []

@@ -31,7 +31,7 @@ def test_the_wheel_holds_the_package_and_its_data(wheel):
         text = archive.read(metadata).decode()
     assert "rankine/py.typed" in names
     assert "rankine/cli/main.py" in names
-    assert not [n for n in names if n.startswith(("tests/", "benchmarks/"))]
+    assert not [n for n in names if n.startswith(("tests/", "benchmarks/", "papers/"))]
     sources = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.py")}
     assert sources <= set(names)
     assert "License-Expression: BSD-3-Clause" in text

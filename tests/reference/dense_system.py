@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from rankine.solvers.base import Bookmark
+from rankine.solvers.base import ResumePoint
 
 
 class DenseSystem:
@@ -15,7 +15,7 @@ class DenseSystem:
     def __init__(self, A, b, rounded=np.float64):
         self.A, self.b, self.rounded = np.array(A, float), np.array(b, float), rounded
         self.n_features, self.products = len(self.b), 0
-        self.problem = SimpleNamespace(bookmark=lambda _solver: Bookmark())
+        self.problem = SimpleNamespace(resume_point=lambda _solver: ResumePoint())
 
     def times(self, v, shift=0.0):
         self.products += 1

@@ -252,13 +252,13 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a partition twice in the sum": Bug(
-        "distributed/team.py", "total = _plus(held.pop()[1], total)\n            size",
+        "distributed/worker_pool.py", "total = _plus(held.pop()[1], total)\n            size",
         "total = _plus(_plus(total, held.pop()[1]), total)\n            size",
         "agreement", 60, ("unequal", "crashes"), only="least-squares",
     ),
     "queries counted instead of weighed": Bug(
-        "losses/pair_queries.py", "/ (totals.query_weight * queries.mass)",
-        "/ (len(queries.query_weight) * queries.mass)",
+        "losses/pair_queries.py", "/ (totals.query_weight * queries.pair_weight)",
+        "/ (len(queries.query_weight) * queries.pair_weight)",
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(

@@ -48,13 +48,13 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A ranks above B."""
     import rankine
-    from rankine.transforms.apply import fit_columns
+    from rankine.transforms.apply import align_columns
 
     if docs:
         reject_options(("k",), "cannot be combined with --docs")
     linear_model = rankine.LinearModel.load(model)
     data_set = reading.open(data, model=linear_model, progress=False)
-    rows = fit_columns(linear_model, _rows_of_query(data_set, qid))
+    rows = align_columns(linear_model, _rows_of_query(data_set, qid))
     scorer = rankine.Scorer(linear_model)
     explanations: list[tuple[str, Any]] = []
     if docs:

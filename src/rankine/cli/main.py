@@ -65,7 +65,7 @@ def root(
     _console.set_verbosity(0)
     Verbosity(quiet, verbose)
     if json and not version:
-        raise typer.BadParameter("write --json after the name of the command, or with --version")
+        raise typer.BadParameter("write --json after the name of a command, or with --version")
     if version:
         _print_version(json=json)
         raise typer.Exit
@@ -89,7 +89,7 @@ def installation_report() -> dict[str, Any]:
     import llvmlite.binding
 
     from rankine._version import __version__
-    from rankine.kernels.compile import user_cache
+    from rankine.kernels.cache import user_cache
 
     n_threads = os.cpu_count()
     if hasattr(os, "sched_getaffinity"):

@@ -494,7 +494,7 @@ def _next_commands(model: str, data: str) -> str:
 
 def _summary_table(result: dict[str, Any]) -> Any:
     """Return the result of a training as a table of two columns."""
-    from rankine.transforms.scaling import scaling_words
+    from rankine.transforms.scaling import describe_scaling
 
     n_skipped = result["queries"] - result["queries_used"]
     used = f"{result['queries']:,} queries ({n_skipped:,} without pairs)"
@@ -506,7 +506,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
         rows.append(("partitions", f"{result['partitions']:,}"))
     if result.get("nulls"):
         rows.append(("missing", f"{result['nulls']:,} values"))
-    rows.append(("scaling", scaling_words(result["scaling"])))
+    rows.append(("scaling", describe_scaling(result["scaling"])))
     rows.append(("training", f"{result['ranker']}: {run} ({result['stop_reason']})"))
     if result["compile_seconds"]:
         rows.append(("compiling", f"{result['compile_seconds']:.2f} s, once"))

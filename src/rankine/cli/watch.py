@@ -51,12 +51,12 @@ def watch(
     """
     import rankine
     from rankine.evaluation.tables import Table
-    from rankine.logs.source import watch_log
+    from rankine.logs.source import monitor_log
     from rankine.transforms.drift import DRIFT_HEADER, Drift
 
     linear_model = rankine.LinearModel.load(model)
-    watcher = watch_log(linear_model, reading.open(log, model=linear_model, stream=True))
-    drift = Drift.of(watcher, threshold, max_unseen, max_missing)
+    monitor = monitor_log(linear_model, reading.open(log, model=linear_model, stream=True))
+    drift = Drift.from_monitor(monitor, threshold, max_unseen, max_missing)
     if json:
         _console.print_json({"model": model, "digest": linear_model.digest, **drift.to_dict()})
     else:

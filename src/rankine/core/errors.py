@@ -25,7 +25,8 @@ Every error says what is wrong, where, and how to mend it::
     ├── CheckpointError      (ValueError)  a checkpoint that cannot be resumed
     ├── DivergenceError      (ArithmeticError)  training left the finite numbers
     ├── ClusterError         (RuntimeError)     a cluster that cannot be reached or gives no answer
-    └── MissingExtraError    (ImportError) an optional dependency is not installed
+    ├── MissingExtraError    (ImportError) an optional dependency is not installed
+    └── IncompatibleVersionError  (ImportError)  a dependency has an untested version
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ __all__ = [
     "ExportError",
     "FeatureMismatchError",
     "FileKindError",
+    "IncompatibleVersionError",
     "LabelError",
     "LimitError",
     "MissingExtraError",
@@ -271,3 +273,9 @@ class MissingExtraError(RankineError, ImportError):
     """An optional dependency is not installed."""
 
     code = "missing-extra"
+
+
+class IncompatibleVersionError(RankineError, ImportError):
+    """A dependency is installed in a version that rankine does not support."""
+
+    code = "incompatible-version"

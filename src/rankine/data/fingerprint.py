@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.data.dataset import Dataset, slabs
-from rankine.kernels.compile import jit, light
+from rankine.kernels.compile import jit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +71,7 @@ def _ids(qid: NDArray[Any]) -> NDArray[Any]:
 def _stored(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Row lengths, indices and values of the non-zeros of some rows."""
     if not sparse.issparse(X):
-        lengths, indices, values = light(_entries, len(X))(np.ascontiguousarray(X))
+        lengths, indices, values = _entries(np.ascontiguousarray(X))
         return lengths, indices, values
     if not X.data.all():
         X = X.copy()  # all rows of a matrix are the matrix itself

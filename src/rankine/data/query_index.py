@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import NoPairsError, SchemaError
-from rankine.kernels.compile import jit, light
+from rankine.kernels.compile import jit
 from rankine.kernels.sorting import merge_sort
 
 
@@ -205,8 +205,7 @@ class LabelIndex:
     def build(cls, queries: QueryIndex, y: NDArray[Any]) -> LabelIndex:
         """Index the labels of grouped rows."""
         labels = np.ascontiguousarray(queries.gather(y), dtype=np.float64)
-        order_by_label = light(_order_by_label, len(labels))
-        order, level_ptr, level_starts = order_by_label(labels, queries.starts)
+        order, level_ptr, level_starts = _order_by_label(labels, queries.starts)
         if queries.rows is not None:
             order = queries.rows[order]
         return cls(order, queries.starts, level_ptr, level_starts)
@@ -261,7 +260,7 @@ def sums_of_others(values: NDArray[np.float64], starts: NDArray[np.int64]) -> ND
     Nothing is taken from a larger sum, which would leave rounding in the place of small values.
     """
     out = np.empty_like(values)
-    light(_sum_others, len(values))(values, starts, out)
+    _sum_others(values, starts, out)
     return out
 
 

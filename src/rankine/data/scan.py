@@ -38,6 +38,7 @@ from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
 from rankine.data.query_index import check_group
 from rankine.data.sources import Source
+from rankine.data.streams import LabelledStream
 
 
 class SideData:
@@ -373,7 +374,7 @@ def _part(block: Dataset, first: int, last: int) -> Dataset:
     return block.take_queries(np.arange(first, last))
 
 
-class Scan:
+class Scan(LabelledStream):
     """A data set read block by block, as often as needed, in memory that does not grow with it.
 
     Iterating yields ``Dataset`` blocks of about ``block_rows`` rows that never cut a query. A file

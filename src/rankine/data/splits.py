@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.fingerprint import fingerprint
+from rankine.data.streams import LabelledStream
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, random_unit, resolve_seed, stream_seed
 
@@ -45,7 +46,7 @@ Choose = Callable[[Dataset], NDArray[np.int64]]
 _COUNTS: WeakKeyDictionary[Any, dict[str | None, int]] = WeakKeyDictionary()
 
 
-class ScanPart:
+class ScanPart(LabelledStream):
     """Chosen queries of a stream; re-iterable, with the attributes of a ``Scan``.
 
     Parameters
@@ -76,6 +77,10 @@ class ScanPart:
     def encoding(self) -> Any:
         """How raw columns became features, or None."""
         return getattr(self._scan, "encoding", None)
+
+    def log_encoding(self) -> Any:
+        """Return the encoding of the whole log, or None."""
+        return self._scan.log_encoding()
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the part; blocks without chosen queries are left out."""

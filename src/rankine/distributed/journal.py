@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError
-from rankine.distributed.team import token_of
-from rankine.solvers.base import Bookmark
+from rankine.distributed.worker_pool import token_of
+from rankine.solvers.base import ResumePoint
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
 _SOLVER = "answers and states"
@@ -73,7 +73,7 @@ class Journal:
                 fix="Resume from them, or use an empty folder",
             )
 
-    def answer(
+    def recall_or_compute(
         self, question: str, arguments: tuple[Any, ...], ask: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The recorded answer, or that of ``ask``, which is then recorded."""
@@ -99,24 +99,24 @@ class Journal:
             self.flush()
         return parts
 
-    def remember(self, name: str, value: int) -> int:
+    def recall_or_record(self, name: str, value: int) -> int:
         """The value that the interrupted run had, or this one, which is then recorded."""
-        return int(self.answer(f"remember {name}", (), lambda: (value,))[0])
+        return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
-    def bookmark(self, solver: str, *given: Any) -> Bookmark:
+    def resume_point(self, solver: str, *given: Any) -> ResumePoint:
         """For a loop that begins here; its state where the interrupted run stood within it.
 
         ``given`` is what the loop starts from, where no question before it has named that.
         """
         name = f"where {solver} stands {token_of(given) if given else ''}"
-        mark = _Place(self, name, self._count)
+        point = _Place(self, name, self._count)
         if self._told and self._told[0][0] == name:
-            mark.state, monitor = self._told.popleft()[1]
+            point.state, monitor = self._told.popleft()[1]
             self._count += 1
             if self.monitor is not None:
                 self.monitor.restore(*monitor)
         self.flush()  # a file begins where the loop does
-        return mark
+        return point
 
     def replace(self, name: str, first: int, state: Callable[[], Sequence[Any]]) -> None:
         """Write a state in place of all records from the first on, if it is time."""
@@ -168,13 +168,13 @@ class Journal:
         return records
 
 
-class _Place(Bookmark):
+class _Place(ResumePoint):
     """A loop in a journal: its name, and the number of records before it."""
 
     def __init__(self, journal: Journal, name: str, first: int) -> None:
         self._journal, self._name, self._first = journal, name, first
 
-    def put(self, state: Callable[[], Sequence[Any]]) -> None:
+    def save(self, state: Callable[[], Sequence[Any]]) -> None:
         """Write a state from time to time."""
         self._journal.replace(self._name, self._first, state)
 

@@ -15,11 +15,11 @@ from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan
 from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
+from rankine.distributed.file_partitions import FileCuts, Partition, cut_file, file_state
 from rankine.distributed.journal import Journal
-from rankine.distributed.pieces import FileCuts, Piece, cut_file, file_state
-from rankine.distributed.recipes import Measured, RawRecipe, measure
+from rankine.distributed.partition_tasks import Measured, RawRowsTask, measure
 from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
-from rankine.distributed.team import Recipe, Team, token_of
+from rankine.distributed.worker_pool import PartitionTask, WorkerPool, token_of
 
 __all__ = ["PARTITION_BYTES", "PartitionedDataset", "repartition", "scan"]
 
@@ -36,7 +36,7 @@ class PartitionedDataset:
 
     Attributes
     ----------
-    pieces
+    partitions
         The partitions, in order.
     n_features, feature_names
         Columns of every partition.
@@ -48,7 +48,7 @@ class PartitionedDataset:
         How the columns of a raw log become features, or None.
     """
 
-    pieces: tuple[Piece, ...]
+    partitions: tuple[Partition, ...]
     n_features: int
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
@@ -58,41 +58,49 @@ class PartitionedDataset:
     @property
     def n_partitions(self) -> int:
         """Number of partitions."""
-        return len(self.pieces)
+        return len(self.partitions)
 
     @property
     def fingerprint(self) -> str:
         """Digest of the files (size and time of last change) and of where they are cut."""
         return token_of(
-            [[piece.file, piece.rows, piece.state] for piece in self.pieces],
+            [[partition.file, partition.rows, partition.state] for partition in self.partitions],
             self.n_features,
             self.feature_names,
             None if self.encoding is None else self.encoding.key,
-            *sorted({piece.label.text for piece in self.pieces if piece.label is not None}),
+            *sorted(
+                {
+                    partition.label.text
+                    for partition in self.partitions
+                    if partition.label is not None
+                }
+            ),
         )
 
-    def team(self, recipe: Recipe, journal: Journal | None = None) -> Team:
-        """All partitions, prepared by a recipe."""
-        return Team(self.runner, self.pieces, recipe, journal)
+    def worker_pool(self, task: PartitionTask, journal: Journal | None = None) -> WorkerPool:
+        """All partitions, prepared by a task."""
+        return WorkerPool(self.runner, self.partitions, task, journal)
 
     def measure(self) -> Measured:
         """Read everything once: counts, and the check that every query lies in one partition."""
-        return measure(self.team(RawRecipe()), self.pieces)
+        return measure(self.worker_pool(RawRowsTask()), self.partitions)
 
     def groups(self) -> Iterator[PartitionedDataset]:
         """Some partitions after the other, where large answers are brought here."""
         for first in range(0, self.n_partitions, AT_ONCE):
-            yield replace(self, pieces=self.pieces[first : first + AT_ONCE])
+            yield replace(self, partitions=self.partitions[first : first + AT_ONCE])
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function of the rows gives on every partition, in order."""
-        return list(self.team(RawRecipe()).each("apply", function, *arguments))
+        return list(self.worker_pool(RawRowsTask()).each("apply", function, *arguments))
 
     def encoded(self, encoding: Any) -> PartitionedDataset:
         """The same rows of a raw log, their columns as features."""
         return replace(
             self,
-            pieces=tuple(replace(piece, encoding=encoding) for piece in self.pieces),
+            partitions=tuple(
+                replace(partition, encoding=encoding) for partition in self.partitions
+            ),
             n_features=encoding.spec.n_features,
             feature_names=encoding.feature_names,
             encoding=encoding,
@@ -103,7 +111,7 @@ class PartitionedDataset:
         return replace(self, runner=_runner(client, timeout))
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.partitions)
 
 
 def scan(
@@ -146,9 +154,9 @@ def scan(
     >>> rankine.RankSVM(l2=0.2).fit(parts).coef_.round(2).tolist()
     [0.5, -0.5, -0.5, 0.5]
     """
-    if hasattr(path, "partitions"):
+    if hasattr(path, "to_partitions"):
         cutting = {"client": client, "partition_bytes": partition_bytes, "timeout": timeout}
-        parts: PartitionedDataset = path.partitions(**cutting, **options)
+        parts: PartitionedDataset = path.to_partitions(**cutting, **options)
         return parts
     if isinstance(path, Scan):
         reading = {name.name: getattr(path.options, name.name) for name in fields(path.options)}
@@ -167,14 +175,14 @@ def scan(
     width = max(cut.n_features for cut in cuts)
     found = _same_names(files, cuts) if names is None else names
     chosen = chosen.with_features(width)
-    pieces: list[Piece] = []
+    partitions: list[Partition] = []
     for file, cut in zip(files, cuts, strict=True):
         state = file_state(file)
-        pieces += [
-            Piece(len(pieces) + k, file, rows, state, nbytes, chosen, found)
+        partitions += [
+            Partition(len(partitions) + k, file, rows, state, nbytes, chosen, found)
             for k, (rows, nbytes) in enumerate(zip(cut.ranges, cut.nbytes, strict=True))
         ]
-    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner)
+    return PartitionedDataset(tuple(partitions), width, found, tuple(files), runner)
 
 
 def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:

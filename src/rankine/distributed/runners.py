@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankine.core.errors import ClusterError, MissingExtraError, ParameterError, RankineError
-from rankine.distributed.team import Assignment, ask, describe, listed, sum_in_order
+from rankine.distributed.worker_pool import WorkItem, ask, describe, listed, sum_in_order
 
 
 def require_dask() -> Any:
@@ -82,9 +82,9 @@ class LocalRunner:
     The kernels use all threads.
     """
 
-    def place(self, assignments: Sequence[Assignment]) -> Any:
+    def place(self, items: Sequence[WorkItem]) -> Any:
         """Make partitions known; the result is passed back to ``total`` and ``each``."""
-        return [replace(one, threads=None) for one in assignments]
+        return [replace(one, threads=None) for one in items]
 
     def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
         """Sum of all answers; at most log2 of them are held at a time."""
@@ -114,10 +114,10 @@ class DaskRunner(LocalRunner):
         self._run = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
 
-    def place(self, assignments: Sequence[Assignment]) -> list[Any]:
+    def place(self, items: Sequence[WorkItem]) -> list[Any]:
         """Futures of the descriptions."""
         with cluster_errors(self.client):
-            placed = self._map(describe, list(assignments), "partition")
+            placed = self._map(describe, list(items), "partition")
             self._wait(placed, placed)
         return placed
 

@@ -40,7 +40,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
 from rankine.evaluation.tables import Table
-from rankine.logs.clicks import ClickLog, encode, expected_clicks, one_list, read_clicks, sum_by
+from rankine.logs.clicks import (
+    ClickLog,
+    encode,
+    expected_clicks,
+    position_propensity,
+    read_clicks,
+    sum_by,
+)
 
 __all__ = ["Counterfactual", "Estimate", "counterfactual", "value_estimates"]
 
@@ -182,7 +189,7 @@ def counterfactual(
         raise SchemaError(
             f"{values.shape} scores for {clicks.n_rows} rows", fix="Give one score per row"
         )
-    old = clicks.shown() - 1
+    old = clicks.required_positions() - 1
     new = _new_positions(clicks, np.asarray(values, dtype=np.float64))
     counts = np.ones(clicks.n_rows) if k is None else (new < k).astype(np.float64)
     if logged is not None:
@@ -199,9 +206,9 @@ def counterfactual(
     if item is not None:
         at = propensity if model == "position_based" else ()
         predicted, direct = _predict(clicks, at, old, new, counts)
-        fault = sums.weight * (clicks.value - predicted)
+        fault = sums.weight * (clicks.label - predicted)
         robust = direct + sum_by(clicks.lists, fault)
-    before = sum_by(clicks.lists, clicks.value * (k is None or old < k))
+    before = sum_by(clicks.lists, clicks.label * (k is None or old < k))
     return _summary(
         replace(sums, robust=robust, before=before), max_weight, min_effective, min_overlap,
         confidence,
@@ -338,7 +345,7 @@ def _refuse(effective: float, least: float, overlap: float, least_overlap: float
 
 def _new_positions(log: ClickLog, scores: Floats) -> Ints:
     """Rank of every row in its list by falling score, from 0; ties keep the old order."""
-    order = np.lexsort((log.shown(), -scores, log.lists))
+    order = np.lexsort((log.required_positions(), -scores, log.lists))
     starts = np.r_[0, np.cumsum(np.bincount(log.lists))]
     new = np.empty(log.n_rows, dtype=np.int64)
     new[order] = np.arange(log.n_rows) - starts[log.lists[order]]
@@ -355,7 +362,7 @@ def _exposure(
     """
     pooled = log.search is not None and log.item is not None
     if model == "position_based":
-        theta = one_list(propensity)
+        theta = position_propensity(propensity)
         if theta.ndim != 1 or len(theta) == 0 or not (theta > 0).all():
             raise ParameterError(
                 "the position-based model needs the propensity of each position",
@@ -398,13 +405,13 @@ def _counted(
     whole = np.divide(after, before, out=np.zeros(size), where=known)
     cut, clipped = _clip(whole, max_weight, was)
     kept = np.divide(cut, whole, out=np.zeros(size), where=whole > 0)
-    mean = sum_by(was, log.value, size)
+    mean = sum_by(was, log.label, size)
     mean = np.divide(mean, before, out=np.zeros(size), where=known)
     seen = at_new * kept[would]
     times = np.bincount(was, minlength=size)
     # a mean of n rows takes one of n freedoms from their residuals
     freed = np.sqrt(times / np.maximum(times - 1, 1))
-    share = seen * mean[would] + (cut * freed)[was] * (log.value - at_old * mean[was])
+    share = seen * mean[would] + (cut * freed)[was] * (log.label - at_old * mean[was])
     won, held, hope = (sum_by(log.lists, each) for each in (share, seen, at_new))
     return _Sums(cut[was], won, held, hope, won, None, clipped)
 
@@ -423,7 +430,7 @@ def _logged(
         raise SchemaError("logged probabilities lie in (0, 1]", fix="Check the column")
     every = np.arange(log.n_rows)
     weight, clipped = _clip(counts * (new == old) / chance, max_weight, every)
-    won, held, hope = (sum_by(log.lists, each) for each in (weight * log.value, weight, counts))
+    won, held, hope = (sum_by(log.lists, each) for each in (weight * log.label, weight, counts))
     return _Sums(weight, won, held, hope, won, None, clipped)
 
 
@@ -449,8 +456,8 @@ def _predict(
     half = log.lists % 2
     key = 2 * log.pair + half
     size = 2 * (int(log.pair.max()) + 1)
-    worth = log.value.sum() / mean.sum()
-    clicks = sum_by(key, log.value, size) / worth
+    worth = log.label.sum() / mean.sum()
+    clicks = sum_by(key, log.label, size) / worth
     expected = sum_by(key, mean, size)
     other = key ^ 1
     relevance = worth * (clicks[other] + 1) / (expected[other] + 1)

@@ -40,7 +40,7 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import order_descending
 from rankine.logs.clicks import encode
 from rankine.metrics import Metric, parse_metric
-from rankine.metrics.engine import value_function
+from rankine.metrics.engine import query_evaluator
 from rankine.model import LinearModel
 from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
@@ -393,12 +393,12 @@ class _Judge:
         self.y = index.gather(data.y)
         self.owner = np.repeat(np.arange(index.n_queries), index.sizes)
         self._rule, self._columns = rule, columns
-        self._measure = value_function(rule, self.y, index, columns)
+        self._evaluator = query_evaluator(rule, self.y, index, columns)
         self._known: dict[tuple[str, str], NDArray[np.float64]] = {}
         depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
         ranks = self._scores("reciprocal_rank", "opensearch").max(axis=1)
         self.near = ranks > (1.0 - 1e-9) / (constant + depth)
-        blank = self._measure(np.zeros(data.n_rows), None).value
+        blank = self._evaluator.from_scores(np.zeros(data.n_rows)).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:
             raise DataError(
@@ -419,11 +419,13 @@ class _Judge:
     def grid(self, name: str) -> _Grid:
         """All candidates under one normalisation."""
         Z = self._scores(name, self.engine)
-        rows, measure = self._reachable(Z)
+        rows, evaluator = self._reachable(Z)
         reachable = Z[rows]
 
         def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = measure(reachable, weights).value[:, self.kept]
+            found: NDArray[np.float64] = evaluator.from_weights(reachable, weights).value[
+                :, self.kept
+            ]
             return found
 
         return _Grid(name, Z, self.W, values(self.W), values)
@@ -439,7 +441,7 @@ class _Judge:
         """Rows that can change a value under some weights, and the metric of those rows."""
         rule, index, columns = self._rule, self.data.queries, self._columns
         if rule.ties != "file" or not isinstance(rule.cutoff, int):  # of ranks, in row order
-            return slice(None), self._measure
+            return slice(None), self._evaluator
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
         starts, depth = index.starts, rule.cutoff
         map_shards(
@@ -451,7 +453,7 @@ class _Judge:
         rows = np.flatnonzero(needed)
         part = QueryIndex(index.ids, np.searchsorted(rows, starts))
         columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
-        return rows, value_function(rule, self.y[rows], part, columns)
+        return rows, query_evaluator(rule, self.y[rows], part, columns)
 
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         """Weights by the metric itself."""

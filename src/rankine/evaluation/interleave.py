@@ -336,12 +336,12 @@ def analyse_interleaving(
 def _points(log: ClickLog, team: Ints, teams: int, credit: str) -> Floats:
     """Points of each row."""
     if credit == "clicks":
-        return log.value
+        return log.label
     rows = np.flatnonzero(log.clicked)
     if credit == "any":
         key = log.lists[rows] * teams + team[rows]
     else:
-        place = log.shown()[rows]
+        place = log.required_positions()[rows]
         rows = rows[np.lexsort((place if credit == "first" else -place, log.lists[rows]))]
         key = log.lists[rows]
     points = np.zeros(log.n_rows)

@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
-from rankine.kernels.compile import Inner, note_implementation
+from rankine.kernels.sources import note_implementation
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -73,7 +73,7 @@ def _make_generic(stub: Callable[..., Any], inline: str) -> GenericFunction:
         spec_type = getattr(spec, "instance_class", type(None))
         return implementations.get(spec_type, implementations.get(object))
 
-    overload(dispatch, strict=False, inline=inline, jit_options={"pipeline_class": Inner})(resolve)
+    overload(dispatch, strict=False, inline=inline)(resolve)
 
     def implementation(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:

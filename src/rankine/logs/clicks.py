@@ -39,7 +39,7 @@ class ClickLog:
     ----------
     lists
         Number of the list (the session) of each row, from 0 in order of appearance.
-    value
+    label
         The label: 0 where nothing was clicked.
     position
         Where the row was shown, from 1; None when the log does not say.
@@ -50,7 +50,7 @@ class ClickLog:
     """
 
     lists: NDArray[np.int64]
-    value: NDArray[np.float64]
+    label: NDArray[np.float64]
     position: NDArray[np.int64] | None
     item: NDArray[np.int64] | None
     search: NDArray[np.int64] | None
@@ -64,7 +64,7 @@ class ClickLog:
     @cached_property
     def clicked(self) -> NDArray[np.bool_]:
         """Whether the label is positive."""
-        return self.value > 0
+        return self.label > 0
 
     @cached_property
     def pair(self) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ class ClickLog:
             return self.item
         return encode(self.search * (int(self.item.max()) + 1) + self.item)[0]
 
-    def shown(self) -> NDArray[np.int64]:
+    def required_positions(self) -> NDArray[np.int64]:
         """The positions, or an error when the log has none."""
         if self.position is None:
             raise SchemaError(
@@ -94,7 +94,7 @@ class ClickLog:
 
         return ClickLog(
             encode(self.lists[rows])[0],
-            self.value[rows],
+            self.label[rows],
             part(self.position),
             part(self.item),
             part(self.search),
@@ -255,7 +255,7 @@ class CoecLabel:
         return list(zip(*values, strict=True))
 
 
-def one_list(propensity: Sequence[float]) -> NDArray[np.float64]:
+def position_propensity(propensity: Sequence[float]) -> NDArray[np.float64]:
     """Propensities by position alone; those by context are refused."""
     if context := getattr(propensity, "context", ""):
         raise ParameterError(
@@ -285,18 +285,18 @@ class _Relabelled(ScanPart):
         """One pass."""
         return map(self._label.relabelled, super().blocks(block_rows))
 
-    def partitions(self, **options: Any) -> PartitionedDataset:
+    def to_partitions(self, **options: Any) -> PartitionedDataset:
         """The rows cut into partitions, see ``rankine.distributed.scan``."""
         from rankine.distributed.partitions import scan as cut
 
         parts = cut(self._scan, **options)
-        pieces = tuple(replace(piece, label=self._label) for piece in parts.pieces)
-        return replace(parts, pieces=pieces)
+        partitions = tuple(replace(partition, label=self._label) for partition in parts.partitions)
+        return replace(parts, partitions=partitions)
 
 
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:
     """Chance of a click on an average item at the position of each row; sums to the clicks."""
-    place, theta = log.shown() - 1, one_list(propensity)
+    place, theta = log.required_positions() - 1, position_propensity(propensity)
     if not log.clicked.any():
         raise SchemaError("the log has no click", fix="Check the label formula")
     if len(theta) == 0:

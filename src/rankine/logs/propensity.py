@@ -288,7 +288,7 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    place = np.minimum(log.shown(), max_position) - 1
+    place = np.minimum(log.required_positions(), max_position) - 1
     enough = np.bincount(place, minlength=max_position) >= min_rows
     count = max_position if enough.all() else int(np.argmin(enough))
     if count == 0:

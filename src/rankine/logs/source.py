@@ -22,6 +22,7 @@ from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
 from rankine.data.open import scan as scan_files
 from rankine.data.splits import named_parts, query_units
+from rankine.data.streams import LabelledStream
 from rankine.logs.clicks import CoecLabel, coec_formula
 from rankine.logs.schema import (
     LogSchema,
@@ -39,7 +40,7 @@ from rankine.logs.schema import (
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import score_dataset, transformed_scores
-from rankine.transforms.drift import SEEN_BITS, Watcher, summarise, summary_of
+from rankine.transforms.drift import SEEN_BITS, DriftMonitor, summarise, summary_of
 from rankine.transforms.log_columns import LogEncoder, mark_hashed
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class LogEncoding:
             encoding=self,
         )
 
-    def of_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
+    def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
         """The encoding of a ranker of tables; texts are those of the first lists."""
         if self.spec.tables:
             return self
@@ -155,7 +156,7 @@ class LogEncoding:
                 fix="Read the log as the model does: rankine.logs.scan(path, like=model)",
             )
 
-    def begin(self) -> LogRecord:
+    def start_record(self) -> LogRecord:
         """What one fit remembers of the log."""
         return LogRecord(self)
 
@@ -253,12 +254,12 @@ class LogRecord:
         self._parts: list[Dataset] = []
         self._bound = 1.0
         #: All lists once more, until a reading has come to its end: a run may stop before.
-        self.unread: Iterable[Dataset] | None = None
+        self.remaining_blocks: Iterable[Dataset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "unread": None}
+        return {**self.__dict__, "remaining_blocks": None}
 
-    def see(self, block: Dataset) -> None:
+    def add_block(self, block: Dataset) -> None:
         """Take note of encoded, unscaled lists."""
         self.add(sample_lists(block, len(self._seen), self._bound))
 
@@ -282,7 +283,7 @@ class LogRecord:
             self._bound = float(self._units[-1])
         return found
 
-    def see_parts(self, parts: PartitionedDataset) -> None:
+    def add_partitions(self, parts: PartitionedDataset) -> None:
         """Take note of the lists of all partitions."""
         for some in parts.groups():
             for part in some.each(sample_lists, len(self._seen), self._bound):
@@ -295,9 +296,9 @@ class LogRecord:
     def finish(self, model: LinearModel) -> LinearModel:
         """The finished model of the log, with a summary of what it learned from."""
         made = self.encoding.finish(model)
-        for block in self.unread or ():
-            self.see(block)
-        self.unread = None
+        for block in self.remaining_blocks or ():
+            self.add_block(block)
+        self.remaining_blocks = None
         if not len(self._units):
             return made
         sample = self._sample()
@@ -345,7 +346,7 @@ def centred(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:
     return np.asarray(scores - means[codes], dtype=np.float64)
 
 
-def watch_log(model: LinearModel, log: Any) -> Watcher:
+def monitor_log(model: LinearModel, log: Any) -> DriftMonitor:
     """All lists of a log, read for a model, counted against the summary of its training."""
     summary = summary_of(model)
     spec = columns_of(model)
@@ -354,15 +355,15 @@ def watch_log(model: LinearModel, log: Any) -> Watcher:
             "the model holds no summary of a training log",
             fix="Train it on a raw log with this version of rankine",
         )
-    watcher = Watcher(summary, spec)
+    drift_monitor = DriftMonitor(summary, spec)
     for block in log:
         scores = score_dataset(model, block)
         columns: Any = block.columns
-        watcher.add(columns, block.n_rows, centred(scores, block))
-    return watcher
+        drift_monitor.add(columns, block.n_rows, centred(scores, block))
+    return drift_monitor
 
 
-class LogScan:
+class LogScan(LabelledStream):
     """A log read as encoded, query-aligned blocks; re-iterable, with the face of a ``Scan``.
 
     Every ranker's ``fit`` takes it, and so do ``tune``, ``cross_validate``, ``path`` and
@@ -412,6 +413,10 @@ class LogScan:
         ))  # fmt: skip
         return LogEncoding(self.schema, spec, self.label, self.raw)
 
+    def log_encoding(self) -> LogEncoding:
+        """Return how rows become features; reads the log where values or cuts must be measured."""
+        return self.encoding
+
     def _measured(self, parts: Any) -> LogColumns:
         """The spec with the values of ``parts(names)``, which give each part's vocabulary."""
         schema = self.schema
@@ -453,7 +458,7 @@ class LogScan:
         """
         return named_parts(self, text, self.schema.time)
 
-    def of_tables(self) -> LogScan:
+    def for_tables(self) -> LogScan:
         """The same log for a ranker of tables."""
         spec = self._spec
         if spec is None or not spec.tables:
@@ -461,10 +466,10 @@ class LogScan:
                 set(column_names(list(self.sources))) - set(self.schema.spec().columns)
             )
             bare = LogEncoding(self.schema, self.schema.spec((), (), ignored), self.label, self.raw)
-            spec = bare.of_tables(()).spec
+            spec = bare.for_tables(()).spec
         return LogScan(self.raw, self.schema, self.label, spec)
 
-    def partitions(self, **options: Any) -> PartitionedDataset:
+    def to_partitions(self, **options: Any) -> PartitionedDataset:
         """The log cut into partitions, see ``rankine.distributed.scan``."""
         from rankine.distributed.partitions import scan as cut
 

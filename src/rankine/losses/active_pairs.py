@@ -230,7 +230,7 @@ class SquaredHingeCurvature:
     degree: NDArray[np.float64]
     omega: NDArray[np.float64]
 
-    def degrees(self) -> NDArray[np.float64]:
+    def diagonal(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order: 2 om w (c + d)."""
         active = self.active
         starts, out = active.queries.starts, np.zeros(len(self.degree))
@@ -252,7 +252,7 @@ class SquaredHingeCurvature:
 class SquaredHingeRisk(CountedRisk):
     """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))^2."""
 
-    def curved(
+    def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], SquaredHingeCurvature]:
         """R, its gradient u in row order, and its curvature."""
@@ -266,7 +266,7 @@ class SquaredHingeRisk(CountedRisk):
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """R and its gradient u = dR/dp, in row order."""
-        risk, slope, _ = self.curved(scores)
+        risk, slope, _ = self.evaluate_with_curvature(scores)
         return risk, slope
 
 
@@ -278,11 +278,11 @@ class SmoothedHingeCurvature:
     inner: SquaredHingeCurvature | None
     factor: float
 
-    def degrees(self) -> NDArray[np.float64]:
+    def diagonal(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""
-        found = self.outer.degrees()
+        found = self.outer.diagonal()
         if self.inner is not None:
-            found = np.maximum(found - self.inner.degrees(), 0.0)
+            found = np.maximum(found - self.inner.diagonal(), 0.0)
         return found * self.factor
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -300,17 +300,19 @@ class SmoothedHingeRisk(SquaredHingeRisk):
 
     width: float = 0.5
 
-    def curved(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], Any]:
+    def evaluate_with_curvature(
+        self, scores: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], Any]:
         """R, its gradient u in row order, and its curvature."""
         rest = 1.0 - self.width
-        outer, outer_slope, outer_curvature = super().curved(scores)
+        outer, outer_slope, outer_curvature = super().evaluate_with_curvature(scores)
         if rest <= 0.0:
             return (
                 0.5 * outer,
                 0.5 * outer_slope,
                 SmoothedHingeCurvature(outer_curvature, None, 0.5),
             )
-        inner, inner_slope, inner_curvature = super().curved(scores / rest)
+        inner, inner_slope, inner_curvature = super().evaluate_with_curvature(scores / rest)
         factor = 0.5 / self.width
         value = factor * (outer - rest * rest * inner)
         slope = factor * (outer_slope - rest * inner_slope)

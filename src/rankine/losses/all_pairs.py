@@ -147,13 +147,13 @@ def _visit(
     return total
 
 
-class AllPairs:
+class AllPairsRisk:
     """The exact lift of any pair loss: one step a pair.
 
     Examples
     --------
-    >>> from rankine.losses import AllPairs, Logistic, register_pair_loss
-    >>> register_pair_loss("logistic", Logistic, smooth=True, lift=AllPairs)
+    >>> from rankine.losses import AllPairsRisk, Logistic, register_pair_loss
+    >>> register_pair_loss("logistic", Logistic, smooth=True, exact_sum=AllPairsRisk)
     """
 
     at_zero: float = 1.0
@@ -193,7 +193,7 @@ class AllPairs:
         """R and dR/dp, in row order."""
         return self.visit(scores, np.zeros(0))
 
-    def curved(
+    def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], AllPairsCurvature]:
         """R, dR/dp and d2R/dp2."""
@@ -205,13 +205,13 @@ class AllPairs:
 class AllPairsCurvature:
     """d2R/dp2 at some scores."""
 
-    risk: AllPairs
+    risk: AllPairsRisk
     scores: NDArray[np.float64]
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""
         return self.risk.visit(self.scores, values)[1]
 
-    def degrees(self) -> NDArray[np.float64]:
+    def diagonal(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""
         return self.risk.visit(self.scores, np.ones(1))[1]

@@ -1,6 +1,7 @@
-"""What a loss answers, and where a pair loss makes itself known.
+"""Generic functions that losses implement, and the registry of pair losses.
 
-A pair loss is one file: a spec (NamedTuple), its answer to ``pair_loss`` and one registration::
+A pair loss is one source file: a specification (a NamedTuple), its implementation of ``pair_loss``
+and one registration::
 
     class Hinge(NamedTuple):
         margin: float = 1.0
@@ -10,9 +11,8 @@ A pair loss is one file: a spec (NamedTuple), its answer to ``pair_loss`` and on
 
     register_pair_loss("hinge", Hinge)
 
-From then on every ranker that draws or lists pairs knows it by its name. ``lift`` is the loss over
-all pairs of many queries as a function of scores, in less than one step a pair; the exact solvers
-take the losses that have one.
+Every ranker that trains on pairs then accepts ``loss="hinge"``. Solvers that need the loss summed
+over all pairs (``RankSVM``) also require ``exact_sum``, a class that computes this sum from scores.
 """
 
 from __future__ import annotations
@@ -28,51 +28,55 @@ from rankine.kernels.rows import Rows
 
 @generic
 def pair_loss(loss: Any, z: float) -> Any:
-    """Value, slope and curvature of a loss at a score difference.
+    """Return value, slope and curvature of a loss at the score difference ``z``.
 
     ``z = <w, x_a - x_b>`` where row a is preferred to row b, so losses fall as ``z`` grows.
-    At a kink the slope is the one of the side of larger ``z``, and the curvature is that of the
-    same side (a generalised second derivative).
+    At a kink the slope is the right-hand derivative, and the curvature is that of the same side
+    (a generalised second derivative).
     """
 
 
 @generic
 def needs_pairs(objective: Any) -> Any:
-    """Whether a list with a single level teaches nothing."""
+    """Whether a list whose levels are all equal contributes nothing to the objective."""
 
 
 @generic
 def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) -> Any:
-    """Loss of a list at ``work.scores``; its derivative by each score goes to ``work.slopes``."""
+    """Return the loss of a list at ``work.scores``; write its derivatives to ``work.slopes``."""
 
 
 @generic
-def normal_times(
+def add_normal_product(
     laplacian: Any, rows: Rows, q: int, v: Any, offset: Any, factor: float, out: Any
 ) -> None:
-    """out += factor X_q^T L_q (X_q v - offset); a query's rows are read while they are near."""
+    """Add factor X_q^T L_q (X_q v - offset) of query q to ``out``.
+
+    Both products read the query's rows while they are in the processor's cache.
+    """
 
 
 class PairLoss(NamedTuple):
-    """A registered pair loss; the arguments of ``register_pair_loss``."""
+    """A registered pair loss; see ``register_pair_loss`` for the fields."""
 
     name: str
     spec_type: Callable[..., Any]
     smooth: bool
-    lift: Callable[..., Any] | None
+    exact_sum: Callable[..., Any] | None
 
     @property
-    def rounds(self) -> bool:
-        """Whether its kinks can be rounded: the lift answers ``smoothed(width)``."""
-        return hasattr(self.lift, "smoothed")
+    def can_be_smoothed(self) -> bool:
+        """Whether the exact sum has ``smoothed(width)``, which rounds the kinks of the loss."""
+        return hasattr(self.exact_sum, "smoothed")
 
     def spec(self, margin: float = 1.0) -> Any:
-        """The spec, with a margin where the loss has one."""
-        has_margin = "margin" in getattr(self.spec_type, "_fields", ())
-        return self.spec_type(float(margin)) if has_margin else self.spec_type()
+        """Create the specification; ``margin`` is ignored by losses without that field."""
+        if "margin" in getattr(self.spec_type, "_fields", ()):
+            return self.spec_type(float(margin))
+        return self.spec_type()
 
 
-#: Every registered pair loss by its name.
+#: Registered pair losses by name.
 PAIR_LOSSES: dict[str, PairLoss] = {}
 
 
@@ -81,45 +85,54 @@ def register_pair_loss(
     spec_type: Callable[..., Any],
     *,
     smooth: bool = False,
-    lift: Callable[..., Any] | None = None,
+    exact_sum: Callable[..., Any] | None = None,
 ) -> None:
-    """Make a pair loss known to every ranker that can use it.
+    """Register a pair loss, so that rankers accept it by name.
 
     Parameters
     ----------
     name
-        How users call it: ``loss="hinge"``.
+        Value of the rankers' parameter ``loss``, for example ``"hinge"``.
     spec_type
-        NamedTuple that answers ``pair_loss``; a field ``margin`` is set by rankers that have such
-        a parameter.
+        NamedTuple for which ``pair_loss`` is implemented. Rankers with a parameter ``margin`` set
+        the field of that name.
     smooth
-        Whether it has a continuous slope, so that Newton steps work.
-    lift
-        Its exact form over all pairs, None where none is known:
-        ``lift(spec, queries, omega, counting, threads)`` answers ``evaluate(scores)`` (value and
-        slopes by row) and, if smooth, ``curved(scores)``. ``rankine.losses.AllPairs`` serves every
-        loss, in one step a pair.
+        Whether the slope is continuous, so that Newton's method applies.
+    exact_sum
+        Class that sums the loss over all pairs, None if there is none. Instances
+        ``exact_sum(spec, queries, omega, counting, threads)`` have ``evaluate(scores)``, which
+        returns value and slopes by row, and, if the loss is smooth,
+        ``evaluate_with_curvature(scores)``. ``rankine.losses.AllPairsRisk`` works for every loss
+        and visits each pair.
     """
-    PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, lift)
+    PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, exact_sum)
 
 
-def pair_losses(*, lifted: bool = False) -> tuple[str, ...]:
-    """Names of the known pair losses; ``lifted``: of those that exact solvers take."""
-    return tuple(
-        name for name, known in PAIR_LOSSES.items() if known.lift is not None or not lifted
-    )
+def pair_loss_names(*, exact: bool = False) -> tuple[str, ...]:
+    """Return the names of the registered pair losses.
+
+    With ``exact``, only those that have an exact sum over all pairs.
+    """
+    losses = PAIR_LOSSES.values()
+    return tuple(loss.name for loss in losses if loss.exact_sum is not None or not exact)
 
 
-def pair_loss_named(name: str, *, lifted: bool = False) -> PairLoss:
-    """A known pair loss, or ParameterError with the names to choose from."""
-    names = pair_losses(lifted=lifted)
+def find_pair_loss(name: str, *, exact: bool = False) -> PairLoss:
+    """Return the pair loss of that name; see ``pair_loss_names`` for ``exact``.
+
+    Raises
+    ------
+    ParameterError
+        There is none; the message lists the possible names.
+    """
+    names = pair_loss_names(exact=exact)
     if name not in names:
         raise ParameterError(
-            f"loss={name!r} is not one of {', '.join(names)}", fix="Choose one of them"
+            f"{name!r} is not one of {', '.join(names)}", parameter="loss", fix="Choose one of them"
         )
     return PAIR_LOSSES[name]
 
 
 def pair_loss_spec(name: str, margin: float = 1.0) -> Any:
-    """The spec of a known pair loss."""
-    return pair_loss_named(name).spec(margin)
+    """Create the specification of a registered pair loss."""
+    return find_pair_loss(name).spec(margin)

@@ -25,4 +25,4 @@ def _hinge(loss: Any, z: Any) -> Any:
     return 0.0, 0.0, 0.0
 
 
-register_pair_loss("hinge", Hinge, lift=HingeRisk)
+register_pair_loss("hinge", Hinge, exact_sum=HingeRisk)

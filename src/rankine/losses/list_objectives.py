@@ -18,9 +18,16 @@ from rankine.kernels.lists import (
     ReciprocalRankGain,
     UnitGain,
 )
-from rankine.losses.base import pair_loss_spec, pair_losses
+from rankine.losses.base import pair_loss_names, pair_loss_spec
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
-from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
+from rankine.metrics.gains import (
+    MAX_EXP_LABEL,
+    cutoffs,
+    discounts,
+    flag_column,
+    gain_values,
+    relevance,
+)
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -35,7 +42,7 @@ def _dcg_gain(metric: Metric, longest: int) -> Any:
 
 #: Metrics whose exchange of two items is known in O(1): name -> maker of the kernel's spec from the
 #: metric and the longest list. One more entry is one more objective, also for tuning.
-GAINS: dict[str, Callable[[Metric, int], Any]] = {
+METRIC_OBJECTIVES: dict[str, Callable[[Metric, int], Any]] = {
     "ndcg": _dcg_gain,
     "dcg": _dcg_gain,
     "recall": lambda _metric, _longest: RecallGain(),
@@ -48,7 +55,7 @@ GAINS: dict[str, Callable[[Metric, int], Any]] = {
 class ListObjective:
     """What a list's loss is, before any data is seen."""
 
-    #: ``"pairwise"``, ``"pointwise"`` or one of ``GAINS``.
+    #: ``"pairwise"``, ``"pointwise"`` or one of ``METRIC_OBJECTIVES``.
     name: str
     #: Cutoff, gain, discount and threshold of a metric; None for the first two.
     metric: Metric | None
@@ -69,7 +76,11 @@ class ListObjective:
         return LambdaWeighted(loss, self._gain(longest), self.target)
 
     def _gain(self, longest: int) -> Any:
-        return UnitGain() if self.metric is None else GAINS[self.name](self.metric, longest)
+        return (
+            UnitGain()
+            if self.metric is None
+            else METRIC_OBJECTIVES[self.name](self.metric, longest)
+        )
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
         """What is compared within a list, by row: gains, relevance or the labels themselves."""
@@ -93,7 +104,7 @@ class ListObjective:
     def _displayed(self, data: Dataset) -> NDArray[np.bool_] | None:
         if self.metric is None:
             return None
-        return marks(self.metric.displayed, data.columns, data.n_rows)
+        return flag_column(self.metric.displayed, data.columns, data.n_rows)
 
     def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
         """The cutoff of each list."""
@@ -103,12 +114,12 @@ class ListObjective:
         return cutoffs(cutoff, data.queries, data.columns)
 
 
-def objectives() -> tuple[str, ...]:
+def objective_names() -> tuple[str, ...]:
     """Every objective over pairs, with a cutoff where the metric needs one."""
     from rankine.metrics import DEFINITIONS
 
     needing = {name for name, known in DEFINITIONS.items() if known.cutoff == "required"}
-    return ("pairwise", *(f"{name}@10" if name in needing else name for name in GAINS))
+    return ("pairwise", *(f"{name}@10" if name in needing else name for name in METRIC_OBJECTIVES))
 
 
 def parse_objective(
@@ -121,7 +132,7 @@ def parse_objective(
     """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
     metric = None if text in ("pairwise", "pointwise") else _metric(text)
     name = text if metric is None else metric.name
-    check_choice("loss", loss, pair_losses())
+    check_choice("loss", loss, pair_loss_names())
     check_choice("delta", delta, ("model", "target"))
     check_not_negative("margin", margin)
     return ListObjective(name, metric, loss, margin, delta == "target")
@@ -131,10 +142,10 @@ def _metric(text: str) -> Metric:
     from rankine.metrics import parse_metric
 
     metric = parse_metric(text)
-    if metric.name not in GAINS or (metric.name == "map" and metric.cutoff is not None):
+    if metric.name not in METRIC_OBJECTIVES or (metric.name == "map" and metric.cutoff is not None):
         raise ParameterError(
             f"objective={text!r} cannot be trained for",
-            fix=f"Choose pairwise, pointwise, {', '.join(GAINS)}; @k or @COLUMN except for map",
+            fix=f"Choose pairwise, pointwise, {', '.join(METRIC_OBJECTIVES)}; @k or @COLUMN except for map",
         )
     return metric
 

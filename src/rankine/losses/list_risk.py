@@ -41,11 +41,11 @@ def gain_shares(gains: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArra
 
 @dataclass(frozen=True, eq=False)
 class ListCurvature:
-    """d2R/dp2 at grouped scores p; ``diagonal`` is its diagonal, grouped."""
+    """d2R/dp2 at grouped scores p; ``grouped_diagonal`` is its diagonal, in grouped order."""
 
     risk: ListRisk
     p: NDArray[np.float64]
-    diagonal: NDArray[np.float64]
+    grouped_diagonal: NDArray[np.float64]
     n_rows: int
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,9 +53,9 @@ class ListCurvature:
         _, moved, _ = self.risk.ask(self.p, values[self.risk.queries.rows])
         return self.risk.spread(moved, self.n_rows)
 
-    def degrees(self) -> NDArray[np.float64]:
+    def diagonal(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""
-        return self.risk.spread(self.diagonal, self.n_rows)
+        return self.risk.spread(self.grouped_diagonal, self.n_rows)
 
 
 class ListRisk(ABC):
@@ -89,10 +89,10 @@ class ListRisk(ABC):
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """R and its gradient u = dR/dp, in row order."""
-        risk, slope, _ = self.curved(scores)
+        risk, slope, _ = self.evaluate_with_curvature(scores)
         return risk, slope
 
-    def curved(
+    def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], ListCurvature]:
         """R, its gradient and its curvature."""
@@ -224,7 +224,7 @@ class DeltaRisk(ListRisk):
         self.swaps = Swaps(weight, gains, discounts, order)
         best = gains[np.lexsort((-gains, lists))]
         ideal = np.add.reduceat(best * by_rank, queries.starts[:-1])
-        omega = omega * queries.n_pairs / queries.mass
+        omega = omega * queries.n_pairs / queries.pair_weight
         self.omega = np.divide(omega, ideal, out=np.zeros(len(omega)), where=ideal > 0.0)
         at_zero = self.evaluate(np.zeros(len(scores)))[0]
         if at_zero > 0.0:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.losses.all_pairs import AllPairs
+from rankine.losses.all_pairs import AllPairsRisk
 from rankine.losses.base import pair_loss, register_pair_loss
 
 
@@ -22,4 +22,4 @@ def _logistic(_loss: Any, z: Any) -> Any:
     return value, -wrong, small / ((1.0 + small) * (1.0 + small))
 
 
-register_pair_loss("logistic", Logistic, smooth=True, lift=AllPairs)
+register_pair_loss("logistic", Logistic, smooth=True, exact_sum=AllPairsRisk)

@@ -24,7 +24,7 @@ from rankine.core.errors import NoPairsError
 from rankine.data.dataset import Dataset
 from rankine.kernels.shards import N_SHARDS, cut_by_weight
 from rankine.kernels.sorting import LONG
-from rankine.losses.base import pair_loss, pair_loss_named
+from rankine.losses.base import find_pair_loss, pair_loss
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
@@ -50,10 +50,12 @@ class PairQueries:
     n_levels: NDArray[np.int64]  # distinct labels per query
     weight: NDArray[np.float64] | None  # None when all are 1
     query_weight: NDArray[np.float64]  # v_q
-    mass: NDArray[np.float64]  # N_q
+    pair_weight: NDArray[np.float64]  # N_q
 
     @classmethod
-    def build(cls, data: Dataset, query_weight: NDArray[np.float64] | None = None) -> PairQueries:
+    def from_dataset(
+        cls, data: Dataset, query_weight: NDArray[np.float64] | None = None
+    ) -> PairQueries:
         """Collect the usable queries of a dataset; there may be none (see ``PairTotals``)."""
         index, labels = data.queries, data.labels
         weights = np.ones(index.n_queries) if query_weight is None else query_weight
@@ -109,24 +111,26 @@ class PairQueries:
         """Sums that normalisation needs."""
         return PairTotals(
             float(self.query_weight.sum()),
-            float((self.query_weight * self.mass).sum()),
+            float((self.query_weight * self.pair_weight).sum()),
             self.n_queries,
         )
 
 
-def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> NDArray[np.float64]:
+def query_omega(
+    normalization: str, totals: PairTotals, queries: PairQueries
+) -> NDArray[np.float64]:
     """om_q of every query, given the totals of all the data."""
     check_normalization(normalization, totals.n_queries)
     if normalization == "sum":
         return queries.query_weight.copy()
     if normalization == "pair":
         return queries.query_weight / totals.pair_weight
-    return queries.query_weight / (totals.query_weight * queries.mass)
+    return queries.query_weight / (totals.query_weight * queries.pair_weight)
 
 
 def pair_totals(data: Dataset) -> PairTotals:
     """Totals of a dataset, or of a partition."""
-    return PairQueries.build(data).totals
+    return PairQueries.from_dataset(data).totals
 
 
 def pair_risk(
@@ -143,12 +147,12 @@ def pair_risk(
     ``totals`` are those of all the data where this is a partition of it; its ``at_zero`` is the
     risk of all the data at w = 0.
     """
-    known = pair_loss_named(loss, lifted=True)
-    queries = PairQueries.build(data, query_weight)
+    known = find_pair_loss(loss, exact=True)
+    queries = PairQueries.from_dataset(data, query_weight)
     whole = queries.totals if totals is None else totals
-    omega = pair_scale(normalization, whole, queries)
+    omega = query_omega(normalization, whole, queries)
     spec = known.spec()
-    risk: Any = known.lift and known.lift(spec, queries, omega, counting, threads)
+    risk: Any = known.exact_sum and known.exact_sum(spec, queries, omega, counting, threads)
     risk.at_zero = risk_at_zero(spec, normalization, whole)
     return risk
 

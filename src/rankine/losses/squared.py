@@ -31,7 +31,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.products import Products
 from rankine.kernels.rows import row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
-from rankine.losses.base import normal_times, pair_loss, register_pair_loss
+from rankine.losses.base import add_normal_product, pair_loss, register_pair_loss
 from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
 
 
@@ -49,7 +49,7 @@ def _squared(loss: Any, z: Any) -> Any:
 
 register_pair_loss("squared", Squared, smooth=True)
 
-PAIRS = ("all", "untied")
+PAIR_CHOICES = ("all", "untied")
 
 
 class Laplacian(NamedTuple):
@@ -108,7 +108,7 @@ def _times(lap: Laplacian, first: int, last: int, values: Any, out: Any) -> None
             out[lap.rows[lap.starts[q] + k]] = t[k]
 
 
-@normal_times.implementation(Laplacian)
+@add_normal_product.implementation(Laplacian)
 def _normal_times(lap: Any, rows: Any, q: Any, v: Any, offset: Any, factor: Any, out: Any) -> Any:
     start, stop = lap.starts[q], lap.starts[q + 1]
     t = np.empty(stop - start)
@@ -126,14 +126,14 @@ def _normal_times(lap: Any, rows: Any, q: Any, v: Any, offset: Any, factor: Any,
 def _normal_range(rows: Any, lap: Any, first: int, last: int, v: Any, out: Any) -> None:
     none = np.zeros(0)
     for q in range(first, last):
-        normal_times(lap, rows, q, v, none, 1.0, out)
+        add_normal_product(lap, rows, q, v, none, 1.0, out)
 
 
 #: Shards of whole queries share the work only if the longest query is below this part of a shard.
 LONGEST_SHARE = 4
 
 
-class PairSquares:
+class LeastSquaresRisk:
     """(p - y)^T L (p - y) over the usable queries of a dataset or partition.
 
     ``y`` are all labels; ``pairs`` is "all", or "untied": pairs of different labels alone.
@@ -153,10 +153,10 @@ class PairSquares:
         self.row_weight = _query_sums(queries, 1)
         squares = _query_sums(queries, 2)
         self.pair_weight = (
-            queries.mass if pairs == "untied" else 0.5 * (self.row_weight**2 - squares)
+            queries.pair_weight if pairs == "untied" else 0.5 * (self.row_weight**2 - squares)
         )
         self.cuts = queries.cuts
-        self.lap = self._laplacian(np.ones(queries.n_queries))
+        self.laplacian = self._laplacian(np.ones(queries.n_queries))
 
     @property
     def totals(self) -> PairTotals:
@@ -166,7 +166,7 @@ class PairSquares:
             float(weights.sum()), float((weights * self.pair_weight).sum()), len(weights)
         )
 
-    def normalise(self, normalization: str, totals: PairTotals) -> PairSquares:
+    def normalise(self, normalization: str, totals: PairTotals) -> LeastSquaresRisk:
         """Set om_q, given the totals of all the data."""
         check_normalization(normalization, totals.n_queries)
         omega = self.queries.query_weight.copy()
@@ -174,7 +174,7 @@ class PairSquares:
             omega *= self.row_weight / totals.pair_weight
         elif normalization == "query":
             omega /= totals.query_weight * self.row_weight
-        self.lap = self._laplacian(omega)
+        self.laplacian = self._laplacian(omega)
         return self
 
     def _laplacian(self, omega: NDArray[np.float64]) -> Laplacian:
@@ -192,7 +192,9 @@ class PairSquares:
         """L v in row order; 0 for rows that form no pair."""
         out = np.zeros(len(values))
         map_shards(
-            lambda first, last: _times(self.lap, first, last, values, out), self.cuts, self.threads
+            lambda first, last: _times(self.laplacian, first, last, values, out),
+            self.cuts,
+            self.threads,
         )
         return out
 
@@ -205,16 +207,16 @@ class PairSquares:
         residual = scores - self.y
         return float(dot(residual, self.times(residual)))
 
-    def spreads(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def query_values(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each usable query adds to it."""
         residual = scores - self.y
         each = residual * self.times(residual)
         return np.add.reduceat(each[self.queries.rows], self.queries.starts[:-1])
 
     @property
-    def mass(self) -> float:
+    def row_weight_sum(self) -> float:
         """Sum of om_q W_q: what all rows weigh together."""
-        return float((self.lap.omega * self.row_weight).sum())
+        return float((self.laplacian.omega * self.row_weight).sum())
 
     def normal_product(self, products: Products, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """X^T L X v.
@@ -238,7 +240,7 @@ class PairSquares:
     ) -> NDArray[np.float64]:
         """X^T L X v over queries ``first`` to ``last`` alone."""
         out = np.zeros(products.n_features)
-        _normal_range(products.rows, self.lap, first, last, v, out)
+        _normal_range(products.rows, self.laplacian, first, last, v, out)
         return out
 
     def blocks(
@@ -252,21 +254,21 @@ class PairSquares:
         ]
 
 
-def square_totals(data: Dataset, pairs: str = "all") -> PairTotals:
+def least_squares_totals(data: Dataset, pairs: str = "all") -> PairTotals:
     """Totals of a dataset, or of a partition."""
-    return PairSquares(PairQueries.build(data), data.y, pairs).totals
+    return LeastSquaresRisk(PairQueries.from_dataset(data), data.y, pairs).totals
 
 
-def pair_squares(
+def least_squares_risk(
     data: Dataset,
     query_weight: NDArray[np.float64] | None = None,
     normalization: str = "query",
     pairs: str = "all",
     totals: PairTotals | None = None,
     threads: int | None = None,
-) -> PairSquares:
+) -> LeastSquaresRisk:
     """The quadratic risk of a dataset; ``totals`` of all the data where this is a partition."""
-    squares = PairSquares(PairQueries.build(data, query_weight), data.y, pairs, threads)
+    squares = LeastSquaresRisk(PairQueries.from_dataset(data, query_weight), data.y, pairs, threads)
     return squares.normalise(normalization, squares.totals if totals is None else totals)
 
 

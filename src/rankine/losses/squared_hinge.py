@@ -22,4 +22,4 @@ def _squared_hinge(loss: Any, z: Any) -> Any:
     return 0.0, 0.0, 0.0
 
 
-register_pair_loss("squared_hinge", SquaredHinge, smooth=True, lift=SquaredHingeRisk)
+register_pair_loss("squared_hinge", SquaredHinge, smooth=True, exact_sum=SquaredHingeRisk)

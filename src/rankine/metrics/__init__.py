@@ -1,10 +1,11 @@
-"""Metrics of rankings: one object says gain, cutoff, ties and the value of empty queries.
+"""Ranking metrics: definitions, conventions (gain, cutoff, ties, empty queries) and evaluation.
 
-A new metric is one file that registers a ``Definition`` and answers the questions of its family.
+A new metric is one module in this package: it registers a ``Definition`` and implements the generic
+functions of its family (``rankine.metrics.families``). Importing the package finds it.
 """
 
+from rankine.core.discovery import import_modules
 from rankine.core.lazy_import import lazy_attributes
-from rankine.metrics import discounted, domination_error, err, pairs, relevant
 from rankine.metrics.engine import (
     count_without_value,
     data_columns,
@@ -12,10 +13,16 @@ from rankine.metrics.engine import (
     evaluate_on,
     random_expectation,
 )
-from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
+from rankine.metrics.metric import (
+    DEFINITIONS,
+    Definition,
+    Metric,
+    describe_metrics,
+    parse_metric,
+    register,
+)
 
-#: The files that register the metrics of the package.
-_REGISTERED = (discounted, relevant, err, pairs, domination_error)
+import_modules(__name__)
 
 __all__ = [
     "DEFINITIONS",
@@ -23,6 +30,7 @@ __all__ = [
     "Metric",
     "count_without_value",
     "data_columns",
+    "describe_metrics",
     "evaluate",
     "evaluate_on",
     "parse_metric",
@@ -31,5 +39,5 @@ __all__ = [
     "scorer",
 ]
 
-#: It needs scikit-learn, which judging files does not.
+# Imported on first use: it needs scikit-learn, which evaluating files does not.
 __getattr__ = lazy_attributes(__name__, {"scorer": "rankine.rankers.search_scorer"})

@@ -1,12 +1,12 @@
-"""Sums of gains that fade with the rank: DCG, NDCG, MeanNDCG and rank-biased precision.
+"""Discounted sums of gains: DCG, NDCG, MeanNDCG and rank-biased precision (RBP).
 
     DCG@k   = sum over ranks r <= k of discount(r) gain(label at r)
-    NDCG@k  = DCG@k over DCG@k of the best possible order
+    NDCG@k  = DCG@k divided by DCG@k of the best possible order
     RBP@k   = (1 - p) sum over relevant ranks r <= k of p^(r - 1)
 
-MeanNDCG, of the LETOR 4.0 script, is the mean of NDCG@1, NDCG@2, ..., NDCG@n of a list of n. In RBP
-(Moffat and Zobel 2008, eq. 5) a reader looks at rank r and goes on to the next with probability p,
-the persistence.
+MeanNDCG, from the LETOR 4.0 script, is the mean of NDCG@1, ..., NDCG@n of a list of n items. RBP
+(Moffat and Zobel 2008, eq. 5) models a reader who continues from one rank to the next with
+probability p, the persistence.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from rankine.metrics.metric import Definition, Metric, register
 
 
 class Dcg(NamedTuple):
-    """Discounts of the ranks; those of RBP are (1 - p) p^(r - 1)."""
+    """Sum of gains times ``discount``; RBP uses the discounts (1 - p) p^(r - 1)."""
 
     discount: NDArray[np.float64]
 
 
 class Ndcg(NamedTuple):
-    """Discounts of the ranks."""
+    """DCG divided by that of the best order."""
 
     discount: NDArray[np.float64]
 
 
 class MeanNdcg(NamedTuple):
-    """Discounts of the ranks."""
+    """Mean of NDCG over all cutoffs."""
 
     discount: NDArray[np.float64]
 
 
 @jit
 def _discounted_sum(ranked: Any, discount: Any, k: int) -> float:
-    """sum_r discount[r] ranked[r] over the first k ranks."""
+    """Compute sum_r discount[r] ranked[r] over the first k ranks."""
     total = 0.0
     for r in range(min(k, ranked.shape[0])):
         total += discount[r] * ranked[r]
@@ -52,7 +52,9 @@ def _discounted_sum(ranked: Any, discount: Any, k: int) -> float:
 
 @list_value.implementation(Dcg)
 def _dcg(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _discounted_sum(ranked, spec.discount, k) if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _discounted_sum(ranked, spec.discount, k)
 
 
 @list_expected.implementation(Dcg)
@@ -65,7 +67,9 @@ def _expected_dcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
 @jit
 def _normalised(ranked: Any, gain: Any, discount: Any, k: int) -> float:
     ideal = _discounted_sum(top_values(gain, k), discount, k)
-    return _discounted_sum(ranked, discount, k) / ideal if ideal > 0.0 else np.nan
+    if not ideal > 0.0:
+        return np.nan
+    return _discounted_sum(ranked, discount, k) / ideal
 
 
 @list_value.implementation(Ndcg)
@@ -80,16 +84,16 @@ def _expected_ndcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
 
 @jit
 def _mean_over_ranks(ranked: Any, gain: Any, discount: Any) -> float:
-    best = top_values(gain, gain.shape[0])
-    if not best[0] > 0.0:
+    ideal_order = top_values(gain, gain.shape[0])
+    if not ideal_order[0] > 0.0:
         return np.nan
-    total = found = ideal = 0.0
+    total = dcg = ideal_dcg = 0.0
     if ranked.shape[0] == 0:
         return 0.0
     for r in range(ranked.shape[0]):
-        found += discount[r] * ranked[r]
-        ideal += discount[r] * best[r]
-        total += found / ideal
+        dcg += discount[r] * ranked[r]
+        ideal_dcg += discount[r] * ideal_order[r]
+        total += dcg / ideal_dcg
     return float(total / ranked.shape[0])
 
 
@@ -107,9 +111,9 @@ def _discount(metric: Metric, longest: int) -> NDArray[np.float64]:
     return discounts(str(metric.discount), longest)
 
 
-def _patience(metric: Metric, longest: int) -> NDArray[np.float64]:
+def _rbp(metric: Metric, longest: int) -> Dcg:
     p = float(metric.persistence or 0.0)
-    return (1.0 - p) * p ** np.arange(longest, dtype=np.float64)
+    return Dcg((1.0 - p) * p ** np.arange(longest, dtype=np.float64))
 
 
 register(
@@ -118,6 +122,7 @@ register(
         "NDCG",
         "ranks",
         lambda metric, longest: Ndcg(_discount(metric, longest)),
+        summary="Discounted gain of the ranking divided by that of the best ranking.",
         items="gain",
         defaults={"gain": "exp", "discount": "std", "short": "fill"},
     ),
@@ -126,6 +131,7 @@ register(
         "DCG",
         "ranks",
         lambda metric, longest: Dcg(_discount(metric, longest)),
+        summary="Sum of gains, discounted by rank.",
         items="gain",
         defaults={"gain": "exp", "discount": "std", "short": "fill"},
     ),
@@ -134,6 +140,7 @@ register(
         "MeanNDCG",
         "ranks",
         lambda metric, longest: MeanNdcg(_discount(metric, longest)),
+        summary="Mean of NDCG@1 to NDCG@n of a list of n items (LETOR 4.0).",
         aliases=("meanndcg",),
         items="gain",
         cutoff="none",
@@ -143,7 +150,8 @@ register(
         "rbp",
         "RBP",
         "ranks",
-        lambda metric, longest: Dcg(_patience(metric, longest)),
+        _rbp,
+        summary="Rank-biased precision: relevance weighted by the chance of reading on.",
         defaults={"threshold": 1.0, "persistence": 0.8},
     ),
 )

@@ -1,10 +1,15 @@
-"""Domination error: the share of dominating items that some item they dominate outranks.
+"""Domination error: the share of dominating items that an item with a lower label outranks.
 
-Item i dominates D(i), the items of its query with lower labels; it is dominating when D(i) is not
-empty. ``ties="strict"`` counts an error when some j in D(i) has a strictly higher score (as the
-domination rank paper: 0 for a model without weights); ``"errors"`` (the default) counts equal
-scores too, so that a constant score has error 1; ``"expected"`` takes the mean over random orders
-of equal scores: t / (t + 1) with t tied items of D(i).
+Let D(i) be the items of the same query with lower labels than item i; item i is dominating when
+D(i) is not empty. Tie rules:
+
+``strict``
+    Item i is an error when some j in D(i) has a strictly higher score (as in the domination rank
+    paper; a model without weights then has error 0).
+``errors`` (default)
+    Equal scores are errors too, so that a constant score has error 1.
+``expected``
+    Mean over random orders of equal scores: t / (t + 1) with t items of D(i) tied with i.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from rankine.kernels.sorting import rank_order
 from rankine.metrics.families import pair_value
 from rankine.metrics.metric import Definition, Metric, register
 
-_RULES = ("strict", "errors", "expected")
+_TIE_RULES = ("strict", "errors", "expected")
 
 
 class DominationError(NamedTuple):
@@ -28,51 +33,58 @@ class DominationError(NamedTuple):
 
 
 @jit
-def _tie_cost(rule: int, tied: float) -> float:
+def _tie_cost(rule: int, n_tied: float) -> float:
     if rule == 0:
         return 0.0
-    return 1.0 if rule == 1 else tied / (tied + 1.0)
+    if rule == 1:
+        return 1.0
+    return n_tied / (n_tied + 1.0)
 
 
 @jit
-def _errors(label: Any, score: Any, rule: int) -> Any:
-    """(errors, dominating items): labels in increasing order, best score below kept."""
+def _count_errors(label: Any, score: Any, rule: int) -> Any:
+    """Return the number of errors and of dominating items.
+
+    Items are visited in increasing order of labels, while the highest score of all lower labels
+    is kept.
+    """
     order = rank_order(-label, np.empty(0))
     n = order.shape[0]
-    best, at_best = -np.inf, 0.0  # highest score among lower labels, and how many have it
+    best_score, n_best = -np.inf, 0.0  # highest score among lower labels; how many items have it
     errors = 0.0
     start = 0
-    lowest = 0
+    n_lowest = 0
     while start < n:
         end = start + 1
         while end < n and label[order[end]] == label[order[start]]:
             end += 1
         if start == 0:
-            lowest = end
+            n_lowest = end
         for r in range(start, end):
             s = score[order[r]]
-            if s < best:
+            if s < best_score:
                 errors += 1.0
-            elif s == best:
-                errors += _tie_cost(rule, at_best)
+            elif s == best_score:
+                errors += _tie_cost(rule, n_best)
+        # Only now: items of equal label do not dominate each other.
         for r in range(start, end):
             s = score[order[r]]
-            if s > best:
-                best, at_best = s, 1.0
-            elif s == best:
-                at_best += 1.0
+            if s > best_score:
+                best_score, n_best = s, 1.0
+            elif s == best_score:
+                n_best += 1.0
         start = end
-    return errors, float(n - lowest)
+    return errors, float(n - n_lowest)
 
 
 @pair_value.implementation(DominationError)
 def _value(spec: Any, label: Any, score: Any) -> Any:
-    errors, dominating = _errors(label, score, spec.rule)
-    return errors / max(dominating, 1.0), dominating
+    errors, n_dominating = _count_errors(label, score, spec.rule)
+    return errors / max(n_dominating, 1.0), n_dominating
 
 
 def _spec(metric: Metric, longest: int) -> DominationError:
-    return DominationError(_RULES.index(str(metric.ties)))
+    return DominationError(_TIE_RULES.index(str(metric.ties)))
 
 
 register(
@@ -81,11 +93,12 @@ register(
         "Domination error",
         "pairs",
         _spec,
+        summary="Share of items that some item with a lower label outranks.",
         aliases=("domination",),
         cutoff="none",
         larger_is_better=False,
         defaults={"ties": "errors", "no_relevant": "skip", "mean": "queries"},
-        choices={"ties": _RULES, "mean": ("queries", "items")},
+        choices={"ties": _TIE_RULES, "mean": ("queries", "items")},
         tie_aliases={"worst": "errors"},
     )
 )

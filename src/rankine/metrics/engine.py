@@ -1,7 +1,8 @@
-"""From labels and scores to the metric of each query, and their mean."""
+"""Evaluate metrics: from labels and scores to the value of each query, and their mean."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from rankine.data.dataset import (
     row_scores,
 )
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.compile import light
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
@@ -27,174 +27,204 @@ from rankine.metrics.families import (
     ranked_values,
     weighted_values,
 )
-from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
-from rankine.metrics.metric import Metric, definition, parse_metric
+from rankine.metrics.gains import cutoffs, docid_key, flag_column, gain_values, relevance
+from rankine.metrics.metric import Metric, find_definition, parse_metric
 from rankine.transforms.apply import score_dataset
 
-#: Scores, or features and weights, to the values of the queries and how much each pools.
-_Measure = Callable[
-    [NDArray[np.float64], NDArray[np.float64] | None],
-    tuple[NDArray[np.float64], NDArray[np.float64]],
-]
-#: Below this many rows a thread pool costs more than it gains.
-_SMALL = 20_000
+#: Below this number of rows a thread pool costs more than it gains.
+_MIN_ROWS_FOR_THREADS = 20_000
+
+Floats = NDArray[np.float64]
 
 
 class QueryValues(NamedTuple):
-    """Per query: the value (NaN where it is skipped) and how much it pools."""
+    """Per query: the value (NaN if the query is skipped) and its mass, the weight when pooled."""
 
-    value: NDArray[np.float64]
-    mass: NDArray[np.float64]
+    value: Floats
+    mass: Floats
 
 
-def value_function(
-    metric: Metric,
-    labels: NDArray[np.float64],
-    queries: QueryIndex,
-    columns: Mapping[str, Any],
-) -> Callable[[NDArray[np.float64], NDArray[np.float64] | None], QueryValues]:
-    """The function from scores to values, for many scores of the same rows, in grouped order.
+class QueryEvaluator(ABC):
+    """Evaluate one metric on fixed rows, for many score vectors, query by query.
+
+    Rows are in grouped order: query q holds rows starts[q]:starts[q + 1].
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+
+    def from_scores(self, scores: Floats) -> QueryValues:
+        """Return the values of all queries under one score per row."""
+        return self._with_empty_queries(*self._measure_scores(scores))
+
+    def from_weights(self, features: Floats, weights: Floats) -> QueryValues:
+        """Return values of shape (candidates, queries) under scores features @ weights[c]."""
+        return self._with_empty_queries(*self._measure_weights(features, weights))
+
+    @abstractmethod
+    def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]: ...
+
+    def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        measured = [self._measure_scores(features @ w) for w in weights]
+        return np.array([values for values, _ in measured]), measured[0][1]
+
+    def _with_empty_queries(self, values: Floats, mass: Floats) -> QueryValues:
+        """Set the value of queries without relevant documents, unless they are skipped."""
+        if self.metric.no_relevant != "skip":
+            values[np.isnan(values)] = float(str(self.metric.no_relevant))
+        return QueryValues(values, mass)
+
+
+def query_evaluator(
+    metric: Metric, labels: Floats, queries: QueryIndex, columns: Mapping[str, Any]
+) -> QueryEvaluator:
+    """Prepare a metric for rows whose labels are in grouped order.
 
     ``columns`` are in row order.
-    Beside weights (one row a candidate) it takes features instead of scores, and gives values of
-    shape candidates x queries.
     """
     grouped = columns
     if queries.rows is not None:
-        known = {name: values for name, values in columns.items() if values is not None}
-        grouped = {name: queries.gather(np.asarray(values)) for name, values in known.items()}
-    family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
-    data = _Grouped(
+        present = {name: values for name, values in columns.items() if values is not None}
+        grouped = {name: queries.gather(np.asarray(values)) for name, values in present.items()}
+    data = _GroupedRows(
+        labels,
         QueryIndex(queries.ids, queries.starts),
         grouped,
-        marks(metric.displayed, grouped, len(labels)),
-        marks(metric.retrieved, grouped, len(labels)),
+        flag_column(metric.displayed, grouped, len(labels)),
+        flag_column(metric.retrieved, grouped, len(labels)),
     )
-    measure = family(metric, labels, data)
-
-    def values(
-        scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> QueryValues:
-        value, mass = measure(scores, weights)
-        if metric.no_relevant != "skip":
-            value[np.isnan(value)] = float(str(metric.no_relevant))
-        return QueryValues(value, mass)
-
-    return values
+    if find_definition(metric.name).family == "ranks":
+        return _RankedListEvaluator(metric, data)
+    return _PairEvaluator(metric, data)
 
 
-class _Grouped(NamedTuple):
-    """Rows in grouped order: their queries and columns, and which were displayed, retrieved."""
+class _GroupedRows(NamedTuple):
+    """Labels, queries and columns in grouped order, and which rows were displayed, retrieved."""
 
+    labels: Floats
     queries: QueryIndex
     columns: Mapping[str, NDArray[Any]]
-    shown: NDArray[np.bool_] | None
+    displayed: NDArray[np.bool_] | None
     retrieved: NDArray[np.bool_] | None
 
 
-def _items(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
-    """Gain or relevance of each row; items that were not displayed have none."""
-    if definition(metric.name).items == "gain":
-        values = gain_values(str(metric.gain), labels, data.columns, metric.max_label)
+class _RankedListEvaluator(QueryEvaluator):
+    """Evaluate a metric of ranked lists."""
+
+    def __init__(self, metric: Metric, data: _GroupedRows) -> None:
+        super().__init__(metric)
+        starts = data.queries.starts
+        gains = _item_gains(metric, data)
+        key = _tie_key(metric, gains, data)
+        self._spec = find_definition(metric.name).spec(metric, int(data.queries.sizes.max()))
+        self._depth = cutoffs(metric.cutoff, data.queries, data.columns)
+        self._query_starts = starts
+        self._pool = ItemPool(starts, gains)
+        self._retrieved = data.retrieved
+        if data.retrieved is not None:
+            starts = _count_before(data.retrieved, starts)
+            gains = gains[data.retrieved]
+            if metric.ties in ("worst", "docid"):
+                key = key[data.retrieved]
+        self._starts, self._gains, self._key = starts, gains, key
+        self._is_short = self._depth > np.diff(starts)
+
+    def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
+        lists = self._lists(scores)
+        values = np.empty(len(self._depth))
+        evaluate_queries: Callable[..., None] = ranked_values
+        if self.metric.ties == "expected":
+            evaluate_queries = expected_values
+
+        def work(first: int, last: int) -> None:
+            evaluate_queries(
+                self._spec, lists, self._pool, self._key, self._depth, first, last, values
+            )
+
+        _map_queries(work, self._query_starts)
+        return self._with_short_lists(values)
+
+    def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        if self.metric.ties == "expected":
+            return super()._measure_weights(features, weights)
+        lists = self._lists(features)
+        values = np.empty((len(weights), len(self._depth)))
+
+        def work(first: int, last: int) -> None:
+            weighted_values(
+                self._spec, lists, self._pool, self._key, self._depth, weights, first, last, values
+            )
+
+        _map_queries(work, self._query_starts)
+        return self._with_short_lists(values)
+
+    def _lists(self, rows: Floats) -> RankedLists:
+        if self._retrieved is not None:
+            rows = rows[self._retrieved]
+        return RankedLists(self._starts, self._gains, rows)
+
+    def _with_short_lists(self, values: Floats) -> tuple[Floats, Floats]:
+        if self.metric.short == "zero":
+            values[self._is_short & ~np.isnan(values)] = 0.0
+        return values, np.ones(len(self._depth))
+
+
+def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
+    """Return the gain or relevance of each row; items that were not displayed have none."""
+    if find_definition(metric.name).items == "gain":
+        gains = gain_values(str(metric.gain), data.labels, data.columns, metric.max_label)
     else:
-        values = relevance(labels, float(metric.threshold or 0.0))
-    return values if data.shown is None else np.where(data.shown, values, 0.0)
+        gains = relevance(data.labels, float(metric.threshold or 0.0))
+    if data.displayed is None:
+        return gains
+    return np.where(data.displayed, gains, 0.0)
 
 
-def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> _Measure:
-    queries = data.queries
-    items = _items(metric, labels, data)
-    depth = cutoffs(metric.cutoff, queries, data.columns)
-    spec = definition(metric.name).spec(metric, int(queries.sizes.max()))
-    key = _tie_key(metric, items, data)
-    pool = ItemPool(queries.starts, items)
-    starts, kept = queries.starts, data.retrieved
-    if kept is not None:
-        starts, items = _starts_of(kept, starts), items[kept]
-        key = key[kept] if len(key) else key
-    short = depth > np.diff(starts)
-    mass = np.ones(queries.n_queries)
-
-    def at_once(
-        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        lists = RankedLists(starts, items, scores if kept is None else scores[kept])
-        out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
-        measured = expected_values if metric.ties == "expected" else ranked_values
-        if type(spec).__module__.startswith("rankine."):  # others may use libraries' mathematics
-            measured = light(measured, len(scores))
-
-        def work(a: int, b: int) -> None:
-            if weights is not None:
-                weighted_values(spec, lists, pool, key, depth, weights, a, b, out)
-            else:
-                measured(spec, lists, pool, key, depth, a, b, out)
-
-        _over_shards(work, queries.starts)
-        if metric.short == "zero":
-            out[short & ~np.isnan(out)] = 0.0
-        return out, mass
-
-    # A function that calls itself would live, with all rows, until cycles are looked for.
-    def measure(
-        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if weights is not None and metric.ties == "expected":
-            return np.array([at_once(scores @ w, None)[0] for w in weights]), mass
-        return at_once(scores, weights)
-
-    return measure
-
-
-def _starts_of(kept: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each query starts among the kept rows."""
-    return np.concatenate([[0], np.cumsum(kept)])[starts].astype(np.int64)
-
-
-def _tie_key(metric: Metric, items: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
+def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats:
+    """Return the key that orders equal scores, smallest first; empty: in the order of the rows."""
     if metric.ties == "worst":
-        return items
+        return gains
     if metric.ties == "docid":
-        return docid_key(data.columns, len(items))
+        return docid_key(data.columns, len(gains))
     return np.empty(0)
 
 
-def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> _Measure:
-    starts = data.queries.starts
-    if data.shown is not None:
-        starts, labels = _starts_of(data.shown, starts), labels[data.shown]
-    spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
+class _PairEvaluator(QueryEvaluator):
+    """Evaluate a metric of pairs; items that were not displayed form no pairs."""
 
-    def of_scores(
-        scores: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if data.retrieved is not None:
-            # what was not retrieved stands below everything that was, tied with its kind
-            scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)
-        if data.shown is not None:
-            scores = scores[data.shown]
-        out, mass = np.empty(len(starts) - 1), np.empty(len(starts) - 1)
+    def __init__(self, metric: Metric, data: _GroupedRows) -> None:
+        super().__init__(metric)
+        self._spec = find_definition(metric.name).spec(metric, int(data.queries.sizes.max()))
+        self._displayed, self._retrieved = data.displayed, data.retrieved
+        self._starts, self._labels = data.queries.starts, data.labels
+        if data.displayed is not None:
+            self._starts = _count_before(data.displayed, self._starts)
+            self._labels = self._labels[data.displayed]
 
-        def work(a: int, b: int) -> None:
-            pair_values(spec, starts, labels, scores, a, b, out, mass)
+    def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
+        if self._retrieved is not None:
+            # Items that were not retrieved rank below all that were, tied with each other.
+            scores = np.where(self._retrieved, scores, scores.min(initial=0.0) - 1.0)
+        if self._displayed is not None:
+            scores = scores[self._displayed]
+        values, mass = np.empty(len(self._starts) - 1), np.empty(len(self._starts) - 1)
 
-        _over_shards(work, starts)
-        out[mass == 0.0] = np.nan
-        return out, mass
+        def work(first: int, last: int) -> None:
+            pair_values(self._spec, self._starts, self._labels, scores, first, last, values, mass)
 
-    def measure(
-        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if weights is None:
-            return of_scores(scores)
-        each = [of_scores(scores @ w) for w in weights]
-        return np.array([value for value, _ in each]), each[0][1]
-
-    return measure
+        _map_queries(work, self._starts)
+        values[mass == 0.0] = np.nan
+        return values, mass
 
 
-def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
-    if starts[-1] < _SMALL:
+def _count_before(selected: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each query starts among the selected rows."""
+    return np.concatenate([[0], np.cumsum(selected)])[starts].astype(np.int64)
+
+
+def _map_queries(work: Callable[[int, int], None], starts: NDArray[np.int64]) -> None:
+    """Call ``work(first, last)`` for ranges of queries, in threads if there are many rows."""
+    if starts[-1] < _MIN_ROWS_FOR_THREADS:
         work(0, len(starts) - 1)
     else:
         map_shards(work, cut_by_weight(starts))
@@ -211,25 +241,25 @@ def evaluate(
     query_weight: Any = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Value of a metric: the mean over queries, or one value per query.
+    """Evaluate a metric: return its mean over queries, or one value per query.
 
     Parameters
     ----------
     metric
         A ``Metric`` or its text form, such as ``"ndcg@10"``.
     y, score
-        Label and score of each row; larger is better.
+        Label and score of each row; larger values are better.
     qid
-        Query id of each row in any order (or a ``QueryIndex``); None means one query.
+        Query id of each row, in any order (or a ``QueryIndex``). None: all rows are one query.
     per_query
-        Return an array in order of first appearance of the queries (``QueryIndex.ids``); a query
-        that the metric skips holds NaN.
+        Return an array with one value per query, in order of first appearance
+        (``QueryIndex.ids``); NaN for queries that the metric skips.
     sample_weight
-        Row weights; a query weighs the mean weight of its rows.
+        Row weights; the weight of a query is the mean of its rows' weights.
     query_weight
         Mapping from query id to weight, or one number per query in order of first appearance.
     columns
-        Columns that the metric names (cutoff, gain, ``displayed``, ``docid``), one value per row.
+        Columns that the metric uses (cutoff, gain, ``displayed``, ``docid``), one value per row.
 
     Examples
     --------
@@ -237,8 +267,8 @@ def evaluate(
     0.25
     """
     rule = parse_metric(metric)
-    queries, labels, scores = _inputs(y, score, qid)
-    values = value_function(rule, labels, queries, columns or {})(scores, None)
+    queries, labels, scores = _check_inputs(y, score, qid)
+    values = query_evaluator(rule, labels, queries, columns or {}).from_scores(scores)
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
@@ -256,22 +286,22 @@ def evaluate_on(
     sample_weight: ArrayLike | None = None,
     query_weight: Any = None,
 ) -> Any:
-    """Score a dataset and evaluate: ``evaluate`` with the labels, queries and columns of the data.
+    """Score a dataset and evaluate a metric with its labels, queries and columns.
+
+    Pass exactly one of ``coef``, ``scores`` and ``model``.
 
     Parameters
     ----------
     data
-        Labelled rows; a metric finds its columns and the document ids there.
+        Labelled rows, with the columns and document ids that the metric uses.
     metric, per_query, sample_weight, query_weight
         As in ``evaluate``; weights of the data itself are not used.
     coef
-        Weights, one per column of ``data.X`` as it stands.
+        Weights, one per column of ``data.X``; no scaling is applied.
     scores
         Scores in row order.
     model
-        A ``LinearModel`` or a fitted ranker, with the scaling it carries.
-
-    Exactly one of ``coef``, ``scores`` and ``model`` says what is evaluated.
+        A ``LinearModel`` or a fitted ranker, which scales rows as in training.
 
     Examples
     --------
@@ -284,15 +314,16 @@ def evaluate_on(
         raise ParameterError(
             "evaluate_on takes exactly one of coef, scores and model", fix="Pass one of them"
         )
-    judged: Any = scores
     if coef is not None:
-        judged = row_scores(data.X, coef)
-    elif model is not None:  # a fitted ranker predicts by itself
-        judged = model.predict(data) if hasattr(model, "predict") else score_dataset(model, data)
+        scores = row_scores(data.X, coef)
+    elif model is not None and hasattr(model, "predict"):
+        scores = model.predict(data)
+    elif model is not None:
+        scores = score_dataset(model, data)
     return evaluate(
         metric,
         data.y,
-        judged,
+        scores,  # type: ignore[arg-type]
         data.queries,
         per_query=per_query,
         sample_weight=sample_weight,
@@ -302,8 +333,10 @@ def evaluate_on(
 
 
 def data_columns(data: Dataset) -> Mapping[str, Any]:
-    """Columns of a dataset as metrics look them up: the named ones and, for ties, ``docid``."""
-    return data.columns if data.docid is None else {**data.columns, "docid": data.docid}
+    """Return the columns of a dataset that metrics can use: its own and, for ties, ``docid``."""
+    if data.docid is None:
+        return data.columns
+    return {**data.columns, "docid": data.docid}
 
 
 def random_expectation(
@@ -314,10 +347,10 @@ def random_expectation(
     per_query: bool = False,
     columns: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Exact expectation of a metric under a uniformly random order of each list.
+    """Compute the expectation of a metric under a uniformly random order of each list.
 
-    A random order is the metric's ``ties="expected"`` with all scores equal; every metric has a
-    closed form (docs/metrics.md).
+    The value is exact: it is the metric with ``ties="expected"`` when all scores are equal, for
+    which every metric has a closed form (docs/metrics.md).
 
     Examples
     --------
@@ -336,7 +369,7 @@ def count_without_value(
     *,
     columns: Mapping[str, Any] | None = None,
 ) -> int:
-    """Queries that have no value of their own, so that ``no_relevant`` decides what they count."""
+    """Count the queries for which the metric is undefined, so that ``no_relevant`` applies."""
     strict = parse_metric(metric).with_options(no_relevant="skip")
     zeros = np.zeros(len(np.asarray(y)))
     values = evaluate(strict, y, zeros, qid, per_query=True, columns=columns)
@@ -346,27 +379,30 @@ def count_without_value(
 def query_weights(
     queries: QueryIndex, sample_weight: ArrayLike | None = None, query_weight: Any = None
 ) -> NDArray[np.float64] | None:
-    """Weight of each query, or None when all weigh the same."""
+    """Return the weight of each query, or None if all weights are equal."""
     weight: NDArray[np.float64] | None = None
     if sample_weight is not None:
         rows = queries.gather(check_weight(sample_weight, queries.n_rows))
         weight = np.add.reduceat(rows, queries.starts[:-1]) / queries.sizes
     if query_weight is not None:
-        found = align_query_weights(query_weight, queries)
-        per_query = check_weight(found, queries.n_queries, "query_weight")
-        weight = per_query if weight is None else weight * per_query
+        aligned = align_query_weights(query_weight, queries)
+        per_query = check_weight(aligned, queries.n_queries, "query_weight")
+        if weight is None:
+            return per_query
+        weight = weight * per_query
     return weight
 
 
 def align_query_weights(query_weight: Any, queries: QueryIndex) -> Any:
-    """Weights of queries in the order of ``queries.ids``, also from a mapping."""
+    """Return query weights in the order of ``queries.ids``; look them up if given as a mapping."""
     if not isinstance(query_weight, Mapping):
         return query_weight
     missing = [q for q in queries.ids.tolist() if q not in query_weight]
     if missing:
         raise SchemaError(
-            f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
+            f"query {missing[0]!r} (and {len(missing) - 1} more) has no weight",
             fix="Give every query a weight",
+            parameter="query_weight",
         )
     return [query_weight[q] for q in queries.ids.tolist()]
 
@@ -377,24 +413,28 @@ def mean_value(
     mass: NDArray[np.float64],
     weight: NDArray[np.float64] | None = None,
 ) -> float:
-    """Weighted mean over the queries that have a value."""
-    has = ~np.isnan(value)
-    if not has.any():
+    """Compute the weighted mean over the queries for which the metric is defined."""
+    defined = ~np.isnan(value)
+    if not defined.any():
         raise NoPairsError(
-            f"no query has a value of {metric}: none holds both relevant and other documents",
+            f"{metric} is undefined for all queries: none has both relevant and other documents",
             fix="Check the labels, or set no_relevant=0",
         )
     if metric.mean in {"pairs", "items"}:
-        weight = mass if weight is None else weight * mass
+        pooled = np.ones(len(mass)) if weight is None else weight
+        weight = pooled * mass
     if weight is None:
-        return float(value[has].mean())
-    total = float(weight[has].sum())
+        return float(value[defined].mean())
+    total = float(weight[defined].sum())
     if total <= 0.0:
-        raise SchemaError("all queries with a value weigh 0", fix="Pass a positive weight")
-    return float((weight[has] * value[has]).sum() / total)
+        raise SchemaError(
+            "all queries for which the metric is defined have weight 0",
+            fix="Pass a positive weight for some of them",
+        )
+    return float((weight[defined] * value[defined]).sum() / total)
 
 
-def _inputs(
+def _check_inputs(
     y: ArrayLike, score: ArrayLike, qid: ArrayLike | QueryIndex | None
 ) -> tuple[QueryIndex, NDArray[np.float64], NDArray[np.float64]]:
     n_rows = len(np.asarray(y))
@@ -402,13 +442,20 @@ def _inputs(
     try:
         scores = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise SchemaError(f"scores are not numeric: {error}", fix="Pass real numbers") from error
+        raise SchemaError(
+            f"scores are not numeric: {error}", fix="Pass real numbers", parameter="score"
+        ) from error
     if scores.shape != (n_rows,):
         raise SchemaError(
-            f"score has shape {scores.shape} for {n_rows} labels", fix="Pass one score per row"
+            f"shape {scores.shape} does not match {n_rows} labels",
+            fix="Pass one score per row",
+            parameter="score",
         )
     check_finite(scores, "score")
-    queries = qid if isinstance(qid, QueryIndex) else QueryIndex.from_qid(qid, n_rows)
+    if isinstance(qid, QueryIndex):
+        queries = qid
+    else:
+        queries = QueryIndex.from_qid(qid, n_rows)
     if n_rows == 0:
         raise EmptyDataError("there are no rows to evaluate", fix="Check the path and the filters")
     if queries.n_rows != n_rows:

@@ -3,8 +3,8 @@
     ERR@k = sum over r <= k of 1/r p_r prod over i < r of (1 - p_i),   p = (2^label - 1) / 2^max
 
 A reader goes down the list and stops at rank r with probability p_r. ``max_label`` is a property
-of the task (4 unless said otherwise), never taken from the data at hand. With gains from a table
-or a column, p is that gain itself.
+of the task (default: 4) and never taken from the data. With gains from a table or a column, p is
+that gain itself.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from rankine.metrics.metric import Definition, Metric, register
 
 
 class ExpectedReciprocalRank(NamedTuple):
-    """What gains are divided by to become probabilities."""
+    """Gains divided by ``scale`` are stopping probabilities."""
 
     scale: float
 
 
 @jit
-def _cascade(ranked: Any, gain: Any, scale: float, k: int) -> float:
+def _reciprocal_rank(ranked: Any, gain: Any, scale: float, k: int) -> float:
     if not gain.max() > 0.0:
         return np.nan
-    total, reading = 0.0, 1.0
+    total, reach_probability = 0.0, 1.0
     for r in range(min(k, ranked.shape[0])):
-        stop = ranked[r] / scale
-        total += reading * stop / (r + 1.0)
-        reading *= 1.0 - stop
+        stop_probability = ranked[r] / scale
+        total += reach_probability * stop_probability / (r + 1.0)
+        reach_probability *= 1.0 - stop_probability
     return total
 
 
 @jit
 def _mean_products(values: Any) -> Any:
-    """mean[j] = mean, over all subsets of j values, of their product.
+    """Compute mean[j], the mean over all subsets of j values of their product.
 
     Adding value v to i - 1 others: mean_i[j] = (j/i) v mean[j - 1] + (1 - j/i) mean[j].
     """
@@ -53,29 +53,31 @@ def _mean_products(values: Any) -> Any:
 
 
 @jit
-def _expected_cascade(ranked: Any, ends: Any, gain: Any, scale: float, k: int) -> float:
+def _expected_reciprocal_rank(ranked: Any, ends: Any, gain: Any, scale: float, k: int) -> float:
+    """Average over the orders of tied items, block by block of equal scores."""
     if not gain.max() > 0.0:
         return np.nan
-    total, reading = 0.0, 1.0
+    total, reach_probability = 0.0, 1.0
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
+        # passed[j]: mean probability that j random items of the block do not stop the reader
         passed = _mean_products(1.0 - ranked[start:end] / scale)
         for r in range(start, min(k, end)):
-            total += reading * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)
-        reading *= passed[end - start]
+            total += reach_probability * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)
+        reach_probability *= passed[end - start]
         start = end
     return total
 
 
 @list_value.implementation(ExpectedReciprocalRank)
 def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _cascade(ranked, gain, spec.scale, k)
+    return _reciprocal_rank(ranked, gain, spec.scale, k)
 
 
 @list_expected.implementation(ExpectedReciprocalRank)
 def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _expected_cascade(ranked, ends, gain, spec.scale, k)
+    return _expected_reciprocal_rank(ranked, ends, gain, spec.scale, k)
 
 
 def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:
@@ -90,6 +92,7 @@ register(
         "ERR",
         "ranks",
         _spec,
+        summary="Expected reciprocal rank at which a reader who stops at good items stops.",
         items="gain",
         defaults={"gain": "exp", "max_label": 4},
     )

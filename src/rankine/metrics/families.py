@@ -1,12 +1,12 @@
-"""The two families of metrics: of ranked lists, and of pairs; one loop over queries each.
+"""The two families of metrics, ranked lists and pairs, and their loops over queries.
 
-The spec of a list metric answers two questions about a list whose items carry ``gain`` (a gain, or
-0/1 relevance): its value in one order, and its mean over all orders of items with equal scores. NaN
-says that the metric has no value there (no relevant document); the caller decides what it counts.
+The spec of a list metric implements two generic functions of a list whose items have a ``gain`` (a
+gain, or 0/1 relevance): its value in one order (``list_value``) and its mean over all orders of
+items with equal scores (``list_expected``). NaN means that the metric is undefined for the list (no
+relevant document); the caller decides how such a query counts.
 
-The spec of a pair metric answers one: its value and its mass (how many pairs or items it pools), of
-counts of correctly and wrongly ordered pairs in O(n log n). A mass of 0 says that the query has no
-pair.
+The spec of a pair metric implements ``pair_value``: its value and its mass, the number of pairs or
+items that it averages over. A query of mass 0 has no pair. Pairs are counted in O(n log n).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
 
 
 class RankedLists(NamedTuple):
-    """The ranked items: query q holds starts[q]:starts[q + 1]."""
+    """Items that have a rank; query q holds rows starts[q]:starts[q + 1]."""
 
     starts: NDArray[np.int64]
     gain: NDArray[np.float64]
@@ -30,7 +30,7 @@ class RankedLists(NamedTuple):
 
 
 class ItemPool(NamedTuple):
-    """All items of each query, also those that have no rank: what an ideal order draws from."""
+    """All items of each query, also those without a rank; an ideal order draws from them."""
 
     starts: NDArray[np.int64]
     gain: NDArray[np.float64]
@@ -38,20 +38,27 @@ class ItemPool(NamedTuple):
 
 @generic
 def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
-    """Value of a list: ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` all."""
+    """Return the value of one list.
+
+    ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` those of all items.
+    """
 
 
 @generic
 def list_expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: int) -> Any:
-    """Mean value over the orders of ties: rank r (from 0) lies in a block that ends at ends[r].
+    """Return the mean value of one list over all orders of its ties.
 
-    ``ranked`` holds the gains of all n ranks.
+    ``ranked`` holds the gains of all n ranks; rank r (from 0) is in a block of equal scores that
+    ends at ends[r].
     """
 
 
 @jit
 def block_means(ranked: Any, ends: Any) -> Any:
-    """Each gain replaced by the mean of its block: the expectation of anything linear in gains."""
+    """Replace each gain by the mean of its block of ties.
+
+    A metric that is linear in gains has its expectation over ties at these means.
+    """
     means = np.empty(ranked.shape[0])
     start = 0
     while start < ranked.shape[0]:
@@ -76,20 +83,20 @@ def ranked_values(
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """out[q] = value of query q for first <= q < last, in the order of scores and keys."""
+    """Set out[q] to the value of query q, first <= q < last, ordered by score and then key."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
-        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         order = top_order(lists.score[a:b], key[a:b], cutoffs[q])
-        out[q] = _ordered_value(spec, lists.gain[a:b], order, everything, cutoffs[q])
+        out[q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
 
 
 @jit
-def _ordered_value(spec: Any, gain: Any, order: Any, everything: Any, cutoff: int) -> Any:
+def _ordered_value(spec: Any, gain: Any, order: Any, all_gains: Any, cutoff: int) -> Any:
     ranked = np.empty(order.shape[0])
     for r in range(order.shape[0]):
         ranked[r] = gain[order[r]]
-    return list_value(spec, ranked, everything, cutoff)
+    return list_value(spec, ranked, all_gains, cutoff)
 
 
 @jit
@@ -104,7 +111,10 @@ def weighted_values(
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """out[c, q] = value of query q by scores sum_j weights[c, j] x_ij; ``lists.score`` holds x."""
+    """Set out[c, q] to the value of query q under scores s_i = sum_j weights[c, j] x_ij.
+
+    ``lists.score`` holds the features x, one row per item.
+    """
     width = weights.shape[1]
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
@@ -113,9 +123,10 @@ def weighted_values(
         for j in range(width):
             for i in range(b - a):
                 columns[j, i] = lists.score[a + i, j]
-        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        everything = top_values(everything, everything.shape[0])  # the ideal order is found once
-        ties = key[a:b]
+        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        # Sorted once here: metrics that need the ideal order then sort a sorted array.
+        all_gains = top_values(all_gains, all_gains.shape[0])
+        list_key = key[a:b]
         order = np.arange(b - a)
         for c in range(weights.shape[0]):
             scores[:] = 0.0
@@ -123,11 +134,13 @@ def weighted_values(
                 weight, column = weights[c, j], columns[j]
                 for i in range(scores.shape[0]):
                     scores[i] += weight * column[i]
+            # The items at the top under the previous weights bound the new top from below, so that
+            # most items are skipped by one comparison.
             floor = np.inf
-            for r in range(order.shape[0]):  # the last top is near: what lies below it is no top
+            for r in range(order.shape[0]):
                 floor = min(floor, scores[order[r]])
-            order = top_order(scores, ties, cutoffs[q], floor)
-            out[c, q] = _ordered_value(spec, lists.gain[a:b], order, everything, cutoffs[q])
+            order = top_order(scores, list_key, cutoffs[q], floor)
+            out[c, q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
 
 
 @jit
@@ -141,7 +154,7 @@ def expected_values(
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """out[q] = expected value of query q under random orders of its ties."""
+    """Set out[q] to the expected value of query q over random orders of its ties."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         gains, scores = lists.gain[a:b], lists.score[a:b]
@@ -149,21 +162,30 @@ def expected_values(
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
-        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        out[q] = list_expected(spec, ranked, tie_ends(scores, order), everything, cutoffs[q])
+        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        out[q] = list_expected(spec, ranked, tie_ends(scores, order), all_gains, cutoffs[q])
 
 
 @generic
 def pair_value(spec: Any, label: Any, score: Any) -> Any:
-    """(value, mass) of one query."""
+    """Return the value and the mass of one query."""
 
 
 class PairCounts(NamedTuple):
-    """Unordered pairs of a query.
+    """Numbers of unordered pairs of a query.
 
-    ``wrong``: labels differ and scores order them the other way; ``tied``: labels differ, scores
-    are equal; ``usable``: labels differ; ``score_tied``: scores are equal, whatever the labels;
-    ``total``: n (n - 1) / 2.
+    Attributes
+    ----------
+    wrong
+        Labels differ and scores order them the other way.
+    tied
+        Labels differ, scores are equal.
+    usable
+        Labels differ.
+    score_tied
+        Scores are equal; labels differ or not.
+    total
+        All pairs, n (n - 1) / 2.
     """
 
     wrong: float
@@ -175,7 +197,7 @@ class PairCounts(NamedTuple):
 
 @jit
 def _tied_pairs(ends: Any) -> float:
-    """Pairs inside blocks of equal values."""
+    """Count the pairs inside blocks of equal values."""
     pairs = 0.0
     start = 0
     while start < ends.shape[0]:
@@ -187,41 +209,41 @@ def _tied_pairs(ends: Any) -> float:
 
 @jit
 def _inversions(values: Any) -> float:
-    """Pairs i < j with values[i] < values[j] (merge sort, descending)."""
+    """Count the pairs i < j with values[i] < values[j], by merge sort in descending order."""
     n = values.shape[0]
     source = values.copy()
     out = np.empty_like(source)
-    found = 0.0
+    n_inversions = 0.0
     width = 1
     while width < n:
         for start in range(0, n, 2 * width):
             middle, stop = min(start + width, n), min(start + 2 * width, n)
             left, right = start, middle
-            for place in range(start, stop):
+            for k in range(start, stop):
                 if right >= stop or (left < middle and source[left] >= source[right]):
-                    out[place] = source[left]
+                    out[k] = source[left]
                     left += 1
                 else:
-                    found += middle - left
-                    out[place] = source[right]
+                    n_inversions += middle - left
+                    out[k] = source[right]
                     right += 1
         source, out = out, source
         width *= 2
-    return found
+    return n_inversions
 
 
 @jit
 def count_pairs(label: Any, score: Any) -> PairCounts:
     """Count the pairs of one query.
 
-    Ordered by score, and by label (high first) among equal scores, the wrong pairs are the
-    inversions of the labels.
+    With items ordered by score, and by label (high first) among equal scores, the wrong pairs are
+    the inversions of the labels.
     """
     n = label.shape[0]
-    below = np.empty(n)
+    tie_key = np.empty(n)
     for i in range(n):
-        below[i] = -label[i]
-    order = rank_order(score, below)
+        tie_key[i] = -label[i]
+    order = rank_order(score, tie_key)
     ranked = np.empty(n)
     for r in range(n):
         ranked[r] = label[order[r]]
@@ -230,12 +252,12 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
     both_tied = 0.0
     start = 0
     while start < n:
-        run = start + 1
-        while run < score_ends[start] and ranked[run] == ranked[start]:
-            run += 1
-        size = float(run - start)
+        end = start + 1
+        while end < score_ends[start] and ranked[end] == ranked[start]:
+            end += 1
+        size = float(end - start)
         both_tied += 0.5 * size * (size - 1.0)
-        start = run
+        start = end
     by_label = rank_order(label, np.empty(0))
     total = 0.5 * n * (n - 1.0)
     usable = total - _tied_pairs(tie_ends(label, by_label))
@@ -253,7 +275,7 @@ def pair_values(
     out: NDArray[np.float64],
     mass: NDArray[np.float64],
 ) -> None:
-    """out[q], mass[q] = value and mass of query q for first <= q < last."""
+    """Set out[q] and mass[q] to the value and the mass of query q, first <= q < last."""
     for q in range(first, last):
         a, b = starts[q], starts[q + 1]
         out[q], mass[q] = pair_value(spec, label[a:b], score[a:b])

@@ -1,4 +1,4 @@
-"""What metrics and list losses read of the data: gains, relevance, discounts, named columns."""
+"""Inputs of metrics and list losses: gains, relevance, discounts and named columns."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rankine.core.errors import LabelError, ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.compile import jit
 
-#: Columns of marks that are honoured when the data has them.
-_USUAL = ("displayed", "retrieved")
+#: Flag columns that are used by default, if the data has them.
+_DEFAULT_FLAGS = ("displayed", "retrieved")
 
 
 def _column(name: str, columns: Mapping[str, Any], n_rows: int, use: str) -> NDArray[Any]:
     if name not in columns or columns[name] is None:
-        have = ", ".join(sorted(columns)) or "none"
+        available = ", ".join(sorted(columns)) or "none"
         raise SchemaError(
-            f"the metric takes its {use} from column {name!r}, which the data lacks",
-            fix=f"Pass columns={{{name!r}: ...}} or load that column; the data has: {have}",
+            f"the metric reads its {use} from column {name!r}, which the data lacks",
+            fix=f"Pass columns={{{name!r}: ...}} or load that column; the data has: {available}",
         )
     values = np.asarray(columns[name])
     if values.shape != (n_rows,):
@@ -36,16 +36,17 @@ def _column(name: str, columns: Mapping[str, Any], n_rows: int, use: str) -> NDA
 def number_column(
     name: str, columns: Mapping[str, Any], n_rows: int, use: str
 ) -> NDArray[np.float64]:
-    """A column of finite numbers."""
+    """Return a column as finite float64 numbers; ``use`` names its purpose in errors."""
     values = _column(name, columns, n_rows, use)
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
         raise SchemaError(f"column {name!r} is not numeric", fix="Pass numbers") from None
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if len(bad):
+    bad_rows = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad_rows):
         raise SchemaError(
-            f"column {name!r} holds {numbers[bad[0]]} at row {bad[0]}", fix="Pass finite numbers"
+            f"column {name!r} holds {numbers[bad_rows[0]]} at row {bad_rows[0]}",
+            fix="Pass finite numbers",
         )
     return numbers
 
@@ -53,47 +54,52 @@ def number_column(
 def cutoffs(
     cutoff: int | str | None, queries: QueryIndex, columns: Mapping[str, Any]
 ) -> NDArray[np.int64]:
-    """Ranks that count, per query; a column must be constant within each query."""
+    """Return the cutoff of each query: all ranks, one number, or a column of numbers.
+
+    A column must be constant within each query.
+    """
     if cutoff is None:
         return queries.sizes.astype(np.int64)
     if isinstance(cutoff, int):
         return np.full(queries.n_queries, cutoff, dtype=np.int64)
     values = queries.gather(number_column(cutoff, columns, queries.n_rows, "cutoff"))
-    first = values[queries.starts[:-1]]
-    changed = np.flatnonzero(values != np.repeat(first, queries.sizes))
-    if len(changed):
-        query = queries.ids[np.searchsorted(queries.starts, changed[0], side="right") - 1]
+    query_values = values[queries.starts[:-1]]
+    deviating = np.flatnonzero(values != np.repeat(query_values, queries.sizes))
+    if len(deviating):
+        query = queries.ids[np.searchsorted(queries.starts, deviating[0], side="right") - 1]
         raise SchemaError(
             f"column {cutoff!r} changes within query {query}", fix="Give each query one cutoff"
         )
-    if (first < 1).any() or (first != np.floor(first)).any():
-        worst = first[(first < 1) | (first != np.floor(first))][0]
+    invalid = (query_values < 1) | (query_values != np.floor(query_values))
+    if invalid.any():
         raise SchemaError(
-            f"column {cutoff!r} holds {worst:g}, which is no cutoff", fix="Use integers from 1"
+            f"column {cutoff!r} holds {query_values[invalid][0]:g}, which is not a cutoff",
+            fix="Use integers from 1",
         )
-    return first.astype(np.int64)
+    return query_values.astype(np.int64)
 
 
-def marks(name: str | None, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.bool_] | None:
-    """True where a column of marks is not 0; None when nothing is marked."""
-    if name in (None, "none") or (name in _USUAL and columns.get(name) is None):
+def flag_column(
+    name: str | None, columns: Mapping[str, Any], n_rows: int
+) -> NDArray[np.bool_] | None:
+    """Return whether each value of a flag column is not 0; None if no column applies."""
+    if name in (None, "none") or (name in _DEFAULT_FLAGS and columns.get(name) is None):
         return None
-    return number_column(str(name), columns, n_rows, "marks") != 0
+    return number_column(str(name), columns, n_rows, "flags") != 0
 
 
 def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
-    """Rank of each document id in descending order (as trec_eval breaks ties)."""
-    ids = _column("docid", columns, n_rows, "order of ties")
+    """Return a sort key that orders document ids descending, as trec_eval breaks ties."""
+    ids = _column("docid", columns, n_rows, "tie order")
     _, ascending = np.unique(ids.astype(str), return_inverse=True)
     return -ascending.astype(np.float64)
 
 
-#: 2^label - 1 is exact, and useful, up to here.
+#: Largest label of exponential gains: 2^label - 1 is an exact 32-bit integer up to here.
 MAX_EXP_LABEL = 31
 
-_LINEAR = "use linear gain (ndcg@10:gain=linear), or give gains in a column (gain=COLUMN)"
-
-_MAX = "set the task's highest label, as in err:max_label=5"
+_LINEAR_FIX = "Use linear gain (ndcg@10:gain=linear), or give gains in a column (gain=COLUMN)"
+_MAX_LABEL_FIX = "Set the task's highest label, as in err:max_label=5"
 
 
 def gain_values(
@@ -102,47 +108,52 @@ def gain_values(
     columns: Mapping[str, Any],
     max_label: int | None = None,
 ) -> NDArray[np.float64]:
-    """Gains of labels: exp, linear, a table, or a column; never negative.
+    """Return the gain of each row: exponential, linear, from a table or from a column.
 
-    With ``max_label`` (ERR) exponential gains end there, and other gains are probabilities.
+    With ``max_label`` (ERR), exponential gains end at that label and other gains must be
+    probabilities. Gains are never negative.
     """
+    if gain == "exp" and max_label is None:
+        table = np.exp2(np.arange(MAX_EXP_LABEL + 1.0)) - 1.0
+        return _look_up_gains(y, table, "exponential gain", _LINEAR_FIX)
     if gain == "exp":
-        top = MAX_EXP_LABEL if max_label is None else max_label
-        what = "exponential gain" if max_label is None else f"max_label={max_label}"
-        return _by_table(y, np.exp2(np.arange(top + 1.0)) - 1.0, what)
-    values = _other_gains(gain, y, columns)
-    if max_label is not None and len(values) and values.max() > 1:
+        table = np.exp2(np.arange(max_label + 1.0)) - 1.0  # type: ignore[operator]
+        return _look_up_gains(y, table, f"max_label={max_label}", _MAX_LABEL_FIX)
+    gains = _explicit_gains(gain, y, columns)
+    if max_label is not None and len(gains) and gains.max() > 1:
         raise LabelError(
-            f"gain={gain} reaches {values.max():g}, but here gains are probabilities",
-            fix="Divide them by their largest possible value",
+            f"gain={gain} reaches {gains.max():g}, but the gains of ERR are probabilities",
+            fix="Divide the gains by their largest possible value",
         )
-    return values
+    return gains
 
 
-def _other_gains(
+def _explicit_gains(
     gain: str, y: NDArray[np.float64], columns: Mapping[str, Any]
 ) -> NDArray[np.float64]:
+    if "," in gain or re.fullmatch(r"[\d.]+", gain):
+        return _look_up_gains(y, _parse_table(gain), f"the gain table {gain}", _LINEAR_FIX)
     if gain == "linear":
-        values = y
-    elif "," in gain or re.fullmatch(r"[\d.]+", gain):
-        return _by_table(y, _table(gain), f"the gain table {gain}")
+        gains = y
+    elif gain == "given":
+        gains = number_column("gain", columns, len(y), "gain")
     else:
-        values = number_column("gain" if gain == "given" else gain, columns, len(y), "gain")
-    if len(values) and values.min() < 0:
-        row = int(np.argmin(values))
+        gains = number_column(gain, columns, len(y), "gain")
+    if len(gains) and gains.min() < 0:
+        row = int(np.argmin(gains))
         raise LabelError(
-            f"row {row} has gain {values[row]:g}, which is negative",
+            f"row {row} has gain {gains[row]:g}, which is negative",
             fix="Shift the labels to start at 0, or use a pairwise metric (pairwise-error, auc)",
         )
-    return values
+    return gains
 
 
 def relevance(y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
-    """1 where the label reaches the threshold, else 0."""
+    """Return 1 for labels of at least the threshold, else 0."""
     return (y >= threshold).astype(np.float64)
 
 
-def _table(text: str) -> NDArray[np.float64]:
+def _parse_table(text: str) -> NDArray[np.float64]:
     try:
         table = np.array([float(part) for part in text.split(",")])
     except ValueError:
@@ -154,21 +165,23 @@ def _table(text: str) -> NDArray[np.float64]:
     return table
 
 
-def _by_table(y: NDArray[np.float64], table: NDArray[np.float64], what: str) -> NDArray[np.float64]:
-    out = np.empty(len(y))
-    bad = _look_up(y, table, out)
-    if bad >= 0:
+def _look_up_gains(
+    y: NDArray[np.float64], table: NDArray[np.float64], name: str, fix: str
+) -> NDArray[np.float64]:
+    gains = np.empty(len(y))
+    row = _look_up(y, table, gains)
+    if row >= 0:
         raise LabelError(
-            f"row {bad} has label {y[bad]:g}, but {what} takes the labels 0, 1, ..., "
+            f"row {row} has label {y[row]:g}, but {name} allows the labels 0, 1, ..., "
             f"{len(table) - 1}",
-            fix=_MAX if what.startswith("max_label") else _LINEAR,
+            fix=fix,
         )
-    return out
+    return gains
 
 
 @jit
 def _look_up(y: Any, table: Any, out: Any) -> int:
-    """out[i] = table[y[i]]; the first row whose label is not in the table, or -1."""
+    """Set out[i] = table[y[i]]; return the first row whose label is not in the table, or -1."""
     top = table.shape[0] - 1
     for i in range(y.shape[0]):
         if not 0.0 <= y[i] <= top:
@@ -181,7 +194,7 @@ def _look_up(y: Any, table: Any, out: Any) -> int:
 
 
 def discounts(kind: str, size: int) -> NDArray[np.float64]:
-    """The first ``size`` discounts.
+    """Return the discounts of the first ``size`` ranks.
 
     ``std``: 1/log2(r + 1) (Järvelin and Kekäläinen 2002 as used today; Burges et al. 2005).
     ``paper``: 1/(log2(r) + 1), as printed by Freno et al. 2015, eq. 1.

@@ -1,11 +1,13 @@
-"""What a metric is: definitions by name, one object with all conventions, and its text form.
+"""Metric definitions by name, a metric with its conventions, and its text form.
 
-Each metric's file registers its own definition; ``[mode:]name[@cutoff][:option=value ...]`` is read
-by ``parse_metric``. Modes are the conventions of the evaluation scripts that came with LETOR 3.0,
-LETOR 4.0 and MSLR. All three: gain 2^label - 1 from a table, discount 1 at ranks 1 and 2 and
-1/log2(r) below, NDCG@n is 0 when the list is shorter than n, a query without relevant documents
-counts 0, ties keep the order of the file. They differ in P@n of a short list (LETOR 3.0 adds
-nothing at all, the others divide by n) and in the labels they know.
+Each metric's module registers a ``Definition``. ``parse_metric`` reads the text form
+``[mode:]name[@cutoff][:option=value ...]``.
+
+Modes follow the evaluation scripts of LETOR 3.0, LETOR 4.0 and MSLR. All three use gain
+2^label - 1 from a table and discount 1 at ranks 1 and 2 and 1/log2(r) below; NDCG@n is 0 for lists
+shorter than n; a query without relevant documents counts 0; ties keep the order of the file. They
+differ in P@n of a list shorter than n (0 in LETOR 3.0, divided by n in the others) and in their
+labels.
 """
 
 from __future__ import annotations
@@ -23,29 +25,41 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Definition:
-    """What a metric is.
+    """Name, family and options of a metric.
 
     Attributes
     ----------
-    name, title, aliases
-        Canonical name, the name papers print, other names users type.
+    name, title
+        Canonical name, and the name printed in papers.
     family
-        ``"ranks"``: a function of gains in ranked order (``metrics.ranks``); ``"pairs"``: a
-        function of labels and scores (``metrics.pairs``).
+        ``"ranks"``: a function of the gains in ranked order; ``"pairs"``: a function of labels and
+        scores.
+    spec
+        Function of the metric and the size of the longest list; it returns the spec on whose type
+        the kernels dispatch.
+    summary
+        One line for help texts.
+    aliases
+        Other accepted names.
     items
-        What stands in a ranked list: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
+        What a ranked list holds: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
     cutoff
         ``"optional"``, ``"required"`` or ``"none"``.
-    spec
-        Makes the spec that the kernels dispatch on, from the metric and the longest list.
+    larger_is_better
+        False for errors.
     defaults
-        Options the metric has, with their defaults; ``choices`` restricts their values.
+        The metric's options and their defaults.
+    choices
+        Allowed values by option.
+    tie_aliases
+        Other accepted values of the option ``ties``.
     """
 
     name: str
     title: str
     family: Literal["ranks", "pairs"]
     spec: Callable[[Metric, int], Any]
+    summary: str = ""
     aliases: tuple[str, ...] = ()
     items: Literal["gain", "relevance"] = "relevance"
     cutoff: Literal["optional", "required", "none"] = "optional"
@@ -55,70 +69,82 @@ class Definition:
     tie_aliases: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
 
+#: Canonical name -> definition, in order of registration.
 DEFINITIONS: dict[str, Definition] = {}
-"""Canonical name -> definition, in order of registration."""
-_BY_NAME: dict[str, Definition] = {}
+_BY_NAME: dict[str, Definition] = {}  # also aliases
 
-#: Tie rules and their defaults of metrics of ranked lists.
+#: Tie rules of metrics of ranked lists.
 RANK_TIES = ("file", "docid", "expected", "worst")
 
 
-def register(*metrics: Definition) -> None:
-    """Add metrics; their names and aliases must be new."""
-    for known in metrics:
-        for name in (known.name, *known.aliases):
+def register(*definitions: Definition) -> None:
+    """Add metrics. Their names and aliases must not be registered yet."""
+    for definition in definitions:
+        names = (definition.name, *definition.aliases)
+        for name in names:
             if name in _BY_NAME:
-                raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
-        whole = known
-        if known.family == "ranks":
-            whole = replace(
-                known,
-                defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
-                choices={**known.choices, "ties": RANK_TIES},
+                raise ParameterError(
+                    f"a metric called {name!r} exists already", fix="Choose another name"
+                )
+        complete = definition
+        if definition.family == "ranks":
+            complete = replace(
+                definition,
+                defaults={**definition.defaults, "ties": "file", "no_relevant": "0"},
+                choices={**definition.choices, "ties": RANK_TIES},
             )
-        DEFINITIONS[known.name] = whole
-        for name in (known.name, *known.aliases):
-            _BY_NAME[name] = whole
+        DEFINITIONS[definition.name] = complete
+        for name in names:
+            _BY_NAME[name] = complete
 
 
-def definition(name: str) -> Definition:
-    """The definition of a name or alias."""
+def find_definition(name: str) -> Definition:
+    """Return the definition of a name or alias."""
     key = name.lower().replace("_", "-")
     if key not in _BY_NAME:
         raise ParameterError(
-            f"no metric is called {name!r}", fix=f"Choose one of {', '.join(sorted(DEFINITIONS))}"
+            f"no metric is called {name!r}",
+            fix=f"Choose one of {', '.join(sorted(DEFINITIONS))}",
+            parameter="metric",
         )
     return _BY_NAME[key]
 
 
+def describe_metrics() -> dict[str, str]:
+    """Return the name of every metric with one line of description, sorted by name."""
+    return {name: DEFINITIONS[name].summary for name in sorted(DEFINITIONS)}
+
+
 _LETOR_NDCG = {"gain": "0,1,3", "discount": "letor", "short": "zero"}
-_MSLR_NDCG = {**_LETOR_NDCG, "gain": "0,1,3,7,15"}
+_MSLR_NDCG = {"gain": "0,1,3,7,15", "discount": "letor", "short": "zero"}
 
 
-def _mean(ndcg: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in ndcg.items() if name != "short"}
-
+_LETOR_MEAN_NDCG = {"gain": "0,1,3", "discount": "letor"}
+_MSLR_MEAN_NDCG = {"gain": "0,1,3,7,15", "discount": "letor"}
 
 #: Mode -> metric -> options that differ from the metric's own defaults.
 MODES: dict[str, dict[str, dict[str, Any]]] = {
     "letor3": {"ndcg": _LETOR_NDCG, "map": {}, "p": {"short": "zero"}},
-    "letor4": {"ndcg": _LETOR_NDCG, "mean-ndcg": _mean(_LETOR_NDCG), "map": {}, "p": {}},
-    "mslr": {"ndcg": _MSLR_NDCG, "mean-ndcg": _mean(_MSLR_NDCG), "map": {}, "p": {}},
+    "letor4": {"ndcg": _LETOR_NDCG, "mean-ndcg": _LETOR_MEAN_NDCG, "map": {}, "p": {}},
+    "mslr": {"ndcg": _MSLR_NDCG, "mean-ndcg": _MSLR_MEAN_NDCG, "map": {}, "p": {}},
 }
 
 
 def mode_defaults(mode: str | None, name: str) -> dict[str, Any]:
-    """Options that a mode changes for a metric."""
+    """Return the options of a metric that a mode changes."""
     if mode is None:
         return {}
     if mode not in MODES:
         raise ParameterError(
-            f"no evaluation script is called {mode!r}", fix=f"Choose one of {', '.join(MODES)}"
+            f"no evaluation script is called {mode!r}",
+            fix=f"Choose one of {', '.join(MODES)}",
+            parameter="metric",
         )
     if name not in MODES[mode]:
         raise ParameterError(
             f"the {mode} script does not compute {name}",
-            fix=f"It computes {', '.join(MODES[mode])}",
+            fix=f"Choose one of its metrics: {', '.join(MODES[mode])}",
+            parameter="metric",
         )
     return MODES[mode][name]
 
@@ -132,16 +158,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with all its conventions; fields left at None take the metric's own default.
+    """A metric with all its conventions. Fields left at None take the metric's own default.
 
     Attributes
     ----------
     name
         Canonical name, such as ``"ndcg"``.
     cutoff
-        Ranks that count: a number, the name of a column that holds it per query, or None (all).
+        Number of ranks that count, the name of a column with that number per query, or None (all
+        ranks).
     mode
-        ``"letor3"``, ``"letor4"`` or ``"mslr"``: conventions of that evaluation script.
+        Evaluation script whose conventions are used: ``"letor3"``, ``"letor4"`` or ``"mslr"``.
     gain
         ``"exp"`` (2^label - 1), ``"linear"`` (label), a table such as ``"0,1,3"`` (gain of labels
         0, 1, 2) or the name of a column that holds the gains (``"given"``: column ``gain``).
@@ -149,11 +176,11 @@ class Metric:
         ``"std"`` 1/log2(r + 1), ``"paper"`` 1/(log2(r) + 1) (Freno et al., eq. 1), ``"letor"``
         1/max(1, log2 r).
     threshold
-        Labels at or above it are relevant.
+        Smallest relevant label.
     max_label
         Highest possible label (ERR).
     persistence
-        Probability of reading on to the next rank (RBP).
+        Probability of continuing to the next rank (RBP).
     ties
         ``"file"`` (row order), ``"docid"`` (descending, as trec_eval), ``"expected"`` (mean over
         all orders of tied items), ``"worst"``; pair metrics: ``"half"``, ``"strict"`` or
@@ -161,15 +188,16 @@ class Metric:
     no_relevant
         Value of a query without relevant documents: ``"0"``, ``"1"`` or ``"skip"``.
     short
-        A list shorter than the cutoff: ``"fill"`` (missing ranks gain nothing) or ``"zero"``.
+        Value of a list shorter than the cutoff: ``"fill"`` (missing ranks gain nothing) or
+        ``"zero"``.
     mean
-        ``"queries"``, or over all ``"pairs"`` (``"items"``) pooled.
+        Average over ``"queries"``, or over all ``"pairs"`` (``"items"``) of all queries.
     displayed
-        Column whose zeros mark items that were not displayed: they are ranked, but are neither
-        positives nor negatives. ``"none"`` ignores it.
+        Column that is 0 for items that were not displayed: they are ranked, but are neither
+        positives nor negatives. ``"none"`` ignores the column.
     retrieved
-        Column whose zeros mark items that were judged but not retrieved: they have no rank, but
-        they are among the relevant items that recall and the ideal order count.
+        Column that is 0 for items that were judged but not retrieved: they have no rank, but count
+        among the relevant items in recall and in the ideal order.
     """
 
     name: str
@@ -188,9 +216,9 @@ class Metric:
     retrieved: str | None = None
 
     def __post_init__(self) -> None:
-        known = definition(self.name)
-        object.__setattr__(self, "name", known.name)
-        self._check_cutoff(known.cutoff)
+        definition = find_definition(self.name)
+        object.__setattr__(self, "name", definition.name)
+        self._check_cutoff(definition.cutoff)
         defaults = self._defaults()
         for option in OPTIONS:
             value = getattr(self, option)
@@ -199,47 +227,59 @@ class Metric:
             elif option not in defaults:
                 raise ParameterError(
                     f"{self.name} has no option {option!r}",
-                    fix=f"Its options are {', '.join(defaults)}",
+                    fix=f"Choose one of its options: {', '.join(defaults)}",
+                    parameter="metric",
                 )
             else:
                 object.__setattr__(self, option, self._check_option(option, value))
 
     def _defaults(self) -> dict[str, Any]:
         return {
-            **definition(self.name).defaults,
+            **find_definition(self.name).defaults,
             "displayed": "displayed",
             "retrieved": "retrieved",
             **mode_defaults(self.mode, self.name),
         }
 
     def _check_cutoff(self, allowed: str) -> None:
-        k = self.cutoff
-        if k is None:
+        if self.cutoff is None:
             if allowed == "required":
                 raise ParameterError(
-                    f"{self.name} needs a cutoff", fix=f"Write {self.name}@10, say"
+                    f"{self.name} needs a cutoff",
+                    fix=f"Write {self.name}@10, for example",
+                    parameter="metric",
                 )
             return
         if allowed == "none":
-            raise ParameterError(f"{self.name} takes no cutoff", fix=f"Write {self.name}")
-        if isinstance(k, bool) or (isinstance(k, int) and k < 1):
-            raise ParameterError(f"cutoff {k} is not positive", fix="Cut at rank 1 or deeper")
+            raise ParameterError(
+                f"{self.name} has no cutoff", fix=f"Write {self.name}", parameter="metric"
+            )
+        # True is an int in Python, and would pass for rank 1.
+        if isinstance(self.cutoff, bool) or (isinstance(self.cutoff, int) and self.cutoff < 1):
+            raise ParameterError(
+                f"the cutoff {self.cutoff} is not positive",
+                fix="Use a cutoff of 1 or more",
+                parameter="metric",
+            )
 
     def _check_option(self, option: str, value: Any) -> Any:
-        known = definition(self.name)
-        choices = _CHOICES.get(option, known.choices.get(option))
+        definition = find_definition(self.name)
+        choices = _CHOICES.get(option, definition.choices.get(option))
         if option == "ties":
-            value = known.tie_aliases.get(value, value)
+            value = definition.tie_aliases.get(value, value)
         if option == "no_relevant":
             value = {0: "0", 1: "1"}.get(value, value)
         if choices is not None and value not in choices:
             raise ParameterError(
-                f"{option}={value} is not an option of {self.name}",
+                f"{self.name} cannot have {option}={value}",
                 fix=f"Choose one of {', '.join(choices)}",
+                parameter="metric",
             )
         if option == "persistence" and not 0 < float(value) < 1:
             raise ParameterError(
-                f"persistence={value} is not a probability", fix="Use a number between 0 and 1"
+                f"persistence={value} is not a probability",
+                fix="Use a number between 0 and 1",
+                parameter="metric",
             )
         if option in {"threshold", "persistence"}:
             return float(value)
@@ -250,43 +290,51 @@ class Metric:
     @property
     def larger_is_better(self) -> bool:
         """False for errors."""
-        return definition(self.name).larger_is_better
+        return find_definition(self.name).larger_is_better
 
     @property
     def title(self) -> str:
-        """Name as papers print it, such as ``NDCG@10``."""
-        at = "" if self.cutoff is None else f"@{self.cutoff}"
-        return f"{definition(self.name).title}{at}"
+        """Name as printed in papers, such as ``NDCG@10``."""
+        title = find_definition(self.name).title
+        if self.cutoff is None:
+            return title
+        return f"{title}@{self.cutoff}"
 
     def at(self, cutoff: int | str | None) -> Metric:
-        """The same metric at another cutoff."""
+        """Return the same metric at another cutoff."""
         return replace(self, cutoff=cutoff)
 
     def with_options(self, **options: Any) -> Metric:
-        """The same metric with other options."""
+        """Return the same metric with other options."""
         return replace(self, **options)
 
     def __str__(self) -> str:
-        text = "" if self.mode is None else f"{self.mode}:"
-        text += self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
+        text = self.name
+        if self.mode is not None:
+            text = f"{self.mode}:{text}"
+        if self.cutoff is not None:
+            text += f"@{self.cutoff}"
         defaults = self._defaults()
         for option in OPTIONS:
             value = getattr(self, option)
-            if value is not None and value != defaults.get(option):
-                shown = int(value) if isinstance(value, float) and value.is_integer() else value
-                text += f":{option}={shown}"
+            if value is None or value == defaults.get(option):
+                continue
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            text += f":{option}={value}"
         return text
 
 
-#: Fields that a text form may set with ``:name=value``, in the order they are written.
-OPTIONS = tuple(one.name for one in fields(Metric) if one.name not in ("name", "cutoff", "mode"))
+#: Fields that a text form sets with ``:name=value``, in the order in which they are written.
+OPTIONS = tuple(f.name for f in fields(Metric) if f.name not in ("name", "cutoff", "mode"))
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
+# Options with numeric values; the others are text.
 _NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}
 
 
 def parse_metric(text: str | Metric) -> Metric:
-    """Read a metric's text form; a Metric passes through.
+    """Parse a metric's text form; return a ``Metric`` unchanged.
 
     Examples
     --------
@@ -300,34 +348,40 @@ def parse_metric(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     parts = str(text).strip().split(":")
-    mode = parts.pop(0) if parts[0] in MODES and len(parts) > 1 else None
+    mode = None
+    if parts[0] in MODES and len(parts) > 1:
+        mode = parts.pop(0)
     head = _HEAD.fullmatch(parts[0])
     if head is None:
         raise ParameterError(
             f"cannot read the metric {text!r}",
             fix='Write it like "ndcg@10", "map", "letor3:ndcg@10" or "ndcg@10:gain=linear"',
+            parameter="metric",
         )
-    options = dict(_option(part, str(text)) for part in parts[1:])
-    return Metric(head["name"], _cutoff(head["cutoff"]), mode, **options)
+    options = dict(_parse_option(part, str(text)) for part in parts[1:])
+    return Metric(head["name"], _parse_cutoff(head["cutoff"]), mode, **options)
 
 
-def _cutoff(text: str | None) -> int | str | None:
-    if text is None:
-        return None
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
+def _parse_cutoff(text: str | None) -> int | str | None:
+    if text is not None and re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    return text
 
 
-def _option(part: str, text: str) -> tuple[str, Any]:
+def _parse_option(part: str, text: str) -> tuple[str, Any]:
     name, equals, value = part.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or name not in OPTIONS:
         raise ParameterError(
             f"cannot read {part!r} in the metric {text!r}",
             fix=f"Options are {', '.join(f'{option}=...' for option in OPTIONS)}",
+            parameter="metric",
         )
     try:
         return name, _NUMBERS.get(name, str)(value.strip())
     except ValueError:
         raise ParameterError(
-            f"{name}={value} in the metric {text!r} is not a number", fix="Write a number"
+            f"{name}={value} in the metric {text!r} is not a number",
+            fix="Write a number",
+            parameter="metric",
         ) from None

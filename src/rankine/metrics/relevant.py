@@ -1,13 +1,13 @@
-"""What the relevant items of a list say: precision, recall, hit rate, reciprocal rank, MAP.
+"""Metrics of binary relevance: precision, recall, hit rate, reciprocal rank, average precision.
 
-    P@k    share of the first k ranks that is relevant; missing ranks are not
-    R@k    share of the relevant items that stand in the first k ranks
-    Hit@k  1 when a relevant item stands in the first k ranks, else 0
+    P@k    share of the first k ranks that is relevant; ranks beyond a short list are irrelevant
+    R@k    share of the relevant items that are in the first k ranks
+    Hit@k  1 if a relevant item is in the first k ranks, else 0
     RR@k   1 / rank of the first relevant item, 0 below the cutoff; its mean is MRR
     AP@k   1/R sum over relevant ranks r <= k of (relevant among the first r) / r; its mean is MAP
 
-R counts all relevant items of the list, whatever the cutoff (trec_eval's ``map`` and ``map_cut``).
-Over ties: McSherry and Najork 2008, section 2.3.
+R is the number of relevant items of the list, also below the cutoff (trec_eval's ``map`` and
+``map_cut``). Expectations over ties follow McSherry and Najork 2008, section 2.3.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from rankine.metrics.metric import Definition, register
 
 
 class Precision(NamedTuple):
-    """No parameters."""
+    """Share of the first k ranks that is relevant."""
 
 
 class Recall(NamedTuple):
-    """No parameters."""
+    """Share of the relevant items in the first k ranks."""
 
 
 class HitRate(NamedTuple):
-    """No parameters."""
+    """Whether a relevant item is in the first k ranks."""
 
 
 class ReciprocalRank(NamedTuple):
-    """No parameters."""
+    """Reciprocal rank of the first relevant item."""
 
 
 class AveragePrecision(NamedTuple):
-    """No parameters."""
+    """Mean over relevant items of the precision at their ranks."""
 
 
 @jit
 def _hits(ranked: Any, k: int) -> float:
-    """Relevant items among the first k ranks."""
+    """Count the relevant items among the first k ranks."""
     total = 0.0
     for r in range(min(k, ranked.shape[0])):
         total += ranked[r]
@@ -52,46 +52,59 @@ def _hits(ranked: Any, k: int) -> float:
 
 @list_value.implementation(Precision)
 def _precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _hits(ranked, k) / k if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _hits(ranked, k) / k
 
 
 @list_expected.implementation(Precision)
 def _expected_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _hits(block_means(ranked, ends), k) / k if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _hits(block_means(ranked, ends), k) / k
 
 
 @list_value.implementation(Recall)
 def _recall(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _hits(ranked, k) / gain.sum() if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _hits(ranked, k) / gain.sum()
 
 
 @list_expected.implementation(Recall)
 def _expected_recall(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _hits(block_means(ranked, ends), k) / gain.sum() if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _hits(block_means(ranked, ends), k) / gain.sum()
 
 
 @jit
-def _chance(ranked: Any, ends: Any, k: int) -> float:
-    """Probability of a relevant item in the first k ranks, drawing ties without replacement."""
-    missed = 1.0
+def _hit_probability(ranked: Any, ends: Any, k: int) -> float:
+    """Compute the chance of a relevant item in the first k ranks, over random orders of ties."""
+    miss_probability = 1.0
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
-        inside = ranked[start:end].sum()
+        n_relevant = ranked[start:end].sum()
+        # the ranks of a block are drawn from its items without replacement
         for r in range(start, min(k, end)):
-            missed *= 1.0 - min(1.0, inside / (end - r))
+            miss_probability *= 1.0 - min(1.0, n_relevant / (end - r))
         start = end
-    return 1.0 - missed
+    return 1.0 - miss_probability
 
 
 @list_value.implementation(HitRate)
 def _hit(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return min(1.0, _hits(ranked, k)) if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return min(1.0, _hits(ranked, k))
 
 
 @list_expected.implementation(HitRate)
 def _expected_hit(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _chance(ranked, ends, k) if gain.max() > 0.0 else np.nan
+    if not gain.max() > 0.0:
+        return np.nan
+    return _hit_probability(ranked, ends, k)
 
 
 @list_value.implementation(ReciprocalRank)
@@ -108,47 +121,54 @@ def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
 def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
-    total, none_yet = 0.0, 1.0
+    total, miss_probability = 0.0, 1.0
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
-        inside = ranked[start:end].sum()
+        n_relevant = ranked[start:end].sum()
         for r in range(start, min(k, end)):
             # drawing without replacement from the block, no relevant item so far
-            here = min(1.0, inside / (end - r))
-            total += none_yet * here / (r + 1.0)
-            none_yet *= 1.0 - here
+            hit_probability = min(1.0, n_relevant / (end - r))
+            total += miss_probability * hit_probability / (r + 1.0)
+            miss_probability *= 1.0 - hit_probability
         start = end
     return total
 
 
 @list_value.implementation(AveragePrecision)
 def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    total = found = 0.0
+    n_relevant = gain.sum()
+    if not n_relevant > 0.0:
+        return np.nan
+    total = n_hits = 0.0
     for r in range(min(k, ranked.shape[0])):
         if ranked[r] > 0.0:
-            found += 1.0
-            total += found / (r + 1.0)
-    relevant = gain.sum()
-    return total / relevant if relevant > 0.0 else np.nan
+            n_hits += 1.0
+            total += n_hits / (r + 1.0)
+    return total / n_relevant
 
 
 @list_expected.implementation(AveragePrecision)
 def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    total = before = 0.0
+    n_relevant = gain.sum()
+    if not n_relevant > 0.0:
+        return np.nan
+    total = n_above = 0.0  # n_above: relevant items in the blocks above
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
         size = end - start
-        inside = ranked[start:end].sum()
-        # given that rank r is relevant, another rank of the block is so with this probability
-        other = (inside - 1.0) / (size - 1.0) if size > 1 else 0.0
+        n_hits = ranked[start:end].sum()
+        # given that rank r is relevant, each other rank of the block is with this probability
+        other_probability = 0.0
+        if size > 1:
+            other_probability = (n_hits - 1.0) / (size - 1.0)
         for r in range(start, min(k, end)):
-            total += inside / size * (before + 1.0 + (r - start) * other) / (r + 1.0)
-        before += inside
+            expected_hits = n_above + 1.0 + (r - start) * other_probability
+            total += n_hits / size * expected_hits / (r + 1.0)
+        n_above += n_hits
         start = end
-    relevant = gain.sum()
-    return total / relevant if relevant > 0.0 else np.nan
+    return total / n_relevant
 
 
 register(
@@ -157,6 +177,7 @@ register(
         "P",
         "ranks",
         lambda _metric, _longest: Precision(),
+        summary="Share of the first k ranks that is relevant.",
         aliases=("precision", "pre", "prec"),
         cutoff="required",
         defaults={"threshold": 1.0, "short": "fill"},
@@ -166,6 +187,7 @@ register(
         "R",
         "ranks",
         lambda _metric, _longest: Recall(),
+        summary="Share of the relevant items among the first k ranks.",
         aliases=("r",),
         cutoff="required",
         defaults={"threshold": 1.0},
@@ -175,6 +197,7 @@ register(
         "Hit",
         "ranks",
         lambda _metric, _longest: HitRate(),
+        summary="Share of queries with a relevant item among the first k ranks.",
         aliases=("hit-rate", "success"),
         cutoff="required",
         defaults={"threshold": 1.0},
@@ -184,6 +207,7 @@ register(
         "MRR",
         "ranks",
         lambda _metric, _longest: ReciprocalRank(),
+        summary="Reciprocal rank of the first relevant item (MRR).",
         aliases=("rr",),
         defaults={"threshold": 1.0},
     ),
@@ -192,6 +216,7 @@ register(
         "MAP",
         "ranks",
         lambda _metric, _longest: AveragePrecision(),
+        summary="Average precision over the ranks of relevant items (MAP).",
         aliases=("ap",),
         defaults={"threshold": 1.0},
     ),

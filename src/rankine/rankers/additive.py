@@ -41,8 +41,14 @@ from rankine.rankers.path import Step, TablePath, check_steps
 from rankine.rankers.provenance import json_parameters
 from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import report
-from rankine.solvers.tables import Strengths, TablePenalty, bin_means, lightest, purify
+from rankine.solvers.base import report_progress
+from rankine.solvers.tables import (
+    PenaltyStrengths,
+    TablePenalty,
+    least_penalty_parameters,
+    purify,
+    standardised_bin_centres,
+)
 from rankine.transforms.bins import (
     BinCoder,
     CodeStore,
@@ -262,9 +268,9 @@ class AdditiveRanker(BaseRanker):
         counts = self._counts(layout_of(bins), data)
         return Plan(
             bins,
-            bin_means(bins, counts),
+            standardised_bin_centres(bins, counts),
             counts,
-            Strengths(smooth, pair_smooth, float(self.anchor)),
+            PenaltyStrengths(smooth, pair_smooth, float(self.anchor)),
             self.loss,
             self.metric,
             0 if data.linear is None else data.linear.shape[1],
@@ -330,7 +336,7 @@ class AdditiveRanker(BaseRanker):
         """The plan of a model, measured on the rows of today."""
         plan = self._first_plan(tables.bins, data)
         found = self._strengths
-        strengths = Strengths(
+        strengths = PenaltyStrengths(
             *(float(found.get(k, getattr(plan.strengths, k))) for k in _STRENGTHS)
         )
         plan = replace(
@@ -343,7 +349,9 @@ class AdditiveRanker(BaseRanker):
             assert factors is not None  # noqa: S101 - standard scaling has some
             linear = linear / factors[: len(linear)]
         counts = self._counts(space.layout, data)
-        return plan, lightest(TablePenalty(space, strengths), weights, linear, counts)
+        return plan, least_penalty_parameters(
+            TablePenalty(space, strengths), weights, linear, counts
+        )
 
     def _asked(self, plan: Plan) -> Plan:
         """The plan of a warm start with what the ranker is told now: strengths, and named pairs."""
@@ -534,7 +542,7 @@ class AdditiveRanker(BaseRanker):
             tables.append(tuple(spec for spec in self._all_columns(plan) if spec is not None))
             solved[f"smooth={plan.strengths.smooth:.3g}, {len(plan.pairs)} pairs"] = solution
             told = {"smooth": plan.strengths.smooth, "pairs": len(plan.pairs), self.metric: value}
-            if report(callbacks, "path", k + 1, len(plans), told, coef):
+            if report_progress(callbacks, "path", k + 1, len(plans), told, coef):
                 break
         warn_not_converged(type(self).__name__, self.tol, solved)
         width = max((len(step.coef) for step in steps), default=0)

@@ -25,7 +25,7 @@ from rankine.losses.squared_hinge import SquaredHinge
 from rankine.metrics import evaluate_on, parse_metric
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
-from rankine.solvers.tables import Strengths, TablePenalty, TableProblem, TableSpace
+from rankine.solvers.tables import PenaltyStrengths, TablePenalty, TableProblem, TableSpace
 from rankine.transforms.bins import grid_axis, layout_of
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Plan:
     bins: Bins
     means: NDArray[np.float64]
     counts: NDArray[np.float64]
-    strengths: Strengths
+    strengths: PenaltyStrengths
     loss: str
     metric: Any
     n_linear: int = 0
@@ -234,16 +234,16 @@ class Records:
         if self.journal is None:
             return ask()[0]
         asked = (plan.notes(), plan.pairs, start)
-        found: NDArray[np.float64] = self.journal.answer("plan", asked, ask)[0]
+        found: NDArray[np.float64] = self.journal.recall_or_compute("plan", asked, ask)[0]
         return found
 
 
 def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None) -> Any:
     """The loss of lists; with scores given, pairs weighted by Delta at their ranking."""
-    queries = PairQueries.build(data.lists, data.query_weight)
+    queries = PairQueries.from_dataset(data.lists, data.query_weight)
     check_normalization("query", queries.n_queries)
     if ranked_by is None and plan.loss == "squared_hinge":
-        omega = queries.query_weight / queries.mass
+        omega = queries.query_weight / queries.pair_weight
         return SquaredHingeRisk(SquaredHinge(), queries, omega, threads=plan.threads)
     gains = list_gains(data.lists.y[queries.rows], queries.starts)
     if ranked_by is None:
@@ -451,13 +451,13 @@ def best_pairs(
     if n_pairs == 0 or len(pairs) == 0:
         return []
     problem = plan.problem(data, make_risk(plan, data))
-    _, slope, curvature = problem.curved(problem.scores(theta))
+    _, slope, curvature = problem.evaluate_with_curvature(problem.scores(theta))
     places = np.zeros((len(plan.bins.cuts), 256), dtype=np.uint16)
     for j in free:
         axis = grid_axis(plan.bins, j, plan.column_counts(j), SEARCH_SIDE - 1)
         places[j, : len(axis.cells)] = axis.cells
     gains = interaction_gains(
-        data.rows, pairs, places, SEARCH_SIDE, slope, curvature.degrees(), 1.0, plan.threads
+        data.rows, pairs, places, SEARCH_SIDE, slope, curvature.diagonal(), 1.0, plan.threads
     )
     order = np.argsort(-gains, kind="stable")[:n_pairs]
     return [(int(a), int(b)) for a, b in pairs[order]]

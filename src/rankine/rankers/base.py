@@ -59,14 +59,14 @@ from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
     StreamSource,
-    of_tables,
+    for_tables,
     source_kind,
 )
 from rankine.solvers.base import Callback
 from rankine.transforms.apply import transformed_scores
 from rankine.transforms.clicks import check_offset, inverse_propensity
 from rankine.transforms.missing import UNTRAINED, check_rule, refuse_missing
-from rankine.transforms.scaling import Scaling, check_scale, fit_scaling, scaling_words
+from rankine.transforms.scaling import Scaling, check_scale, describe_scaling, fit_scaling
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
@@ -345,7 +345,7 @@ class BaseRanker(BaseEstimator, ABC):
         """A raw log in memory where this ranker needs all rows at once; others as they are."""
         able = getattr(self.capabilities, act)
         if getattr(X, "encoding", None) is not None and self.takes_tables:
-            return of_tables(X)
+            return for_tables(X)
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 
@@ -360,12 +360,12 @@ class BaseRanker(BaseEstimator, ABC):
             self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[2]]
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
-        self.scaling_ = scaling.settled(solution.coef)
+        self.scaling_ = scaling.with_learned_missing(solution.coef)
         self.evals_ = result.evals[result.position]
         self.training_ = {
             **task.source.metadata(),
             **result.notes,
-            "scaling": scaling.facts,
+            "scaling": scaling.metadata,
             **times,
         }
         self.encoding_ = task.source.encoding
@@ -542,7 +542,7 @@ class BaseRanker(BaseEstimator, ABC):
         rows: list[tuple[Any, Any]] = [
             ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
             ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
-            ("scaling", scaling_words(training["scaling"])),
+            ("scaling", describe_scaling(training["scaling"])),
             ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())

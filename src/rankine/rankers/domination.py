@@ -19,7 +19,7 @@ from rankine.core.checks import (
 )
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, column_storage, is_column_storage
-from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.losses.domination import DominationOptions, DominationRisk, build_domination_task
 from rankine.model import ModelBundle
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask, warn_not_converged
@@ -33,8 +33,8 @@ from rankine.solvers.coordinate_descent import (
     DescentSettings,
     PathPoint,
     l1_grid,
-    points_within,
-    walk,
+    path_until_nonzeros,
+    regularisation_path,
 )
 from rankine.solvers.problem import Penalty
 
@@ -218,7 +218,7 @@ class DominationRanker(BaseRanker):
 
     def _solve_partitions(self, task: FitTask) -> FitResult:
         """The same objective by a batch method, which partitions can answer."""
-        from rankine.distributed.recipes import domination_problem
+        from rankine.distributed.partition_tasks import domination_problem
         from rankine.solvers.quasi_newton import solve_quasi_newton
 
         source = task.source
@@ -268,7 +268,7 @@ class DominationRanker(BaseRanker):
         limit, l2 = int(self.max_nonzero or 0), self.path_l2
         walked: Iterator[PathPoint] = iter(())
         if self.l1_max_ > 0:
-            walked = points_within(descent, self.l1_max_, l2, settings, limit)
+            walked = path_until_nonzeros(descent, self.l1_max_, l2, settings, limit)
         for count, point in enumerate(walked, start=1):
             stop = notify(monitor.callbacks, _told(point, count, None))
             better = point.loss < least if monitor.evaluator is None else monitor.since_best == 0
@@ -340,7 +340,7 @@ class DominationRanker(BaseRanker):
         grid = _grid(l1s, largest, n_steps, min_ratio)
         points: list[PathPoint] = []
         values: list[float] = []
-        for point in walk(descent, grid.tolist(), self.path_l2, settings):
+        for point in regularisation_path(descent, grid.tolist(), self.path_l2, settings):
             if max_nonzero is not None and point.nonzeros > max_nonzero:
                 break
             points.append(point)
@@ -368,7 +368,7 @@ class DominationRanker(BaseRanker):
 
     def _descent(self, task: FitTask) -> CoordinateDescent:
         data = task.source.data
-        levels = task_levels(
+        levels = build_domination_task(
             data.y,
             data.queries,
             task.source.query_weight,
@@ -409,9 +409,11 @@ class DominationRanker(BaseRanker):
         """The l2 of models along a path of l1."""
         return float(self.l2 or 0.0)
 
-    def task_options(self) -> TaskOptions:
+    def task_options(self) -> DominationOptions:
         """What the parameters say about the loss, checked."""
-        return TaskOptions(self.normalization, self.margin, self.margin_scale, self.margin_table)
+        return DominationOptions(
+            self.normalization, self.margin, self.margin_scale, self.margin_table
+        )
 
     def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""

@@ -23,8 +23,8 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
 from rankine.kernels.products import Products
-from rankine.losses import pair_losses
-from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
+from rankine.losses import pair_loss_names
+from rankine.losses.list_objectives import ListObjective, objective_names, parse_objective
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask
 from rankine.rankers.path import ElasticPath, Step, check_steps
@@ -33,8 +33,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Callback, Progress, Solution, notify
-from rankine.solvers.one_pass import OnePassLearner, untold
-from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
@@ -173,8 +173,8 @@ class ElasticRanker(BaseRanker):
     #: What tuning searches: the space of the paper, the step size and the scale.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(lambda: tuple(UPDATES)),
-        "loss": Choice(pair_losses),
-        "objective": Choice(objectives),
+        "loss": Choice(pair_loss_names),
+        "objective": Choice(objective_names),
         "eta0": Number(1e-2, 1e2, log=True),
         "l1": Number(1e-6, 1e-1, log=True, unless={"solver": ("psgd",)}),
         "theta": Number(1e-6, 1e-1, log=True, when={"solver": ("psgd",)}),
@@ -243,7 +243,7 @@ class ElasticRanker(BaseRanker):
                 self._learner(
                     source.n_features, task.seed, start, task.steps_seen, eta0=self.eta0_
                 ),
-                Progressive(self.metric),
+                ProgressiveMetric(self.metric),
                 int(self.shuffle_buffer),
                 self.max_nonzero,
                 monitor.callbacks,
@@ -251,9 +251,9 @@ class ElasticRanker(BaseRanker):
             )
             if task.kind == "memory":
                 for block in blocks():
-                    reason = self._run.over_rows(block, source.query_weight, n_passes)
+                    reason = self._run.learn_dataset(block, source.query_weight, n_passes)
             else:
-                reason = self._run.over_stream(blocks, source.weights, n_passes)
+                reason = self._run.learn_stream(blocks, source.weights, n_passes)
             return self._solution(reason)
 
         result = task.run(solve)
@@ -263,7 +263,7 @@ class ElasticRanker(BaseRanker):
             self._note(source)
         stopped = result.solution.stop_reason in ("callback", "early_stopping")
         if self._run.learner.lists_used == 0 and not stopped:
-            raise untold(self._objective().name)
+            raise no_learnable_lists(self._objective().name)
         self._require_classes(classes)
         return result
 
@@ -280,13 +280,18 @@ class ElasticRanker(BaseRanker):
         self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
+        from rankine.distributed.partition_tasks import (
+            PASSES,
+            ListPassTask,
+            RawRowsTask,
+            average_lists,
+        )
 
         self.__dict__.pop("_run", None)
         if not self._needs_pairs():
-            ranges = task.source.team(RawRecipe()).each("label_range")
+            ranges = task.source.worker_pool(RawRowsTask()).each("label_range")
             self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
-        recipe = ListPassRecipe(
+        recipe = ListPassTask(
             self.solver,
             self._update_options(self.eta0_),
             self._objective(),
@@ -312,7 +317,9 @@ class ElasticRanker(BaseRanker):
             if not hasattr(self, "eta0_"):
                 self.eta0_ = self._step(task)
             learner = self._learner(source.n_features, task.seed, start, steps, self.eta0_)
-            self._run = OnePassRun(learner, Progressive(self.metric), max_nonzero=self.max_nonzero)
+            self._run = OnePassRun(
+                learner, ProgressiveMetric(self.metric), max_nonzero=self.max_nonzero
+            )
         order = np.arange(source.data.n_queries)
         self._run.learn_block(source.data, order, source.query_weight)
         self._note(source)
@@ -382,10 +389,10 @@ class ElasticRanker(BaseRanker):
         coef = self._run.coef()
         self.progressive_ = progressive.value
         certificate, extra = {"progressive_loss": learner.mean_loss}, {}
-        if progressive.unfit is None:
+        if progressive.label_error is None:
             certificate[progressive.name] = progressive.value
         else:
-            extra["progressive"] = progressive.unfit
+            extra["progressive"] = progressive.label_error
         return Solution(
             coef,
             float("nan"),
@@ -393,7 +400,7 @@ class ElasticRanker(BaseRanker):
             learner.steps,
             self._run.trace,
             reason,
-            {"story": progressive.story(), **extra},
+            {"story": progressive.to_records(), **extra},
         )
 
     # ------------------------------------------------------------------ models of every size

@@ -199,7 +199,7 @@ class FitTask:
         monitor = FitMonitor(self.evaluator, self.patience, self.callbacks)
         journal = self.source.journal
         if journal is not None:
-            journal.beside = monitor
+            journal.monitor = monitor
         folder = getattr(self.source, "folder", None)
         if folder is not None:
             start = None if self.start is None else np.float64(self.start.sum()).hex()

@@ -14,7 +14,7 @@ from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.losses.pair_queries import NORMALIZATIONS
-from rankine.losses.squared import PAIRS, pair_squares
+from rankine.losses.squared import PAIR_CHOICES, least_squares_risk
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
@@ -26,8 +26,8 @@ from rankine.solvers.heavy_ball import (
     N_BLOCKS,
     Spectrum,
     lanczos,
-    online_power,
-    power,
+    online_power_iteration,
+    power_iteration,
     solve_egdm,
     solve_gdm,
     solve_query_sgd,
@@ -153,14 +153,14 @@ class LeastSquaresRanker(BaseRanker):
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),
-        "pairs": Choice(PAIRS),
+        "pairs": Choice(PAIR_CHOICES),
         "scale": SCALE,
     }
 
     def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
-        check_choice("pairs", self.pairs, PAIRS)
+        check_choice("pairs", self.pairs, PAIR_CHOICES)
         check_choice("curvature", self.curvature, CURVATURES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
@@ -225,7 +225,7 @@ class LeastSquaresRanker(BaseRanker):
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
         if len(usable) < FEWEST_LISTS:
             mean = self.normalization == "query"
-            mass = 1.0 if mean else self._rows_problem(data, weight).risk.mass
+            mass = 1.0 if mean else self._rows_problem(data, weight).risk.row_weight_sum
             return TRIED[USUAL] * float(mass)
         order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
         size = len(order) // ONE_IN
@@ -254,23 +254,23 @@ class LeastSquaresRanker(BaseRanker):
             for some in (np.sort(kept), np.sort(held))
         )
         system, start, losses = NormalEquations(problem), None, []
-        mass = float(problem.risk.mass)
+        mass = float(problem.risk.row_weight_sum)
         for strength in TRIED:
             start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
-            losses.append(evaluator.risk.spreads(evaluator.scores(start)))
+            losses.append(evaluator.risk.query_values(evaluator.scores(start)))
         return np.array(losses), mass
 
     def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
-        squares = pair_squares(
+        squares = least_squares_risk(
             data, query_weight, self.normalization, self.pairs, threads=self.n_threads
         )
-        return RowsProblem.of(data, squares, self.n_threads)
+        return RowsProblem.from_dataset(data, squares, self.n_threads)
 
     def _problem(self, task: FitTask) -> Problem:
         source = task.source
         if task.kind == "memory":
             return self._rows_problem(source.data, source.query_weight)
-        from rankine.distributed.recipes import square_problem
+        from rankine.distributed.partition_tasks import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:
@@ -303,10 +303,10 @@ class LeastSquaresRanker(BaseRanker):
         if self.curvature == "lanczos":
             return lanczos(system.times, system.n_features, seed)
         if self.curvature == "power":
-            return power(system.times, system.n_features, seed)
+            return power_iteration(system.times, system.n_features, seed)
         problem: Any = system.problem
         blocks = problem.risk.blocks(problem.products, N_BLOCKS)
-        return online_power(blocks, system.n_features, seed)
+        return online_power_iteration(blocks, system.n_features, seed)
 
 
 def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:

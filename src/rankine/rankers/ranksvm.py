@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.losses.base import pair_loss_named, pair_losses
+from rankine.losses.base import find_pair_loss, pair_loss_names
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import FitResult, FitTask
@@ -21,7 +21,7 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
-from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
+from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
 
 SOLVERS = ("auto", "bundle", "newton")
@@ -130,7 +130,7 @@ class RankSVM(BaseRanker):
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 20.0, log=True),
-        "loss": Choice(lambda: pair_losses(lifted=True)),
+        "loss": Choice(lambda: pair_loss_names(exact=True)),
         "scale": SCALE,
     }
 
@@ -140,8 +140,8 @@ class RankSVM(BaseRanker):
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_choice("oracle", self.oracle, ORACLES)
-        known = pair_loss_named(self.loss, lifted=True)
-        if self.solver == "newton" and not (known.smooth or known.rounds):
+        known = find_pair_loss(self.loss, exact=True)
+        if self.solver == "newton" and not (known.smooth or known.can_be_smoothed):
             raise ParameterError(
                 f"solver='newton' needs a smooth loss, and {self.loss!r} is none",
                 fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
@@ -163,7 +163,7 @@ class RankSVM(BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         l2s, source = self._strengths(), task.source
         if task.kind == "partitions":
-            from rankine.distributed.recipes import pair_problem
+            from rankine.distributed.partition_tasks import pair_problem
 
             problem = pair_problem(source, self.loss, self.normalization, self.oracle)
         else:
@@ -192,18 +192,18 @@ class RankSVM(BaseRanker):
             self.oracle,
             threads=self.n_threads,
         )
-        return RowsProblem.of(data, risk, self.n_threads)
+        return RowsProblem.from_dataset(data, risk, self.n_threads)
 
     def _solver(self, problem: Problem) -> Callable[..., Solution]:
         """How this problem is solved; cuts of the bundle method serve every l2."""
-        known = pair_loss_named(self.loss, lifted=True)
+        known = find_pair_loss(self.loss, exact=True)
         shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
         if known.smooth and self.solver != "bundle":
             return partial(solve_newton, problem, **shared)
-        if known.rounds and self.solver == "newton":
-            return partial(solve_rounded, problem, **shared)
+        if known.can_be_smoothed and self.solver == "newton":
+            return partial(solve_smoothed, problem, **shared)
         shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
-        if known.rounds and self.solver == "auto":
+        if known.can_be_smoothed and self.solver == "auto":
             return partial(solve_nonsmooth, problem, **shared)
         return partial(solve_bundle, problem, **shared)
 
@@ -215,8 +215,8 @@ class RankSVM(BaseRanker):
         if sample is None:
             return None
         part, part_weight = sample
-        totals = PairQueries.build(data, query_weight).totals
-        part_totals = PairQueries.build(part, part_weight).totals
+        totals = PairQueries.from_dataset(data, query_weight).totals
+        part_totals = PairQueries.from_dataset(part, part_weight).totals
         if part_totals.n_queries == 0:
             return None
         if self.normalization == "sum":

@@ -15,7 +15,7 @@ A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_featu
 
 Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
 ``map_blocks(function)``, worked out where the rows are) and ``weights(block, first)``; or from
-``team(recipe)``.
+``worker_pool(task)``.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.metrics.engine import align_query_weights
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
-from rankine.transforms.clicks import ByContext, unweighed, weigh
-from rankine.transforms.scaling import RowColumns, Scaling, measure_rows
+from rankine.transforms.clicks import (
+    ContextWeights,
+    apply_position_weights,
+    remove_position_weights,
+)
+from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
 
 if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
     from rankine.distributed.partitions import PartitionedDataset
-    from rankine.distributed.team import Team
+    from rankine.distributed.worker_pool import WorkerPool
 
 
 #: The kinds of sources: in words, and how a user gets one.
@@ -101,7 +105,7 @@ class Capabilities:
 
 def source_kind(X: Any) -> str:
     """Which kind of source this is, asked without importing what it needs."""
-    if hasattr(X, "pieces") and hasattr(X, "runner"):
+    if hasattr(X, "partitions") and hasattr(X, "runner"):
         return "partitions"
     if isinstance(X, Iterator):
         return "stream"
@@ -126,7 +130,7 @@ class Clicks(NamedTuple):
         weighs more in their place: its loss is divided by what the divisor was without them.
     """
 
-    inverse: tuple[float, ...] | ByContext = ()
+    inverse: tuple[float, ...] | ContextWeights = ()
     positions: int = 0
     divisor: str = ""
 
@@ -139,7 +143,9 @@ class Clicks(NamedTuple):
         """Factors of the query weights of weighed rows."""
         if not (self.inverse and self.divisor):
             return 1.0
-        now, before = (self._divisor(d) for d in (block, unweighed(block, self.inverse)))
+        now, before = (
+            self._divisor(d) for d in (block, remove_position_weights(block, self.inverse))
+        )
         return np.divide(now, before, out=np.ones(len(now)), where=before > 0)
 
     def _divisor(self, block: Dataset) -> NDArray[np.float64]:
@@ -163,14 +169,14 @@ _UNSEEN = ("error", "bin", "zero", "query_min")
 _AS_THEY_ARE = Clicks()
 
 
-def of_tables(log: Any) -> Any:
+def for_tables(log: Any) -> Any:
     """A raw log whose rows are the columns of tables, wherever it is."""
-    if hasattr(log, "of_tables"):
-        return log.of_tables()
+    if hasattr(log, "for_tables"):
+        return log.for_tables()
     if isinstance(log, Dataset):
-        return log.encoding.of_tables([log]).encode(log)
-    encoding = log.encoding.of_tables(log)
-    return log.encoded(encoding) if hasattr(log, "pieces") else _Encoded(log, encoding)
+        return log.encoding.for_tables([log]).encode(log)
+    encoding = log.encoding.for_tables(log)
+    return log.encoded(encoding) if hasattr(log, "runner") else _Encoded(log, encoding)
 
 
 class _Encoded:
@@ -198,7 +204,7 @@ class _KeepsAnswers:
         from rankine.distributed.journal import Journal
 
         self.journal = Journal(folder, facts, resume=resume)
-        return self.journal.remember("seed", seed)
+        return self.journal.recall_or_record("seed", seed)
 
     def close(self) -> None:
         """What was answered is on disk at the end, however it ends."""
@@ -259,7 +265,7 @@ class MemorySource(_KeepsFolder):
         clicks: Clicks = _AS_THEY_ARE,
         threads: int | None = 1,
     ) -> None:
-        data = weigh(data, clicks.inverse)
+        data = apply_position_weights(data, clicks.inverse)
         self.data = data
         self._threads = threads
         self.query_weight = resolve_query_weight(query_weight, data) * clicks.of_queries(data)
@@ -268,8 +274,8 @@ class MemorySource(_KeepsFolder):
         self.feature_names = data.feature_names
         self.encoding: Any = None
         if data.encoding is not None:
-            self.encoding = data.encoding.begin()
-            self.encoding.see(data)
+            self.encoding = data.encoding.start_record()
+            self.encoding.add_block(data)
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -282,7 +288,7 @@ class MemorySource(_KeepsFolder):
             counted = _some_rows(data)
         else:
             counted = weigh_queries(data, self.query_weight)
-        columns = RowColumns(lambda: [counted], data.n_features, self._threads)
+        columns = ColumnStatistics(lambda: [counted], data.n_features, self._threads)
         scaling = measure_rows(scale, missing, columns)
         warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
@@ -338,8 +344,8 @@ class StreamSource(_KeepsFolder):
         encoding = getattr(scan, "encoding", None)
         self.encoding: Any = None
         if encoding is not None:
-            self.encoding = encoding.begin()
-            self.encoding.unread = scan
+            self.encoding = encoding.start_record()
+            self.encoding.remaining_blocks = scan
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight), "query_weight")
@@ -360,12 +366,12 @@ class StreamSource(_KeepsFolder):
         if scale == "none" and missing in _UNSEEN:
             scale, self._look = None, missing
         if scale in ("standard", "maxabs"):
-            asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
+            asked = ColumnStatistics(lambda: self._rows(self.scan), self.n_features)
         elif scale in ("auto", "none") or missing not in _UNSEEN:
             sample = list(self._rows(first_lists(self._taken or self.scan)))
-            asked = RowColumns(lambda: sample, self.n_features)
+            asked = ColumnStatistics(lambda: sample, self.n_features)
         else:
-            asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
+            asked = ColumnStatistics(lambda: (), self.n_features)  # nothing will be asked
         scaling = measure_rows(scale, missing, asked)
         warn_uneven(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self._clicks.positions)
@@ -376,7 +382,7 @@ class StreamSource(_KeepsFolder):
         """Rows to measure on, with what each counts."""
         first = 0
         for block in blocks:
-            weighed = weigh(block, self._clicks.inverse)
+            weighed = apply_position_weights(block, self._clicks.inverse)
             yield weigh_queries(weighed, self.weights(weighed, first))
             first += block.n_queries
 
@@ -385,7 +391,7 @@ class StreamSource(_KeepsFolder):
         if isinstance(self.scan, Iterator) and not self._taken:
             self._taken = list(first_lists(self.scan, whole=True))
         for block in first_lists(self._taken or self.scan):
-            yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+            yield self._scaling.prepare(apply_position_weights(block, self._clicks.inverse))
 
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
@@ -401,15 +407,15 @@ class StreamSource(_KeepsFolder):
                 self._look_at(block, self._look)
                 self._look = None
             if self.encoding is not None:
-                self.encoding.see(block)
-            yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+                self.encoding.add_block(block)
+            yield self._scaling.prepare(apply_position_weights(block, self._clicks.inverse))
         if self.encoding is not None:
-            self.encoding.unread = None
+            self.encoding.remaining_blocks = None
 
     def _look_at(self, block: Dataset, missing: str) -> None:
         """Warn of columns that differ wildly in a block."""
         rows = _some_rows(block)
-        columns = RowColumns(lambda: [rows], rows.n_features)
+        columns = ColumnStatistics(lambda: [rows], rows.n_features)
         warn_uneven(measure_rows("none", missing, columns), self.feature_names)
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
@@ -450,7 +456,7 @@ class PartitionSource(_KeepsAnswers):
         self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE, *, pairs: bool = True
     ) -> None:
         self.parts = parts
-        self.encoding = None if parts.encoding is None else parts.encoding.begin()
+        self.encoding = None if parts.encoding is None else parts.encoding.start_record()
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
@@ -461,42 +467,44 @@ class PartitionSource(_KeepsAnswers):
                 fix="Check labels and query ids; a query needs a better and a worse row",
             )
         if self.encoding is not None:
-            self.encoding.see_parts(parts)
+            self.encoding.add_partitions(parts)
         self.scaling = Scaling("none")
 
     def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure, as streams do; recipes take ``scaling`` with them."""
-        from rankine.distributed.recipes import PartColumns, RawRecipe
+        """Measure, as streams do; tasks take ``scaling`` with them."""
+        from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 
         lists, parts = None, self.parts
         if scale not in ("standard", "maxabs"):
             lists = self.measured.sample
-            looked_at = (piece for piece, count in zip(parts.pieces, lists, strict=True) if count)
-            parts = replace(parts, pieces=tuple(looked_at))
-        team = parts.team(RawRecipe(), self.journal)
-        scaling = measure_rows(scale, missing, PartColumns(team, lists))
+            looked_at = (
+                partition for partition, count in zip(parts.partitions, lists, strict=True) if count
+            )
+            parts = replace(parts, partitions=tuple(looked_at))
+        pool = parts.worker_pool(RawRowsTask(), self.journal)
+        scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, lists))
         warn_uneven(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self._clicks.positions)
         self.n_features += self.scaling.n_marks + self._clicks.n_columns
         return self.scaling
 
-    def team(self, recipe: Any) -> Team:
-        """All partitions, prepared by a recipe."""
+    def worker_pool(self, task: Any) -> WorkerPool:
+        """All partitions, prepared by a task."""
         if self._clicks.inverse and self._clicks.divisor:
             raise ParameterError(
                 "on partitions the loss of a query would be divided by the weights of propensity",
                 fix="Use normalization='pair', for SPD sampling='uniform'",
             )
         if self._clicks.inverse:
-            from rankine.distributed.recipes import WeighedRecipe
+            from rankine.distributed.partition_tasks import WeightedRowsTask
 
-            recipe = WeighedRecipe(recipe, self._clicks.inverse)
-        return self.parts.team(recipe, self.journal)
+            task = WeightedRowsTask(task, self._clicks.inverse)
+        return self.parts.worker_pool(task, self.journal)
 
     def blocks(self) -> Iterator[Dataset]:
         """The rows of one partition after the other, brought here."""
-        for piece in self.parts.pieces:
-            alone = replace(self.parts, pieces=(piece,))
+        for partition in self.parts.partitions:
+            alone = replace(self.parts, partitions=(partition,))
             yield from self._apply(alone, _as_they_are)
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
@@ -505,10 +513,10 @@ class PartitionSource(_KeepsAnswers):
             yield from self._apply(some, function, *arguments)
 
     def _apply(self, parts: PartitionedDataset, function: Any, *arguments: Any) -> list[Any]:
-        from rankine.distributed.recipes import RawRecipe
+        from rankine.distributed.partition_tasks import RawRowsTask
 
-        team = parts.team(RawRecipe())
-        return team.each(
+        pool = parts.worker_pool(RawRowsTask())
+        return pool.each(
             "apply", _of_prepared, self.scaling, self._clicks.inverse, function, arguments
         )
 
@@ -552,7 +560,7 @@ def _of_prepared(
     data: Dataset, scaling: Scaling, inverse: tuple[float, ...], function: Any, arguments: Any
 ) -> Any:
     """A function of training rows, on a worker."""
-    return function(scaling.prepare(weigh(data, inverse)), *arguments)
+    return function(scaling.prepare(apply_position_weights(data, inverse)), *arguments)
 
 
 def _as_they_are(data: Dataset) -> Dataset:

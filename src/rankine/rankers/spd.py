@@ -21,7 +21,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
 from rankine.kernels.random import resolve_seed
-from rankine.losses import pair_loss_spec, pair_losses
+from rankine.losses import pair_loss_names, pair_loss_spec
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Evaluator, FitMonitor, FitResult, FitTask
@@ -36,7 +36,7 @@ from rankine.solvers.pair_steps import (
     PerceptronStep,
     RommaStep,
     ScaledVector,
-    average_of,
+    average_iterate,
     gradient_step,
     new_vector,
 )
@@ -204,7 +204,7 @@ class SPDRanker(BaseRanker):
                 fix="Leave out n_passes",
             )
         if self.loss is not None:
-            check_choice("loss", self.loss, pair_losses())
+            check_choice("loss", self.loss, pair_loss_names())
             if self.solver in _OWN_LOSS:
                 raise ParameterError(
                     f"solver={self.solver!r} has a loss of its own", fix="Leave out loss"
@@ -322,10 +322,10 @@ class SPDRanker(BaseRanker):
         self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, PairPassRecipe, average_pairs
+        from rankine.distributed.partition_tasks import PASSES, PairPassTask, average_pairs
 
         self.record_ = []
-        recipe = PairPassRecipe(
+        recipe = PairPassTask(
             self.plan(),
             int(self.n_steps),
             check_n_passes(self.n_passes, PASSES),
@@ -352,7 +352,7 @@ class SPDRanker(BaseRanker):
                 phase, average_from=self._average_from if self.average else phase.stop
             )
             run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
-        coef = average_of(w)
+        coef = average_iterate(w)
         require_weights(coef, span.stop)
         return self._told(
             FitResult([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])

@@ -22,7 +22,7 @@ from rankine.data.query_index import QueryIndex
 from rankine.kernels.columns import Columns
 from rankine.kernels.random import resolve_seed
 from rankine.kernels.shards import n_threads
-from rankine.losses.domination import DominationRisk, task_levels
+from rankine.losses.domination import DominationRisk, build_domination_task
 from rankine.model import ModelBundle
 from rankine.rankers.domination import DominationRanker
 from rankine.rankers.fitting import warn_not_converged
@@ -33,8 +33,8 @@ from rankine.solvers.coordinate_descent import (
     DescentSettings,
     PathPoint,
     l1_grid,
-    points_within,
-    walk,
+    path_until_nonzeros,
+    regularisation_path,
 )
 from rankine.solvers.problem import Penalty
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
@@ -390,7 +390,7 @@ class _TopicTask:
         ranker, shared = self.ranker, self.shared
         y, candidates = shared.labels.column(topic)
         try:
-            levels = task_levels(
+            levels = build_domination_task(
                 y,
                 shared.queries,
                 np.ones(shared.queries.n_queries),
@@ -436,11 +436,11 @@ class _TopicTask:
         """Models to choose from; none when l1 is known."""
         l2, limit = self.ranker.path_l2, self.ranker.max_nonzero
         if limit is not None:
-            return list(points_within(descent, largest, l2, settings, int(limit)))
+            return list(path_until_nonzeros(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):
             return []
         grid = l1_grid(largest, self.n_steps, self.min_ratio)
-        return list(walk(descent, grid.tolist(), l2, settings))
+        return list(regularisation_path(descent, grid.tolist(), l2, settings))
 
     def _best(self, points: list[PathPoint], topic: int) -> int:
         """Position of the model with the best metric on held-out rows (else the smallest loss).

@@ -28,7 +28,7 @@ from rankine.metrics import (
 )
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
-from rankine.transforms.apply import fit_columns, score_dataset
+from rankine.transforms.apply import align_columns, score_dataset
 from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
@@ -146,7 +146,7 @@ def judge(
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
     reject_sets(metric=metrics)
-    data = fit_columns(model, data)
+    data = align_columns(model, data)
     view, missing = model, model.missing
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
     tables = find_tables(model)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.logs.source import watch_log
+from rankine.logs.source import monitor_log
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.bundle import select_model
 from rankine.model.tables import find_tables
@@ -68,7 +68,7 @@ def model_report(
     sections.insert(-2, knows)
     sections += [training_section(story), data_section(summary)]
     if judged.data.encoding is not None and summary_of(judged.model) is not None:
-        changed = Drift.of(watch_log(judged.model, [judged.data]))
+        changed = Drift.from_monitor(monitor_log(judged.model, [judged.data]))
         numbers["drift"] = changed.to_dict()
         sections.append(drift_section(changed))
     sections.append(origin_section(made, command))

@@ -22,7 +22,7 @@ from rankine.model.explain import (
 from rankine.model.tables import find_tables
 from rankine.scoring.rows import CsrArrays, InputIssues
 from rankine.scoring.scorer import Scorer
-from rankine.transforms.missing import fill_missing, places_of_missing
+from rankine.transforms.missing import fill_missing, find_missing
 
 
 class ListExplainer:
@@ -87,7 +87,7 @@ class ListExplainer:
 
 def _told(spec: MissingValues, rows: CsrArrays | NDArray[Any]) -> dict[int, dict[int, float]]:
     """What missing values add to scores, by row and feature."""
-    places = places_of_missing(rows) if spec.rule == "indicator" else None
+    places = find_missing(rows) if spec.rule == "indicator" else None
     if places is None:
         return {}
     known = dict(zip(spec.columns, spec.values, strict=True))

@@ -139,12 +139,12 @@ class _Models(prometheus_client.registry.Collector):
             "Population stability index of a column, or of the scores, against the training.",
             labels=["model", "column"],
         )
-        for name, watcher in self.models.watchers():
-            counters["watched_rows"].add_metric([name], watcher.rows)
-            for column, (missing, unseen) in watcher.counters().items():
+        for name, drift_monitor in self.models.drift_monitors():
+            counters["watched_rows"].add_metric([name], drift_monitor.rows)
+            for column, (missing, unseen) in drift_monitor.counters().items():
                 counters["column_missing"].add_metric([name, column], missing)
                 counters["column_unseen"].add_metric([name, column], unseen)
-            for one in watcher.drift() if watcher.rows else ():
+            for one in drift_monitor.drift() if drift_monitor.rows else ():
                 psi.add_metric([name, one.column or "(scores)"], one.psi)
         yield from (*counters.values(), psi)
 

@@ -23,7 +23,7 @@ from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.schemas import ModelEntry, RequestError
-from rankine.transforms.drift import Watcher, summary_of
+from rankine.transforms.drift import DriftMonitor, summary_of
 
 #: Scorers kept per bundle; the others are built again when asked for.
 MAX_TOPICS_READY = 1024
@@ -71,11 +71,11 @@ class ServedScorer:
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
 
     @cached_property
-    def watcher(self) -> Watcher | None:
+    def drift_monitor(self) -> DriftMonitor | None:
         """Counts raw rows against the training, where the model remembers it."""
         spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
         summary = summary_of(self.model)
-        return None if spec is None or summary is None else Watcher(summary, spec)
+        return None if spec is None or summary is None else DriftMonitor(summary, spec)
 
     @cached_property
     def _turns(self) -> Iterator[int]:
@@ -83,14 +83,14 @@ class ServedScorer:
 
     def watch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Compare one list of raw rows in ``WATCH_EVERY`` with the training."""
-        if next(self._turns) % WATCH_EVERY or self.watcher is None:
+        if next(self._turns) % WATCH_EVERY or self.drift_monitor is None:
             return
         # A column without a weight may hold anything: it is not read, and the list is not counted.
         with suppress(RankineError):
             scores = self.lenient.score(rows, issues=InputIssues())
-            names = self.watcher.summary.columns
+            names = self.drift_monitor.summary.columns
             columns = {name: [row.get(name) for row in rows] for name in names}
-            self.watcher.add(columns, len(rows), scores - scores.mean())
+            self.drift_monitor.add(columns, len(rows), scores - scores.mean())
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
@@ -255,10 +255,10 @@ class Registry:
             raise _no_model("no model of this name is served", "See /v1/models")
         return served.target(topic if slash else None)
 
-    def watchers(self) -> list[tuple[str, Watcher]]:
+    def drift_monitors(self) -> list[tuple[str, DriftMonitor]]:
         """What the models of raw logs have seen, by name."""
         singles = ((name, served.single) for name, served in self.current.models.items())
-        return [(name, one.watcher) for name, one in singles if one is not None and one.watcher]
+        return [(name, one.drift_monitor) for name, one in singles if one is not None and one.drift_monitor]
 
     def entries(self) -> list[ModelEntry]:
         """One line per name, in order; names whose first file was bad included."""

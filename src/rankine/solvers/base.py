@@ -71,7 +71,7 @@ class Solution:
         return self.stop_reason in UNFINISHED
 
 
-class Bookmark:
+class ResumePoint:
     """Where the loop of a solver stands, for a run that may have to be resumed.
 
     ``state`` is where an interrupted run stood, None where a run begins. ``put`` is called before
@@ -81,7 +81,7 @@ class Bookmark:
 
     state: Sequence[Any] | None = None
 
-    def put(self, state: Callable[[], Sequence[Any]]) -> None:
+    def save(self, state: Callable[[], Sequence[Any]]) -> None:
         """Keep a state in place of the one before it."""
 
 
@@ -100,7 +100,7 @@ def require_finite(values: NDArray[np.float64], step: int, what: str) -> None:
         )
 
 
-def report(
+def report_progress(
     callbacks: Sequence[Callback],
     stage: str,
     step: int,
@@ -116,7 +116,9 @@ def report(
     return notify(callbacks, Progress(stage, step, total, values, current))
 
 
-def certified(objective: float, low: float, at_zero: float, **more: float) -> dict[str, float]:
+def gap_certificate(
+    objective: float, low: float, at_zero: float, **more: float
+) -> dict[str, float]:
     """What proves a minimum: its value, a lower bound of it, and how far apart they are."""
     gap = objective - low
     proof = {"objective": objective, "lower_bound": low, "gap": gap, "relative_gap": gap / at_zero}

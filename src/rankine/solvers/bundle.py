@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
-from rankine.solvers.base import Callback, Solution, certified, report, require_finite
+from rankine.solvers.base import (
+    Callback,
+    Solution,
+    gap_certificate,
+    report_progress,
+    require_finite,
+)
 from rankine.solvers.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -543,9 +549,9 @@ def solve_bundle(
     low, reason, begun = 0.0, "max_iter", 1
     stalled = coarse = iteration = 0
     trace: list[dict[str, float]] = []
-    mark = problem.bookmark("bundle")
-    if mark.state is not None:
-        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = mark.state
+    resume = problem.resume_point("bundle")
+    if resume.state is not None:
+        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = resume.state
         best.restore(known[0])
         bundle.restore(known[1])
 
@@ -554,7 +560,7 @@ def solve_bundle(
         return *cut, low, stalled, coarse, iteration, trace, best.state(), bundle.state()
 
     for iteration in range(begun, max_iter + 1):
-        mark.put(stands)
+        resume.save(stands)
         slope = problem.gradient(cut_slopes)
         offset = cut_risk - dot(slope, cut_w)
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
@@ -573,7 +579,7 @@ def solve_bundle(
         gap = best.objective - low
         record = {"objective": best.objective, "lower_bound": low, "gap": gap}
         trace.append({"iteration": iteration, **record, "evaluations": best.evaluations})
-        if report(callbacks, "cuts", iteration, max_iter, record, best.w):
+        if report_progress(callbacks, "cuts", iteration, max_iter, record, best.w):
             reason = "callback"
             break
         stalled = 0 if best.objective < before[0] or low > before[1] else stalled + 1
@@ -588,7 +594,7 @@ def solve_bundle(
             reason = "stalled"
             break
     counts = {"evaluations": best.evaluations, "cuts": bundle.n_cuts}
-    certificate = certified(best.objective, low, problem.at_zero, **counts)
+    certificate = gap_certificate(best.objective, low, problem.at_zero, **counts)
     return Solution(best.w, best.objective, certificate, iteration, trace, reason)
 
 

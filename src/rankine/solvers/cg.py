@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.problem import NormalEquations
 
 #: Times the true residual may contradict the recursive one before rounding has the last word.
@@ -38,16 +38,16 @@ def solve_cg(
     trace = [{"iteration": 0.0, "residual": _relative(norm(residual), size)}]
     search, squared = residual.copy(), dot(residual, residual)
     iteration, refreshed, reason = 0, 0, "max_iter"
-    mark = system.problem.bookmark("cg")
-    if mark.state is not None:
-        w, residual, search, squared, iteration, refreshed, trace, system.products = mark.state
+    resume = system.problem.resume_point("cg")
+    if resume.state is not None:
+        w, residual, search, squared, iteration, refreshed, trace, system.products = resume.state
 
     def stands() -> Sequence[Any]:
         return w, residual, search, squared, iteration, refreshed, trace, system.products
 
     while refreshed < MAX_REFRESH:
         while iteration < max_iter and np.sqrt(squared) > tol * size:
-            mark.put(stands)
+            resume.save(stands)
             iteration += 1
             product = system.times(search, gamma)
             bend = dot(search, product)
@@ -62,7 +62,9 @@ def solve_cg(
             trace.append(
                 {"iteration": iteration, "residual": _relative(float(np.sqrt(squared)), size)}
             )
-            if report(callbacks, "cg", iteration, max_iter, {"residual": trace[-1]["residual"]}, w):
+            if report_progress(
+                callbacks, "cg", iteration, max_iter, {"residual": trace[-1]["residual"]}, w
+            ):
                 reason = "callback"
                 break
         if reason == "callback":
@@ -98,9 +100,9 @@ def solve_shifted_cg(
         one.search[:] = residual
     step_before, turn_before, iteration = 1.0, 0.0, 0
     stopped = False
-    mark = system.problem.bookmark("cg of several")
-    if mark.state is not None:
-        residual, search, squared, step_before, turn_before, iteration, *rest = mark.state
+    resume = system.problem.resume_point("cg of several")
+    if resume.state is not None:
+        residual, search, squared, step_before, turn_before, iteration, *rest = resume.state
         system.products, known = rest
         for one, saved in zip(shifts, known, strict=True):
             vars(one).update(saved)
@@ -110,7 +112,7 @@ def solve_shifted_cg(
         return *at, system.products, [vars(one) for one in shifts]
 
     while iteration < max_iter and not stopped and np.sqrt(squared) > tol * size:
-        mark.put(stands)
+        resume.save(stands)
         iteration += 1
         product = system.times(search, least)
         bend = dot(search, product)
@@ -127,7 +129,7 @@ def solve_shifted_cg(
         step_before, turn_before = step, turn
         driver = shifts[int(np.argmin(gammas))]
         values = {"residual": _relative(float(np.sqrt(squared)), size)}
-        stopped = report(callbacks, "cg", iteration, max_iter, values, driver.w)
+        stopped = report_progress(callbacks, "cg", iteration, max_iter, values, driver.w)
     if stopped:
         return [
             _solution(

@@ -6,7 +6,7 @@ A round computes the exact gradient of all columns (in parallel), from which the
 loss's dual gives a duality gap; it then sweeps over the columns that matter: those with a
 non-zero weight and the worst violators among the others, until their violation has fallen well
 below the round's. The next round looks at every column again, so nothing is lost by leaving
-columns out, and the gap that ends the run covers them all. ``walk`` and ``points_within`` solve for
+columns out, and the gap that ends the run covers them all. ``walk`` and ``path_until_nonzeros`` solve for
 a falling l1, each from the solution before it.
 
 A step along one weight under l1 |w|_1 + l2/2 |w|^2 is taken on one of two functions that lie above
@@ -471,7 +471,7 @@ def l1_grid(largest: float, n_steps: int, min_ratio: float) -> NDArray[np.float6
     return largest * np.geomspace(1.0, min_ratio, n_steps)
 
 
-def walk(
+def regularisation_path(
     descent: CoordinateDescent, l1s: Sequence[float], l2: float, settings: DescentSettings
 ) -> Iterator[PathPoint]:
     """Solve for every l1 in turn, each from the solution before it."""
@@ -479,7 +479,7 @@ def walk(
         yield _solve(descent, float(l1), l2, settings)
 
 
-def points_within(
+def path_until_nonzeros(
     descent: CoordinateDescent, largest: float, l2: float, settings: DescentSettings, limit: int
 ) -> Iterator[PathPoint]:
     """Solutions with at most ``limit`` non-zero weights, from the largest l1 down.

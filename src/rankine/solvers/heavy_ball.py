@@ -33,8 +33,8 @@ from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_unit, stream_seed
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
-from rankine.losses.base import normal_times
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.losses.base import add_normal_product
+from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -109,7 +109,7 @@ def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
     return Spectrum(largest, last["kappa_n"], len(trace), trace)
 
 
-def power(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
+def power_iteration(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
     """Power iteration, plain and shifted (Tas, Algorithm 1, with centring and the right loop).
 
     kappa_1 is approached from below and kappa_n from above: cheap, and unsafe on flat spectra.
@@ -126,7 +126,7 @@ def power(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
     return Spectrum(largest, smallest, 2 * steps + 1, trace)
 
 
-def online_power(blocks: list[Product], n: int, seed: int, passes: int = 2) -> Spectrum:
+def online_power_iteration(blocks: list[Product], n: int, seed: int, passes: int = 2) -> Spectrum:
     """Power iteration that sees one block of queries at a time (the paper's on-line idea).
 
     Each block's product stands for the whole by the number of blocks. The largest growth factor of
@@ -170,7 +170,7 @@ PATIENCE = 50
 EXPLODED = 1e3
 
 
-def optimal_pair(k1: float, kn: float) -> tuple[float, float]:
+def optimal_step_and_momentum(k1: float, kn: float) -> tuple[float, float]:
     """Step a = (1 - mu) eta and momentum mu from the extreme eigenvalues."""
     root_1, root_n = np.sqrt(k1), np.sqrt(kn)
     return float(4.0 / (root_1 + root_n) ** 2), float(((root_1 - root_n) / (root_1 + root_n)) ** 2)
@@ -210,7 +210,7 @@ class _Momentum:
         if self.residual <= tol:
             self.reason = "converged"
             return True
-        if report(
+        if report_progress(
             callbacks, self.name, iteration, max_iter, {"residual": self.residual}, self.best
         ):
             self.reason = "callback"
@@ -265,20 +265,20 @@ def solve_egdm(
     """
     k1, kn = eigenvalues
     run = _Momentum(system, gamma, start, "egdm")
-    step, momentum = optimal_pair(k1, kn)
+    step, momentum = optimal_step_and_momentum(k1, kn)
     restarts = since = begun = 0
     reference = np.inf
-    mark = system.problem.bookmark("egdm")
-    if mark.state is not None:
-        k1, kn, restarts, reference, since, begun, at = mark.state
+    resume = system.problem.resume_point("egdm")
+    if resume.state is not None:
+        k1, kn, restarts, reference, since, begun, at = resume.state
         run.restore(at)
-        step, momentum = optimal_pair(k1, kn)
+        step, momentum = optimal_step_and_momentum(k1, kn)
 
     def stands() -> Sequence[Any]:
         return k1, kn, restarts, reference, since, iteration, run.state()
 
     for iteration in range(begun, max_iter + 1):
-        mark.put(stands)
+        resume.save(stands)
         run.look(iteration, kappa_1=k1, kappa_n=kn)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
@@ -292,7 +292,7 @@ def solve_egdm(
                 k1 *= 2.0
             else:
                 kn = max(gamma, 0.1 * kn)
-            step, momentum = optimal_pair(k1, kn)
+            step, momentum = optimal_step_and_momentum(k1, kn)
             run.restart()
             run.look(iteration, kappa_1=k1, kappa_n=kn)
             restarts, reference, since = restarts + 1, run.best_residual, 0
@@ -321,16 +321,16 @@ def solve_gdm(
             fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
         )
     run, begun = _Momentum(system, gamma, start, "gdm"), 0
-    mark = system.problem.bookmark("gdm")
-    if mark.state is not None:
-        begun, at = mark.state
+    resume = system.problem.resume_point("gdm")
+    if resume.state is not None:
+        begun, at = resume.state
         run.restore(at)
 
     def stands() -> Sequence[Any]:
         return iteration, run.state()
 
     for iteration in range(begun, max_iter + 1):
-        mark.put(stands)
+        resume.save(stands)
         run.look(iteration)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
@@ -368,7 +368,7 @@ def _largest_per_query(rows: Any, lap: Any, n_features: int, seed: Any) -> Any:
                 break
             for j in range(n_features):
                 v[j] /= length
-            normal_times(lap, rows, q, v, none, 1.0, moved)
+            add_normal_product(lap, rows, q, v, none, 1.0, moved)
             out[q] = 0.0
             for j in range(n_features):
                 out[q] += moved[j] * moved[j]
@@ -399,7 +399,7 @@ def _pass(
         stop = min(start + batch, n_queries)
         gradient[:] = 0.0
         for k in range(start, stop):
-            normal_times(lap, rows, order[k], w, y, n_queries / (stop - start), gradient)
+            add_normal_product(lap, rows, order[k], w, y, n_queries / (stop - start), gradient)
         for j in range(n):
             ahead = w[j] - step * (gradient[j] + gamma * w[j]) + momentum * (w[j] - before[j])
             before[j] = w[j]
@@ -412,7 +412,10 @@ def _pass(
 def query_curvature(problem: RowsProblem, seed: int) -> float:
     """max over queries of Q lambda_max(H_q): the curvature of the roughest single estimate."""
     largest = _largest_per_query(
-        problem.products.rows, problem.risk.lap, problem.n_features, stream_seed(seed, STEP_START)
+        problem.products.rows,
+        problem.risk.laplacian,
+        problem.n_features,
+        stream_seed(seed, STEP_START),
     )
     return float(SAFETY * len(largest) * largest.max())
 
@@ -442,7 +445,7 @@ def solve_query_sgd(
             total[:], count = 0.0, 0
         count += _pass(
             problem.products.rows,
-            problem.risk.lap,
+            problem.risk.laplacian,
             problem.risk.y,
             gamma,
             (1.0 - MOMENTUM) / bound,
@@ -460,7 +463,7 @@ def solve_query_sgd(
         if residual <= tol:
             reason = "converged"
             break
-        if report(callbacks, "sgd", done, n_passes, {"residual": residual}, mean):
+        if report_progress(callbacks, "sgd", done, n_passes, {"residual": residual}, mean):
             reason = "callback"
             break
     certificate = {"residual": trace[-1]["residual"], "products": float(system.products)}

@@ -27,7 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
-from rankine.solvers.base import Callback, Solution, certified, report, require_finite
+from rankine.solvers.base import (
+    Callback,
+    Solution,
+    gap_certificate,
+    report_progress,
+    require_finite,
+)
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.problem import Problem
 
@@ -146,16 +152,16 @@ def solve_newton(
     low, reason, first = 0.0, "max_iter", 0.0
     begun = products = 0
     trace: list[dict[str, float]] = []
-    mark = problem.bookmark("newton")
-    if mark.state is not None:
-        known, low, begun, products, first, trace = mark.state
+    resume = problem.resume_point("newton")
+    if resume.state is not None:
+        known, low, begun, products, first, trace = resume.state
         point = _Point(**known)
 
     def stands() -> Sequence[Any]:
         return vars(point), low, iteration, products, first, trace
 
     for iteration in range(begun, max_iter + 1):
-        mark.put(stands)
+        resume.save(stands)
         gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
         low = max(low, point.objective - penalty.gap(point.w, gradient))
@@ -165,7 +171,7 @@ def solve_newton(
         first = max(first, size)
         record = {"objective": point.objective, "lower_bound": low, "gap": gap}
         trace.append({"iteration": iteration, **record, "products": products})
-        stop = report(callbacks, "newton", iteration, max_iter, record, point.w)
+        stop = report_progress(callbacks, "newton", iteration, max_iter, record, point.w)
         if stop:
             reason = "callback"
             break
@@ -194,7 +200,7 @@ def solve_newton(
             reason = "precision"
             break
         point = moved
-    certificate = certified(point.objective, low, problem.at_zero, products=float(products))
+    certificate = gap_certificate(point.objective, low, problem.at_zero, products=float(products))
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
@@ -212,10 +218,10 @@ def solve_nonsmooth(
     cuts = solve_bundle(problem, l2, start=start, max_iter=few, bundle=bundle, **options)
     if not cuts.unfinished or max_iter <= CUTS:
         return cuts
-    return solve_rounded(problem, l2, before=cuts, max_iter=max_iter - cuts.n_iter, **options)
+    return solve_smoothed(problem, l2, before=cuts, max_iter=max_iter - cuts.n_iter, **options)
 
 
-def solve_rounded(
+def solve_smoothed(
     problem: Problem,
     l2: float,
     *,
@@ -239,15 +245,15 @@ def solve_rounded(
     last = done + max_iter
     value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
     w, width, reason = best, 1.0, "max_iter"
-    mark = problem.bookmark("rounded")
-    if mark.state is not None:
-        best, value, w, width, low, done, products, trace = mark.state
+    resume = problem.resume_point("rounded")
+    if resume.state is not None:
+        best, value, w, width, low, done, products, trace = resume.state
 
     def stands() -> Sequence[Any]:
         return best, value, w, width, low, done, products, trace
 
     while done < last:
-        mark.put(stands)
+        resume.save(stands)
         rounded = solve_newton(
             problem.smoothed(width),
             l2,
@@ -279,7 +285,7 @@ def solve_rounded(
             reason = "precision"
             break
         width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
-    certificate = certified(value, low, problem.at_zero, products=products)
+    certificate = gap_certificate(value, low, problem.at_zero, products=products)
     return Solution(best, value, certificate, done, trace, reason)
 
 
@@ -287,7 +293,7 @@ def _look(
     problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
 ) -> _Point:
     scores = problem.scores(w) if scores is None else scores
-    risk, slopes, curvature = problem.curved(scores)
+    risk, slopes, curvature = problem.evaluate_with_curvature(scores)
     return _Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
 
 
@@ -312,15 +318,15 @@ def _direction(
     enough = squared * forcing * forcing
     scores = problem.blend(0.0, point.scores, 0.0, point.scores)
     products = 0
-    mark = problem.bookmark("newton direction")
-    if mark.state is not None:
-        d, scores, residual, search, squared, products = mark.state
+    resume = problem.resume_point("newton direction")
+    if resume.state is not None:
+        d, scores, residual, search, squared, products = resume.state
 
     def stands() -> Sequence[Any]:
         return d, scores, residual, search, squared, products
 
     while products < MAX_INNER and squared > enough:
-        mark.put(stands)
+        resume.save(stands)
         products += 1
         searched = problem.scores(search)
         product = penalty.times(search) + problem.curvature_times(point.curvature, searched)

@@ -302,7 +302,7 @@ class OnePassLearner:
             require_finite(part, self.steps, "one-pass learning")
         return out
 
-    def largest(self, count: int) -> NDArray[np.float64]:
+    def largest_weights(self, count: int) -> NDArray[np.float64]:
         """Current weights, at most ``count`` of them: the last to vanish if l1 were raised."""
         coef = self.coef()
         if np.count_nonzero(coef) <= count:
@@ -322,7 +322,7 @@ class OnePassLearner:
         return float(out[-1])
 
 
-def untold(objective: str) -> NoPairsError:
+def no_learnable_lists(objective: str) -> NoPairsError:
     """The error of lists none of which taught anything."""
     return NoPairsError(
         f"no list holds two different labels that objective={objective!r} tells apart",

@@ -43,7 +43,7 @@ class OnePassRun:
 
     learner: OnePassLearner
     #: Judges lists before they are learned from.
-    progressive: Progressive
+    progressive: ProgressiveMetric
     #: Lists of a stream shuffled together; 0 keeps its order.
     shuffle_buffer: int = 0
     #: Reports show the weights of a model that keeps so many.
@@ -59,9 +59,9 @@ class OnePassRun:
         """The weights of the model so far."""
         if self.max_nonzero is None:
             return self.learner.coef()
-        return self.learner.largest(self.max_nonzero)
+        return self.learner.largest_weights(self.max_nonzero)
 
-    def over_rows(self, data: Dataset, weight: NDArray[np.float64], n_passes: int) -> str:
+    def learn_dataset(self, data: Dataset, weight: NDArray[np.float64], n_passes: int) -> str:
         """Learn from the lists of a dataset, each pass in an order of its own; why it ended."""
         batch = self.learner.batch_lists
         self.report_every = -(-max(data.n_queries // REPORTS, 1) // batch) * batch
@@ -72,7 +72,7 @@ class OnePassRun:
 
         return self._run(lambda: [data], order, lambda _block, _first: weight, n_passes)
 
-    def over_stream(self, read: Read, weigh: Weigh, n_passes: int) -> str:
+    def learn_stream(self, read: Read, weigh: Weigh, n_passes: int) -> str:
         """Learn from the blocks that ``read()`` gives, in their order; why it ended."""
 
         def order(_number: int, block: Dataset, position: int) -> NDArray[np.int64]:
@@ -228,7 +228,7 @@ class OnePassRun:
         return DivergenceError(error.reason, fix=f"{error.fix}. The last good checkpoint is {path}")
 
 
-class Progressive:
+class ProgressiveMetric:
     """Running mean of a metric over lists, each judged by a model that has not yet learned from it.
 
     Before anything was learned all scores are 0, and the order of the file often gives the labels
@@ -247,12 +247,12 @@ class Progressive:
         #: (lists, mean so far) at 10, 15, 20, 30, 50, 70, 100, 150 ... lists, however cut.
         self.milestones: list[tuple[int, float]] = []
         #: Why the metric cannot judge these labels; None while it can.
-        self.unfit: str | None = None
+        self.label_error: str | None = None
 
     @property
     def value(self) -> float:
         """Mean so far; NaN before the first list."""
-        judged = self.unfit is None and self.sums[1] > 0
+        judged = self.label_error is None and self.sums[1] > 0
         return float(self.sums[0] / self.sums[1]) if judged else float("nan")
 
     def add(
@@ -272,7 +272,7 @@ class Progressive:
                 evaluate(self.metric, labels, scores, index, per_query=True, columns=columns)
             )
         except LabelError as error:  # training may know what to do with such labels all the same
-            self.unfit = str(error)
+            self.label_error = str(error)
             return
         values = values[~np.isnan(values)]
         # cumsum adds one by one; sum would add in a tree whose shape depends on the block.
@@ -283,9 +283,9 @@ class Progressive:
         self.sums[0] = running[-1]
         self.sums[1] += len(values)
 
-    def story(self) -> list[dict[str, float]]:
+    def to_records(self) -> list[dict[str, float]]:
         """The mean along the stream and at its end; nothing where labels do not suit the metric."""
-        if self.unfit is not None or self.sums[1] == 0:
+        if self.label_error is not None or self.sums[1] == 0:
             return []
         told = dict([*self.milestones, (int(self.sums[1]), self.value)])
         return [{"lists": lists, self.name: mean} for lists, mean in told.items()]

@@ -28,7 +28,7 @@ from rankine.solvers.pair_steps import (
     LAZY,
     S,
     ScaledVector,
-    average_of,
+    average_iterate,
     new_vector,
     pair_step,
 )
@@ -158,7 +158,7 @@ def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
     largest = float(getattr(phase.learner, "max_norm2", np.inf))
     if not np.isfinite(largest) or (w.c[COUNT] > 0 and phase.average_from < phase.start):
         return
-    length = norm(average_of(w))
+    length = norm(average_iterate(w))
     if not length <= (1.0 + BALL_SLACK) * np.sqrt(largest):
         raise DivergenceError(
             f"after {phase.stop} steps the weights have length {length:.3g}, where the projection "
@@ -196,7 +196,7 @@ def solve_pairs(
     run.resume()
     stopped = any(run.through(span) for span in spans)
     reason = "callback" if stopped else "steps"
-    return Solution(average_of(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
+    return Solution(average_iterate(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
 
 
 @dataclass(eq=False)
@@ -237,7 +237,7 @@ class _PairRun:
     def _report(self) -> bool:
         values = {}
         if self.record is not None or self.done == self.total:
-            current = average_of(self.w)
+            current = average_iterate(self.w)
             require_weights(current, self.done)
             values = {} if self.record is None else self.record(self.done, current)
         else:  # the mean of wide weights takes as long as thousands of steps
@@ -245,7 +245,7 @@ class _PairRun:
                 require_finite(part, self.done, "stochastic pairwise descent")
         if values:
             self.trace.append({"step": self.done, **values})
-        told = Progress("steps", self.done, self.total, values, lambda: average_of(self.w))
+        told = Progress("steps", self.done, self.total, values, lambda: average_iterate(self.w))
         return notify(self.callbacks, told)
 
     def resume(self) -> None:
@@ -259,6 +259,6 @@ class _PairRun:
         self.trace = [dict(row) for row in saved.metadata["trace"]]
 
     def _save(self, checkpointer: Checkpointer) -> None:
-        require_weights(average_of(self.w), self.done)
+        require_weights(average_iterate(self.w), self.done)
         arrays = {name: getattr(self.w, name) for name in KEPT}
         checkpointer.save("pairs", self.done, arrays, {"trace": self.trace})

@@ -100,14 +100,14 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     return ScaledVector(v, np.zeros(n), c, np.zeros(n), folds, history)
 
 
-def average_of(w: ScaledVector) -> NDArray[np.float64]:
+def average_iterate(w: ScaledVector) -> NDArray[np.float64]:
     """Mean of the counted iterates, or the last one when none were counted."""
     if w.c[COUNT] == 0:
-        return last_of(w)
+        return last_iterate(w)
     return _up_to_date(w, w.c[AL], 1.0) / w.c[COUNT]
 
 
-def last_of(w: ScaledVector) -> NDArray[np.float64]:
+def last_iterate(w: ScaledVector) -> NDArray[np.float64]:
     """The last iterate."""
     return _up_to_date(w, w.c[S], 0.0)
 

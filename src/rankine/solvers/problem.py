@@ -29,7 +29,7 @@ from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
 from rankine.kernels.rows import Rows
 from rankine.kernels.shards import dot
-from rankine.solvers.base import Bookmark
+from rankine.solvers.base import ResumePoint
 
 Vector = NDArray[np.float64]
 
@@ -72,43 +72,43 @@ class Penalty:
         return best
 
 
-def unmarked(_solver: str) -> Bookmark:
-    """A bookmark that keeps nothing: rows in memory are soon asked again."""
-    return Bookmark()
+def no_resume(_solver: str) -> ResumePoint:
+    """A resume point that keeps nothing: rows in memory are soon asked again."""
+    return ResumePoint()
 
 
 class Problem:
     """A risk whose rows lie in partitions; weights stand for scores and gradients for slopes.
 
     ``total(question, *arguments)`` is a tuple: the sums of what every partition's ``RowsProblem``
-    answers. Which of ``curved_gradient``, ``curvature_product``, ``curvature_diagonal``,
+    answers. Which of ``gradient_with_curvature``, ``curvature_product``, ``curvature_diagonal``,
     ``smoothed`` (Newton), ``target``, ``normal_product``, ``spread`` (least squares) and ``dual``
-    (coordinate and quasi-Newton methods) have an answer depends on the risk. ``bookmark(solver)``
+    (coordinate and quasi-Newton methods) have an answer depends on the risk. ``resume_point(solver)``
     keeps where the loop of a solver stands, and knows where an interrupted run stood.
     """
 
-    bookmark: Callable[[str], Bookmark] = staticmethod(unmarked)
+    resume_point: Callable[[str], ResumePoint] = staticmethod(no_resume)
 
     def __init__(
         self,
         total: Callable[..., Any],
         n_features: int,
         at_zero: float = 1.0,
-        bookmark: Callable[[str], Bookmark] = unmarked,
+        resume_point: Callable[[str], ResumePoint] = no_resume,
     ) -> None:
         self._total = total
         self.n_features = n_features
         self.at_zero = at_zero
-        self.bookmark = bookmark
+        self.resume_point = resume_point
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """R(Xw) and its (sub)gradient by w."""
         value, gradient = self._total("value_and_gradient", w)
         return float(value), gradient
 
-    def curved_gradient(self, w: Vector) -> tuple[float, Vector]:
+    def gradient_with_curvature(self, w: Vector) -> tuple[float, Vector]:
         """The same where products with the curvature at w will be asked for next."""
-        value, gradient = self._total("curved_gradient", w)
+        value, gradient = self._total("gradient_with_curvature", w)
         return float(value), gradient
 
     def curvature_product(self, w: Vector, v: Vector) -> Vector:
@@ -121,8 +121,8 @@ class Problem:
 
     def smoothed(self, width: float) -> Problem:
         """A problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
-        total = partial(self._total, "smoothed_answer", width)
-        return Problem(total, self.n_features, self.at_zero, self.bookmark)
+        total = partial(self._total, "call_smoothed", width)
+        return Problem(total, self.n_features, self.at_zero, self.resume_point)
 
     def target(self) -> Vector:
         """b of the quadratic risk w^T A w - 2 b^T w + constant."""
@@ -157,9 +157,9 @@ class Problem:
         """R and its slopes."""
         return self.value_and_gradient(scores)
 
-    def curved(self, scores: Vector) -> tuple[float, Vector, Any]:
+    def evaluate_with_curvature(self, scores: Vector) -> tuple[float, Vector, Any]:
         """R, its slopes and its curvature."""
-        value, slopes = self.curved_gradient(scores)
+        value, slopes = self.gradient_with_curvature(scores)
         return value, slopes, scores
 
     def gradient(self, slopes: Vector) -> Vector:
@@ -192,7 +192,7 @@ class RowsProblem(Problem):
         self._smooth: tuple[float, RowsProblem] | None = None
 
     @classmethod
-    def of(cls, data: Dataset, risk: Any, threads: int | None = None) -> RowsProblem:
+    def from_dataset(cls, data: Dataset, risk: Any, threads: int | None = None) -> RowsProblem:
         """The problem of a dataset and a risk that was made from it."""
         return cls(data.rows, data.n_features, risk, threads)
 
@@ -208,9 +208,9 @@ class RowsProblem(Problem):
         """R and dR/dp."""
         return self.risk.evaluate(scores)
 
-    def curved(self, scores: Vector) -> tuple[float, Vector, Any]:
+    def evaluate_with_curvature(self, scores: Vector) -> tuple[float, Vector, Any]:
         """R, dR/dp and d2R/dp2."""
-        return self.risk.curved(scores)
+        return self.risk.evaluate_with_curvature(scores)
 
     def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
         """X^T d2R/dp2 p."""
@@ -224,7 +224,7 @@ class RowsProblem(Problem):
             queries.rows,
             queries.starts,
             len(products.sum_cuts) - 1,
-            curvature.degrees(),
+            curvature.diagonal(),
             self.n_features,
             products.threads,
         )
@@ -245,9 +245,9 @@ class RowsProblem(Problem):
         value, slopes = self.evaluate(self.scores(w))
         return value, self.gradient(slopes)
 
-    def curved_gradient(self, w: Vector) -> tuple[float, Vector]:
+    def gradient_with_curvature(self, w: Vector) -> tuple[float, Vector]:
         """R and its gradient; the curvature is kept for the products that usually follow."""
-        value, slopes, curvature = self.curved(self.scores(w))
+        value, slopes, curvature = self.evaluate_with_curvature(self.scores(w))
         self._last = w, curvature
         return value, self.gradient(slopes)
 
@@ -259,7 +259,7 @@ class RowsProblem(Problem):
         """About the diagonal of X^T d2R/dp2 X at the weights w."""
         return self.curvature_scale(self._curvature(w))
 
-    def smoothed_answer(self, width: float, question: str, *weights: Vector) -> Any:
+    def call_smoothed(self, width: float, question: str, *weights: Vector) -> Any:
         """What the smoothed problem answers."""
         return getattr(self.smoothed(width), question)(*weights)
 
@@ -267,7 +267,7 @@ class RowsProblem(Problem):
         last = self._last
         if last is not None and np.array_equal(last[0], w):
             return last[1]
-        curvature = self.curved(self.scores(w))[2]
+        curvature = self.evaluate_with_curvature(self.scores(w))[2]
         self._last = w, curvature
         return curvature
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import DivergenceError
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, norm, rows_dot
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.problem import Penalty, Problem
 
 #: Pairs of steps and changes of the gradient that are remembered.
@@ -152,9 +152,9 @@ def solve_quasi_newton(
     low, reason = -np.inf, "max_iter"
     last_bound = begun = 0
     trace: list[dict[str, float]] = []
-    mark = problem.bookmark("quasi-Newton")
-    if mark.state is not None:
-        low, begun, last_bound, trace, run.rounds, point, curvature = mark.state
+    resume = problem.resume_point("quasi-Newton")
+    if resume.state is not None:
+        low, begun, last_bound, trace, run.rounds, point, curvature = resume.state
         run.point = _Weighed(**point)
         vars(run.curvature).update(curvature)
 
@@ -163,7 +163,7 @@ def solve_quasi_newton(
         return low, iteration, last_bound, trace, run.rounds, *at
 
     for iteration in range(begun, max_iter + 1):
-        mark.put(stands)
+        resume.save(stands)
         direction, promise = run.direction()
         idle = promise <= 0.0
         near = promise <= NEAR * goal or iteration - last_bound >= BOUND_EVERY
@@ -174,7 +174,7 @@ def solve_quasi_newton(
         gap = max(run.point.objective - low, 0.0)
         record = {"objective": run.point.objective, "gap": gap}
         trace.append({"iteration": iteration, **record, "rounds": float(run.rounds)})
-        stop = report(callbacks, "quasi-Newton", iteration, max_iter, record, run.point.w)
+        stop = report_progress(callbacks, "quasi-Newton", iteration, max_iter, record, run.point.w)
         if gap <= goal or stop:
             reason = "converged" if gap <= goal else "callback"
             break

@@ -40,7 +40,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Strengths:
+class PenaltyStrengths:
     """What the penalty charges."""
 
     #: Differences of neighbouring cells of a curve, and of a grid.
@@ -51,9 +51,9 @@ class Strengths:
     #: Share of ``smooth`` (``pair_smooth``) on each cell's square.
     ridge: float = 1e-3
 
-    def times(self, factor: float) -> Strengths:
+    def times(self, factor: float) -> PenaltyStrengths:
         """All strengths, multiplied."""
-        return Strengths(
+        return PenaltyStrengths(
             factor * self.smooth, factor * self.pair_smooth, factor * self.anchor, self.ridge
         )
 
@@ -181,7 +181,7 @@ def _reduce(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: A
                 out[c] = signs[j] * level
 
 
-def bin_means(bins: Bins, counts: Vector) -> Vector:
+def standardised_bin_centres(bins: Bins, counts: Vector) -> Vector:
     """m: place of every bin on its column's scale, centred and of unit variance over the rows.
 
     A bin stands in the middle of its cuts, an outer one as far beyond its cut as its neighbour
@@ -278,7 +278,9 @@ class TablePenalty:
     forcing = 0.25
     ahead = 0.5
 
-    def __init__(self, space: TableSpace, strengths: Strengths, threads: int | None = None) -> None:
+    def __init__(
+        self, space: TableSpace, strengths: PenaltyStrengths, threads: int | None = None
+    ) -> None:
         self.space = space
         self.strengths = strengths
         self.threads = threads
@@ -345,7 +347,9 @@ class TablePenalty:
         return float(max(gap, 0.0))
 
 
-def lightest(penalty: TablePenalty, tables: Vector, linear: Vector, counts: Vector) -> Vector:
+def least_penalty_parameters(
+    penalty: TablePenalty, tables: Vector, linear: Vector, counts: Vector
+) -> Vector:
     """Of the parameters that stand for tables, those with the least penalty.
 
     The optimum has these. Scores within a query stay as they are when lines move between curves
@@ -609,7 +613,7 @@ class TableProblem(RowsProblem):
 
     def curvature_scale(self, curvature: Any) -> Vector:
         """About the diagonal of d2R/dtheta2."""
-        degrees = curvature.degrees()
+        degrees = curvature.diagonal()
         out = self.space.diagonal(self.products.transpose_times(degrees))
         out[self.space.size - self.space.n_linear :] = degrees.sum()  # columns of unit deviation
         return out

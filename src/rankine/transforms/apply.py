@@ -19,12 +19,12 @@ from rankine.transforms.log_columns import LogEncoder
 from rankine.transforms.missing import UNTRAINED, fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["fit_columns", "score_dataset", "transformed_scores"]
+__all__ = ["align_columns", "score_dataset", "transformed_scores"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     """Scores in row order, running the transforms that the model carries."""
-    data = fit_columns(model, data)
+    data = align_columns(model, data)
     tables = find_tables(model)
     if tables is not None:
         return score_tables(tables.bins, tables.grids, tables.weights, data.X)
@@ -58,7 +58,7 @@ def transformed_scores(
     return scores if added is None else scores + added
 
 
-def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
+def align_columns(model: LinearModel, data: Dataset) -> Dataset:
     """The data with the model's columns in the model's order; names decide where both have them.
 
     Lists of a raw log that were encoded for another model are encoded again.

@@ -27,7 +27,7 @@ _LAST = 1_000_000
 _MOST = 1000
 
 
-class ByContext(NamedTuple):
+class ContextWeights(NamedTuple):
     """Weights of clicks by position, for each value of a column (a device, say)."""
 
     column: str
@@ -35,10 +35,10 @@ class ByContext(NamedTuple):
 
 
 #: Weight of a click by position, or that by context; empty: 1 everywhere.
-Inverse = Sequence[float] | ByContext
+Inverse = Sequence[float] | ContextWeights
 
 
-def weigh(data: Dataset, inverse: Inverse) -> Dataset:
+def apply_position_weights(data: Dataset, inverse: Inverse) -> Dataset:
     """The rows with the weights of their positions (``inverse`` empty: as they are)."""
     if len(inverse) == 0:
         return data
@@ -47,8 +47,8 @@ def weigh(data: Dataset, inverse: Inverse) -> Dataset:
     return replace(data, weight=weight, query_index=data.queries)
 
 
-def unweighed(data: Dataset, inverse: Inverse) -> Dataset:
-    """The rows before ``weigh``."""
+def remove_position_weights(data: Dataset, inverse: Inverse) -> Dataset:
+    """The rows before ``apply_position_weights``."""
     weight = data.weight
     if weight is not None and len(inverse):
         weight = weight / position_weights(data, inverse)
@@ -67,7 +67,7 @@ def check_offset(positions: Any) -> int:
     return int(positions)
 
 
-def widen(data: Dataset, positions: int) -> Dataset:
+def add_position_columns(data: Dataset, positions: int) -> Dataset:
     """The rows with one more column for each of the positions 2, 3, ..., ``positions``.
 
     It is 1 where a row was shown at that position; the last stands for all beyond it.
@@ -107,7 +107,7 @@ def append_columns(
 
 def inverse_propensity(
     propensity: Sequence[float], max_weight: float
-) -> tuple[float, ...] | ByContext:
+) -> tuple[float, ...] | ContextWeights:
     """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``.
 
     Propensities that were estimated by context give a table for each of its values.
@@ -115,7 +115,7 @@ def inverse_propensity(
     if context := getattr(propensity, "context", ""):
         parts = propensity.contexts.items()  # type: ignore[attr-defined]
         tables = ((name, inverse_propensity(part, max_weight)) for name, part in parts)
-        return ByContext(context, tuple(tables))  # type: ignore[arg-type]
+        return ContextWeights(context, tuple(tables))  # type: ignore[arg-type]
     values = np.asarray(propensity, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values <= 1)).all():
         raise ParameterError(
@@ -130,7 +130,7 @@ def inverse_propensity(
 def position_weights(data: Dataset, inverse: Inverse) -> NDArray[np.float64]:
     """Weight of each row: that of its position where its label is positive, else 1."""
     place = row_positions(data) - 1
-    if not isinstance(inverse, ByContext):
+    if not isinstance(inverse, ContextWeights):
         table = np.asarray(inverse)
         return np.where(data.y > 0, table[np.minimum(place, len(table) - 1)], 1.0)
     column, tables = inverse

@@ -161,7 +161,7 @@ def summary_of(model: LinearModel) -> LogSummary | None:
         ) from error
 
 
-class Watcher:
+class DriftMonitor:
     """Counts rows of today against the summary of a training; threads may share it."""
 
     def __init__(self, summary: LogSummary, spec: LogColumns) -> None:
@@ -273,14 +273,14 @@ class Drift:
     alarms: list[str]
 
     @classmethod
-    def of(
+    def from_monitor(
         cls,
-        watcher: Watcher,
+        drift_monitor: DriftMonitor,
         threshold: float = 0.25,
         max_unseen: float = 0.2,
         max_missing: float = 0.1,
     ) -> Drift:
-        """Judge what a watcher has counted.
+        """Judge what a drift_monitor has counted.
 
         Parameters
         ----------
@@ -291,7 +291,7 @@ class Drift:
         max_missing
             Largest rise of a share of missing values.
         """
-        *columns, scores = watcher.drift()
+        *columns, scores = drift_monitor.drift()
         alarms = []
         for one in (*columns, scores):
             name = f"column {one.column!r}" if one.column else "the scores"
@@ -305,7 +305,7 @@ class Drift:
                 alarms.append(
                     f"{name}: {one.missing:.0%} missing, {one.missing_before:.0%} in training"
                 )
-        return cls(watcher.rows, columns, scores, alarms)
+        return cls(drift_monitor.rows, columns, scores, alarms)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

@@ -52,7 +52,7 @@ class Places(NamedTuple):
     at: NDArray[np.int64]
 
 
-def places_of_missing(X: Any) -> Places | None:
+def find_missing(X: Any) -> Places | None:
     """Where a matrix (dense, or compressed rows of any library) holds NaN; None for nowhere."""
     values = X.data if hasattr(X, "indptr") else X
     with np.errstate(all="ignore"):
@@ -72,7 +72,7 @@ def places_of_missing(X: Any) -> Places | None:
 
 def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
     """Name the first missing value and what may stand for it."""
-    found = places_of_missing(X)
+    found = find_missing(X)
     if found is None:
         return
     what = f"is missing ({len(found.at):,} values are); Input X contains NaN"
@@ -89,7 +89,7 @@ def fill_missing(
 
     List q holds rows ``order[starts[q]:starts[q + 1]]``; without ``order`` rows stand list by list.
     """
-    found = places_of_missing(X)
+    found = find_missing(X)
     if found is None:
         return X, None
     added = None
@@ -150,18 +150,18 @@ def _smallest(X: Any, found: Places, list_of: NDArray[np.int64]) -> NDArray[np.f
     return np.nan_to_num(low)[inverse]
 
 
-def filled(spec: MissingValues, data: Dataset) -> Dataset:
+def fill_dataset(spec: MissingValues, data: Dataset) -> Dataset:
     """The data without missing values; marks and scores of them are left out."""
     index = data.queries
     X, _ = fill_missing(spec, data.X, index.starts, index.rows)
     return data if X is data.X else replace(data, X=X, query_index=index)
 
 
-def marked(spec: MissingValues, before: Any, data: Dataset) -> Dataset:
+def add_missing_indicators(spec: MissingValues, before: Any, data: Dataset) -> Dataset:
     """The data with a column for each of the spec's: 1 where ``before`` was missing, else 0."""
     from rankine.transforms.clicks import append_columns
 
-    found = places_of_missing(before)
+    found = find_missing(before)
     rows = places = np.zeros(0, dtype=np.int64)
     if found is not None:
         columns = np.asarray(spec.columns)
@@ -172,7 +172,7 @@ def marked(spec: MissingValues, before: Any, data: Dataset) -> Dataset:
 
 
 def measure_missing(rule: str, asked: Any) -> MissingValues | None:
-    """The spec of a rule; ``asked`` answers as ``RowColumns`` does. None refuses what is missing.
+    """The spec of a rule, measured by a ``ColumnStatistics``; None refuses missing values.
 
     "indicator" gets a column for every feature that was missing somewhere; its values are learned.
     """
@@ -186,7 +186,7 @@ def measure_missing(rule: str, asked: Any) -> MissingValues | None:
         columns = np.flatnonzero(absent > 0)
         values = np.zeros(len(columns))
     else:
-        present = asked.filled(spec)
+        present = asked.without_missing(spec)
         sizes = present.sizes()
         columns = np.flatnonzero(sizes.largest > 0)
         # Divided by the largest magnitude first: sums of 1e300 do not overflow.

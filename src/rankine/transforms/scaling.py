@@ -32,12 +32,12 @@ from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
 from rankine.kernels.shards import map_shards
-from rankine.transforms.clicks import widen
+from rankine.transforms.clicks import add_position_columns
 from rankine.transforms.missing import (
-    filled,
-    marked,
+    add_missing_indicators,
+    fill_dataset,
+    find_missing,
     measure_missing,
-    places_of_missing,
     refuse_missing,
 )
 
@@ -70,7 +70,7 @@ class Scaling:
     factors
         Column multipliers, None where all are 1.
     positions
-        Positions with an offset of their own in training rows (see ``widen``); 0 for none.
+        Positions with a separate offset in training rows (``add_position_columns``); 0 for none.
     missing, keeps_missing
         What stands for missing values, before anything is scaled; whether they are left to the
         ranker instead. With neither they are refused.
@@ -97,7 +97,7 @@ class Scaling:
         """
         before = data.X
         if self.missing is not None:
-            data = filled(self.missing, data)
+            data = fill_dataset(self.missing, data)
         elif not (self.keeps_missing or data.complete):
             # Of a raw log only numbers can be missing, and they are its first features.
             log = data.encoding
@@ -108,7 +108,7 @@ class Scaling:
             scaled = _multiply_columns(data.X, self.factors, self._n_scaled)
             data = replace(data, X=scaled, query_index=data.queries)
         if self.missing is not None and self.n_marks:
-            data = marked(self.missing, before, data)
+            data = add_missing_indicators(self.missing, before, data)
         return data
 
     @cached_property
@@ -119,7 +119,7 @@ class Scaling:
 
     def prepare(self, data: Dataset) -> Dataset:
         """Training rows: scaled, then with their columns of positions."""
-        return widen(self.apply(data), self.positions)
+        return add_position_columns(self.apply(data), self.positions)
 
     @property
     def n_marks(self) -> int:
@@ -133,7 +133,7 @@ class Scaling:
         features = marks - self.n_marks
         return coef[:features], coef[features:marks], coef[marks:]
 
-    def settled(self, coef: NDArray[np.float64]) -> Scaling:
+    def with_learned_missing(self, coef: NDArray[np.float64]) -> Scaling:
         """The same, with what missing values add to a score as it was learned."""
         if self.missing is None or not self.n_marks:
             return self
@@ -153,7 +153,7 @@ class Scaling:
         return np.r_[coef, np.array(marks), np.zeros(max(self.positions - 1, 0))]
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What a model remembers of it."""
         return {"kind": self.kind, **self.chosen}
 
@@ -185,7 +185,7 @@ class ColumnSizes(NamedTuple):
         )
 
 
-class RowColumns:
+class ColumnStatistics:
     """Columns of blocks of rows, read up to three times.
 
     Sums go over spans of rows, counted from the first row of all: neither how blocks are cut nor
@@ -199,17 +199,19 @@ class RowColumns:
         self.n_features = n_features
         self.threads = threads
 
-    def filled(self, spec: MissingValues) -> RowColumns:
+    def without_missing(self, spec: MissingValues) -> ColumnStatistics:
         """The columns without missing values."""
-        return RowColumns(
-            lambda: (filled(spec, block) for block in self._read()), self.n_features, self.threads
+        return ColumnStatistics(
+            lambda: (fill_dataset(spec, block) for block in self._read()),
+            self.n_features,
+            self.threads,
         )
 
     def absent(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
         total = np.zeros(self.n_features)
         for block in self._read():
-            found = places_of_missing(block.X)
+            found = find_missing(block.X)
             if found is not None:
                 np.add.at(total, found.columns, _weights(block)[found.rows])
         return total
@@ -218,7 +220,7 @@ class RowColumns:
         """What the known values of some columns weigh."""
         total = np.zeros(len(columns))
         for block in self._read():
-            weight, found = _weights(block), places_of_missing(block.X)
+            weight, found = _weights(block), find_missing(block.X)
             for k, j in enumerate(columns):
                 gone = [] if found is None else found.rows[found.columns == j]
                 total[k] = np.cumsum(np.r_[total[k], np.delete(weight, gone)])[-1]
@@ -254,7 +256,9 @@ class RowColumns:
 class _Spans:
     """Two figures of every column: found in each span of rows by itself, joined in order."""
 
-    def __init__(self, asked: RowColumns, width: int, join: tuple[np.ufunc, np.ufunc]) -> None:
+    def __init__(
+        self, asked: ColumnStatistics, width: int, join: tuple[np.ufunc, np.ufunc]
+    ) -> None:
         self.threads, self.join, self.row = asked.threads, join, 0
         # What is found in a span must not outweigh its rows.
         self.size = max(SPAN, 4 * asked.n_features)
@@ -289,20 +293,20 @@ def _weights(block: Dataset) -> NDArray[np.float64]:
 
 def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
     """Measure what a scaling needs on training data."""
-    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features))
+    return measure_rows(kind, missing, ColumnStatistics(lambda: [data], data.n_features))
 
 
 def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
     """What stands for missing values, then the scaling of the rows without them."""
     missing = measure_missing(rule, asked)
     if missing is not None:
-        asked = asked.filled(missing)
+        asked = asked.without_missing(missing)
     scaling = Scaling("none") if kind is None else measure_scaling(kind, asked)
     return replace(scaling, missing=missing, keeps_missing=rule == "bin")
 
 
 def measure_scaling(kind: str | None, asked: Any) -> Scaling:
-    """Measure what a scaling needs; ``asked`` answers as ``RowColumns`` does."""
+    """Measure what a scaling needs; ``asked`` answers as ``ColumnStatistics`` does."""
     kind = check_scale(kind)
     if kind == "query":
         return Scaling(kind)
@@ -371,8 +375,8 @@ def check_scale(kind: str | None) -> str:
     return kind
 
 
-def scaling_words(facts: Mapping[str, Any]) -> str:
-    """``Scaling.facts`` for people."""
+def describe_scaling(facts: Mapping[str, Any]) -> str:
+    """``Scaling.metadata`` for people."""
     if facts["kind"] != "auto":
         return str(facts["kind"])
     done = {

@@ -7,7 +7,7 @@ import platform
 import time
 
 import rankine
-from rankine.kernels.compile import source_digest
+from rankine.kernels.sources import source_digest
 from reliability.harness.outcome import FAULTS, Outcome
 from reliability.harness.plan import KINDS
 

@@ -680,7 +680,7 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
         story = f"{where}: {told(first)}, {name} {told(found)}"
         outcome.require(same(first, found), "unequal", story)
     if tables or system in BATCH:
-        found = outcome_of(lambda r: r.fit(read("parquet", 7).partitions()), setting.ranker())
+        found = outcome_of(lambda r: r.fit(read("parquet", 7).to_partitions()), setting.ranker())
         outcome.counts["partitions of logs"] += 1
         good = same(first, found)
         if not tables and not isinstance(first, str) and not isinstance(found, str):

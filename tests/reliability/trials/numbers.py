@@ -12,7 +12,7 @@ from rankine import Dataset
 from rankine.losses import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.list_objectives import parse_objective
-from rankine.losses.pair_queries import PairQueries, pair_scale
+from rankine.losses.pair_queries import PairQueries, query_omega
 from rankine.metrics import evaluate
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.updates import AdaptiveRda, Fobos, Psgd, Rda, Tgd
@@ -102,8 +102,8 @@ def pairs(rng) -> str:
     loss = rng.choice(("hinge", "squared_hinge"))
     normalization = rng.choice(("query", "pair", "sum"))
     kind = HingeRisk if loss == "hinge" else SquaredHingeRisk
-    queries = PairQueries.build(Dataset.from_arrays(np.zeros((m, 1)), y, qid), None)
-    risk = kind(Hinge(), queries, pair_scale(normalization, queries.totals, queries), "tree", 1)
+    queries = PairQueries.from_dataset(Dataset.from_arrays(np.zeros((m, 1)), y, qid), None)
+    risk = kind(Hinge(), queries, query_omega(normalization, queries.totals, queries), "tree", 1)
     value, slope = risk.evaluate(np.asarray(p, dtype=np.float64))
     wanted, wanted_slope = pair_risk(p, y, qid, loss, normalization)
     size = max(1.0, abs(wanted))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.freno.figure2 import arranged
-from benchmarks.freno.figure3 import near_best, roughness
-from benchmarks.freno.log import Log, numbers_between_0_and_1
-from benchmarks.freno.methods import LEAST, METHODS, Chooser, expected, neighbours
+from papers.freno.figure2 import arranged
+from papers.freno.figure3 import near_best, roughness
+from papers.freno.log import Log, numbers_between_0_and_1
+from papers.freno.methods import LEAST, METHODS, Chooser, expected, neighbours
 
 from rankine import Dataset
 

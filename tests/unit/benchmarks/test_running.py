@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.__main__ import chosen
 from benchmarks.peers import absent_packages, absent_programs, program
 from benchmarks.real_data import data_folder, letor_folders
+from benchmarks.runner import select
 
 TASKS = {"spd": 1, "sculley.figure1": 2, "sculley.table1": 3, "sculley.table1_imdb": 4}
 
@@ -20,12 +20,12 @@ TASKS = {"spd": 1, "sculley.figure1": 2, "sculley.table1": 3, "sculley.table1_im
     ],
 )
 def test_a_name_is_a_benchmark_or_a_folder(wanted, kept):
-    assert list(chosen(TASKS, wanted)) == kept
+    assert list(select(TASKS, wanted)) == kept
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known():
     with pytest.raises(SystemExit, match=r"sculley\.figure1"):
-        chosen(TASKS, ["figure9"])
+        select(TASKS, ["figure9"])
 
 
 def test_absent_peers_are_named_with_their_variable(monkeypatch):

@@ -22,8 +22,7 @@ from rankine.cli._reading import (
     ReadingOptions,
     SortOptions,
 )
-from rankine.cli._train_options import ClusterOptions
-from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
+from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.core.specs import LogColumns

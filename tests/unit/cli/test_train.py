@@ -19,8 +19,7 @@ import rankine
 from rankine import Dataset, shop_log
 from rankine.cli import _console
 from rankine.cli._reading import ReadingOptions
-from rankine.cli._train_options import ClusterOptions
-from rankine.cli._train_options import ClickCorrectionOptions
+from rankine.cli._train_options import ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app, find_commands
 from rankine.cli.train import (
     _Correction,
@@ -483,15 +482,6 @@ def test_a_source_is_opened_as_the_first_model_was(tmp_path):
         assert (asked["stream"], asked["like"]) == (streams, like)
         assert (asked["columns"], asked["position"], asked["given"]) == (("i",), "p", (["a"],))
         assert asked.get("n_features") == width
-
-
-@pytest.mark.cli
-@pytest.mark.parametrize(("words", "usual"), [([], True), (["--set", "l2=1"], False)])
-def test_the_usual_training_is_the_toys(files, tmp_path, monkeypatch, words, usual):
-    asked = {}
-    monkeypatch.setattr("rankine.cli.train.compiling_beside", asking(asked))
-    assert isinstance(run(files[0], *words, "--out", tmp_path / "m").exception, AskedError)
-    assert asked == {"given": ("spd",), "usual": usual}
 
 
 @pytest.mark.cli

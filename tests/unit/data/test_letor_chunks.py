@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import io
-from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import rankine
-from corpus.bad_text import CORPUS, GOOD
+from corpus.bad_text import GOOD
 from rankine.core.errors import DataError, LimitError, ParseError
-from rankine.data.readers import letor
-from rankine.kernels.compile import plain
 from reference import slow_reader
 
 TEXT = (
@@ -91,59 +86,6 @@ def test_every_prefix_agrees_with_the_slow_reader():
             assert fast[1].y.tolist() == [row.label for row in rows]
             total = sum(sum(row.features.values()) for row in rows)
             assert fast[1].X.sum() == pytest.approx(total)
-
-
-def in_both_ways(text, **options):
-    """What comes of a text by plain Python and by compiled code, to the letter."""
-
-    def found(choose):
-        with mock.patch.object(letor, "light", choose):
-            try:
-                data = rankine.load(io.BytesIO(text), dense=False, **options)
-            except DataError as error:
-                return type(error), str(error), error.line
-        return *bits(data), data.read_counts
-
-    return found(lambda kernel, _: plain(kernel)), found(lambda kernel, _: kernel)
-
-
-@settings(deadline=None)
-@given(
-    st.sampled_from([TEXT, GOOD]),
-    st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=2)), max_size=3),
-    st.sampled_from([{}, {"dtype": "float32"}, {"qid_type": "str"}, {"on_bad_row": "skip"}]),
-)
-def test_small_texts_are_read_the_same_without_compiling(text, changes, options):
-    for place, piece in changes:
-        text = text[:place] + piece + text[place + 1 :]
-    slow, quick = in_both_ways(text, **options)
-    assert slow == quick
-
-
-def test_bad_texts_are_refused_the_same_without_compiling():
-    for bad in CORPUS:
-        slow, quick = in_both_ways(bad.data, **bad.options)
-        assert slow == quick
-
-
-def test_numbers_are_read_the_same_without_compiling():
-    rng = np.random.default_rng(0)
-    drawn = [
-        np.format_float_scientific(rng.standard_normal() * 10.0 ** rng.integers(-320, 308), digits)
-        for digits in [1, 5, 17, 18, 19, 20, 25] * 20
-    ]
-    numbers = [
-        *drawn,
-        "9007199254740993",
-        "1e-400",
-        "0.1e+1",
-        "-.5",
-        "18446744073709551616",
-        "1e23",
-    ]
-    rows = "".join(f"1 qid:{k} 1:{number}\n" for k, number in enumerate(numbers))
-    slow, quick = in_both_ways(rows.encode())
-    assert slow == quick
 
 
 def test_blocks_do_not_depend_on_chunks(tmp_path):

@@ -395,5 +395,5 @@ def test_rows_before_a_range_are_passed_over(path, monkeypatch):
     monkeypatch.setattr(tables.ParquetRows, "_batch_rows", lambda *_: 7)
     parts = rd.scan(path, partition_bytes=1_000)
     assert parts.n_partitions > 3
-    found = np.concatenate([piece.load().X for piece in parts.pieces])
+    found = np.concatenate([partition.load().X for partition in parts.partitions])
     np.testing.assert_array_equal(found, rankine.load(path).X)

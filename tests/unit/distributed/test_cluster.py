@@ -59,7 +59,7 @@ def test_a_cluster_gives_the_bits_of_this_process(name, parts, client):
 
 def test_scanning_by_the_workers_gives_the_same_partitions(files, parts, client):
     found = rd.scan(files, partition_bytes=20_000, client=client)
-    assert found.pieces == parts.pieces
+    assert found.partitions == parts.partitions
 
 
 def kill_one(client):
@@ -121,15 +121,15 @@ def test_workers_that_die_within_their_tasks_change_nothing(parts, client, expec
     """A task that is at work ends its own process, once; it is run again elsewhere."""
     flag = tmp_path / "killed"
     data = parts.on(client, timeout=100)
-    team = data.team(Assassin(str(flag)))
-    alone = parts.team(Assassin(str(tmp_path / "absent"), armed=False))
-    np.testing.assert_array_equal(team.total("work")[0], alone.total("work")[0])
+    pool = data.worker_pool(Assassin(str(flag)))
+    alone = parts.worker_pool(Assassin(str(tmp_path / "absent"), armed=False))
+    np.testing.assert_array_equal(pool.total("work")[0], alone.total("work")[0])
     assert flag.exists()
     np.testing.assert_array_equal(clone(HINGE).fit(data).coef_, expected.coef_)
 
 
 class Assassin:
-    """A recipe whose third partition kills its worker the first time it is asked."""
+    """A task whose third partition kills its worker the first time it is asked."""
 
     def __init__(self, flag, armed=True):
         self.flag, self.armed, self.token = flag, armed, f"assassin {flag}"

@@ -57,22 +57,22 @@ def nested_loops(journal, cluster, outer=6, inner=4):
     journal.monitor = monitor = Watcher()
 
     def ask(name, v):
-        return journal.answer(name, (v,), lambda: cluster.ask(v))
+        return journal.recall_or_compute(name, (v,), lambda: cluster.ask(v))
 
     w, total = ask("first", np.arange(float(WIDTH)))
     begun = 0
-    mark = journal.bookmark("outer")
-    if mark.state is not None:
-        begun, w, total = mark.state
+    point = journal.resume_point("outer")
+    if point.state is not None:
+        begun, w, total = point.state
     for at in range(begun, outer):
-        mark.put(lambda at=at, w=w, total=total: (at, w, total))
+        point.save(lambda at=at, w=w, total=total: (at, w, total))
         scale = ask("scale", w)[1]
         d, done = np.zeros(WIDTH), 0
-        within = journal.bookmark("inner")
+        within = journal.resume_point("inner")
         if within.state is not None:
             done, d = within.state
         for k in range(done, inner + at % 2):
-            within.put(lambda k=k, d=d: (k, d))
+            within.save(lambda k=k, d=d: (k, d))
             d += ask("product", w + d)[0] / (scale + 5.0)
         w = w + d
         total += float(d.sum())
@@ -149,19 +149,19 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
 
     def answered(now):
         clock.now = now
-        journal.answer("sum", (now,), lambda: (now,))
+        journal.recall_or_compute("sum", (now,), lambda: (now,))
         return files()
 
     assert answered(104.75) == []
     assert answered(105.0) == [1]
     assert answered(109.75) == [1]
     assert answered(110.0) == [1, 2]
-    mark = journal.bookmark("loop")
+    point = journal.resume_point("loop")
     written = []
 
     def put(now):
         clock.now = now
-        mark.put(lambda: written.append(now) or [now])
+        point.save(lambda: written.append(now) or [now])
         return written[-1:], files()
 
     assert put(110.25) == ([110.25], [1, 2, 3])
@@ -173,23 +173,23 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
     clock.now = 200.0
     resumed = Journal(tmp_path, {}, resume=True, seconds=5.0)
     for now in (104.75, 105.0, 109.75, 110.0):
-        assert resumed.answer("sum", (now,), lambda: pytest.fail("known")) == (now,)
-    assert resumed.bookmark("loop").state == [115.25]
-    assert resumed.answer("sum", (1.0,), lambda: (2.0,)) == (2.0,)
+        assert resumed.recall_or_compute("sum", (now,), lambda: pytest.fail("known")) == (now,)
+    assert resumed.resume_point("loop").state == [115.25]
+    assert resumed.recall_or_compute("sum", (1.0,), lambda: (2.0,)) == (2.0,)
     assert files() == [1, 2, 5]
     clock.now = 205.0
-    resumed.answer("sum", (2.0,), lambda: (2.0,))
+    resumed.recall_or_compute("sum", (2.0,), lambda: (2.0,))
     assert files() == [1, 2, 5, 6]
 
 
 def test_another_question_is_told_by_its_number(tmp_path):
     journal = Journal(tmp_path, {}, resume=False, seconds=0.0)
     for k in range(3):
-        assert journal.remember(f"number {k}", k + 7) == k + 7
+        assert journal.recall_or_record(f"number {k}", k + 7) == k + 7
     resumed = Journal(tmp_path, {}, resume=True)
-    assert [resumed.remember(f"number {k}", 0) for k in range(2)] == [7, 8]
+    assert [resumed.recall_or_record(f"number {k}", 0) for k in range(2)] == [7, 8]
     with pytest.raises(CheckpointError, match="question 3 of this run is not"):
-        resumed.remember("another", 0)
+        resumed.recall_or_record("another", 0)
 
 
 def test_the_folder_does_not_grow_with_the_rounds(tmp_path):

@@ -120,7 +120,7 @@ def numbers(monkeypatch):
     monkeypatch.setattr(runners, "ask", ask)
     listed = lambda one, question, arguments: [ask(one, question, arguments)]  # noqa: E731
     monkeypatch.setattr(runners, "listed", listed)
-    monkeypatch.setattr(LocalRunner, "place", lambda _, assignments: list(assignments))
+    monkeypatch.setattr(LocalRunner, "place", lambda _, items: list(items))
     return np.random.default_rng(0).normal(size=70) * 10.0 ** np.arange(70)
 
 

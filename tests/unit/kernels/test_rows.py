@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from rankine.data.dataset import as_rows
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import (
     n_rows,
     row_add,
@@ -72,34 +69,3 @@ def test_questions_about_rows(kind, dtype, pair):
     scores_into(stored, 1, 5, w, out)
     np.testing.assert_allclose(out[1:5], X[1:5] @ w, atol=1e-6)
     assert np.isnan(out[[0, 5]]).all()
-
-
-@generic
-def _colour(spec):
-    """The documented colour."""
-
-
-class _Own(NamedTuple):
-    """Answers for itself."""
-
-
-class _Other(NamedTuple):
-    """Leaves it to the rest."""
-
-
-@_colour.implementation(_Own)
-def _red(_spec):
-    return "red"
-
-
-def test_a_generic_function_without_implementation_raises_until_a_default_is_registered():
-    assert _colour(_Own()) == "red"
-    assert (_colour.__name__, _colour.__doc__) == ("_colour", "The documented colour.")
-    assert _colour.__module__ == __name__
-    assert _colour.__qualname__ == "_colour"
-    with pytest.raises(TypeError, match="_colour has no implementation for _Other"):
-        _colour(_Other())
-    _colour.implementation(object)(lambda _spec: "grey")
-    assert (_colour(_Other()), _colour(_Own())) == ("grey", "red")
-    assert list(_colour.implementations) == [_Own, object]
-    del _colour.implementations[object]

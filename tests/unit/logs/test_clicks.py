@@ -22,7 +22,7 @@ from rankine.logs.clicks import (
     coec_formula,
     encode,
     expected_clicks,
-    one_list,
+    position_propensity,
     read_clicks,
     relabelled,
     sum_by,
@@ -67,7 +67,7 @@ def test_a_log_is_the_same_in_every_form(tmp_path):
     for kind, form in forms(tmp_path).items():
         found = read_clicks(form, **NAMES)
         assert found.lists.tolist() == [0, 0, 0, 1, 1, 2, 2], kind
-        assert found.value.tolist() == LOG["clicked"], kind
+        assert found.label.tolist() == LOG["clicked"], kind
         assert found.position.tolist() == LOG["position"], kind
         assert found.item.tolist() == [0, 1, 2, 1, 0, 2, 1], kind
         assert found.search.tolist() == [0, 0, 0, 1, 1, 0, 0], kind
@@ -76,14 +76,14 @@ def test_a_log_is_the_same_in_every_form(tmp_path):
         bare = read_clicks(form, position=None)
         assert (bare.position, bare.item, bare.search) == (None, None, None), kind
         with pytest.raises(SchemaError, match="needs the position"):
-            bare.shown()
+            bare.required_positions()
         with pytest.raises(ParameterError, match="needs the item"):
             _ = bare.pair
     weighed = {"label": "clicked + 4*purchased", "query": "session"}
     for kind in ("mapping", "arrow", "path"):
-        assert read_clicks(forms(tmp_path)[kind], **weighed).value.tolist() == [0, 5, 0, 1, 5, 0, 0]
+        assert read_clicks(forms(tmp_path)[kind], **weighed).label.tolist() == [0, 5, 0, 1, 5, 0, 0]
     data = dataset()
-    assert read_clicks(data, label="purchased").value.tolist() == LOG["purchased"]
+    assert read_clicks(data, label="purchased").label.tolist() == LOG["purchased"]
     less = {k: v for k, v in LOG.items() if k != "device"}
     for without in (
         less,
@@ -108,16 +108,16 @@ def test_a_column_stands_before_a_field_of_its_name():
     data = dataset()
     data = replace(data, columns={**data.columns, "clicked": 1 - data.y, "rank": data.position + 1})
     found = read_clicks(data, position="rank")
-    assert found.value.tolist() == [1 - click for click in LOG["clicked"]]
+    assert found.label.tolist() == [1 - click for click in LOG["clicked"]]
     assert found.position.tolist() == [place + 1 for place in LOG["position"]]
-    assert read_clicks(data, label="y").value.tolist() == LOG["clicked"]
+    assert read_clicks(data, label="y").label.tolist() == LOG["clicked"]
 
 
 def test_one_row_is_a_log():
     one = {name: values[1:2] for name, values in LOG.items()}
     for form in (one, pa.table(one), [dataset().take(slice(1, 2))]):
         found = read_clicks(form, **NAMES)
-        assert (found.n_rows, found.position.tolist(), found.value.tolist()) == (1, [2], [1])
+        assert (found.n_rows, found.position.tolist(), found.label.tolist()) == (1, [2], [1])
         np.testing.assert_allclose(expected_clicks(found), [1.0])
         np.testing.assert_allclose(coec(found, shrinkage=1.0), [1.0])
 
@@ -162,12 +162,12 @@ def test_pairs_and_parts():
     assert read_clicks(LOG, item="item").pair.tolist() == log.item.tolist()
     part = log.take(np.array([3, 4, 6]))
     assert part.lists.tolist() == [0, 0, 1]
-    assert part.value.tolist() == [1, 1, 0]
+    assert part.label.tolist() == [1, 1, 0]
     assert part.position.tolist() == [1, 2, 4]
     assert (part.item.tolist(), part.search.tolist()) == ([1, 0, 1], [1, 1, 0])
     assert part.columns["device"].tolist() == ["pc", "pc", "tv"]
     assert (part.n_rows, part.clicked.tolist()) == (3, [True, True, False])
-    bare = ClickLog(log.lists, log.value, None, None, None, {}).take(np.array([0]))
+    bare = ClickLog(log.lists, log.label, None, None, None, {}).take(np.array([0]))
     assert (bare.position, bare.item, bare.search) == (None, None, None)
 
 
@@ -186,7 +186,7 @@ def test_numbers_by_appearance():
 def test_coec_is_its_formula(propensity, shrinkage):
     log = read_clicks(simulate(400, n_searches=4, exploration=1.0, random_state=0),
                       item="item", search="search")  # fmt: skip
-    place, clicked = log.position - 1, log.value > 0
+    place, clicked = log.position - 1, log.label > 0
     if propensity:
         look = np.array([propensity[min(k, len(propensity) - 1)] for k in place])
         chance = look * clicked.sum() / look.sum()
@@ -243,9 +243,9 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
         again = relabelled(source, label)
         np.testing.assert_array_equal(np.concatenate([block.y for block in again]), wanted)
         assert (again.n_features, again.feature_names) == (1, stream.feature_names)
-    parts = relabelled(stream, label).partitions(partition_bytes=4000)
-    assert len(parts.pieces) > 1
-    np.testing.assert_array_equal(np.concatenate([p.load().y for p in parts.pieces]), wanted)
+    parts = relabelled(stream, label).to_partitions(partition_bytes=4000)
+    assert len(parts.partitions) > 1
+    np.testing.assert_array_equal(np.concatenate([p.load().y for p in parts.partitions]), wanted)
     data = rankine.load(tmp_path / "log.parquet", query="session", label="clicked",
                         features=["x1"], columns=["item", "search"])  # fmt: skip
     np.testing.assert_array_equal(relabelled(data, label).y, wanted)
@@ -255,4 +255,4 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
 
 
 def test_one_list_of_propensities():
-    assert one_list([1, 0.5]).tolist() == [1.0, 0.5]
+    assert position_propensity([1, 0.5]).tolist() == [1.0, 0.5]

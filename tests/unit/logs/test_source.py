@@ -231,11 +231,11 @@ def test_partitions_of_a_log_give_the_same_bits_wherever_they_are_read(log, name
 def test_partitions_that_are_sent_share_one_encoding(log):
     wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "category"]}
     parts = rankine.distributed.scan(logs.scan(log, **wanted), partition_bytes=30_000)
-    sent = [pickle.loads(pickle.dumps(piece)) for piece in parts.pieces]  # noqa: S301
-    assert len({id(piece.encoding) for piece in sent}) == 1 < len(sent)
-    for piece, there in zip(parts.pieces, sent, strict=True):
-        assert there.key == piece.key
-        assert there.load().fingerprint == piece.load().fingerprint
+    sent = [pickle.loads(pickle.dumps(partition)) for partition in parts.partitions]  # noqa: S301
+    assert len({id(partition.encoding) for partition in sent}) == 1 < len(sent)
+    for partition, there in zip(parts.partitions, sent, strict=True):
+        assert there.key == partition.key
+        assert there.load().fingerprint == partition.load().fingerprint
     other = rankine.distributed.scan(logs.scan(log, **{**wanted, "label": "purchased"}))
     assert pickle.loads(pickle.dumps(other.encoding)) is not sent[0].encoding  # noqa: S301
 
@@ -504,10 +504,10 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
     ids = whole.queries.ids
     plain = np.array([crc32(t.encode()) for t in ids.tolist()]) if text_ids else ids
     wanted = ids[np.argsort(query_units(plain.astype(np.int64), np.uint64(0)))[:5]]
-    record = lists.encoding.begin()
+    record = lists.encoding.start_record()
     for _ in range(2):
         for block in lists:
-            record.see(block)
+            record.add_block(block)
             assert len(record._units) <= 2 * 5
             assert sum(part.n_queries for part in record._parts) == len(record._units)
     found = record._sample()
@@ -524,7 +524,7 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
 def test_lists_are_sorted_out_when_there_are_twice_too_many(log, monkeypatch):
     monkeypatch.setattr(source, "SAMPLE", 3)
     lists = logs.scan(log, query="session_id", numeric=["price"]).load()
-    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.begin()
+    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.start_record()
     held = []
     for query in range(8):
         units, one, places = sample_lists(lists.take_queries(np.array([query])), 1)
@@ -540,9 +540,9 @@ def test_lists_above_the_bound_are_left_out(log):
     assert (len(units), lists.n_queries, places.tolist()) == (300, 300, [])
     below, _, _ = sample_lists(block, 1, bound=units[9])
     assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
-    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.begin()
+    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.start_record()
     assert len(record._seen) == 1
-    assert pickle.loads(pickle.dumps(record)).unread is None  # noqa: S301
+    assert pickle.loads(pickle.dumps(record)).remaining_blocks is None  # noqa: S301
 
 
 def test_scores_are_distances_from_the_mean_of_their_list():
@@ -556,16 +556,16 @@ def test_the_summary_is_of_all_lists(log):
     model = ElasticRanker(random_state=0, n_passes=1).fit(lists).to_model()
     summary = model.provenance["log"]
     assert summary["lists"] == 300
-    record = lists.encoding.begin()
+    record = lists.encoding.start_record()
     bare = replace(model, transforms=(), provenance={}, probes=None, names=None)
     assert "log" not in record.finish(bare).provenance, "nothing was seen"
-    record.unread = lists
+    record.remaining_blocks = lists
     assert record.finish(bare).provenance["log"]["lists"] == 300
-    assert record.unread is None
+    assert record.remaining_blocks is None
     plain = LinearModel.from_weights([1.0])
     for without in (plain, replace(model, provenance={})):
         with pytest.raises(ParameterError, match="no summary of a training log"):
-            source.watch_log(without, [])
+            source.monitor_log(without, [])
     assert summary["seen"] != ""
     numbers = logs.scan(log, query="session_id", label="clicked", numeric=["price"])
     model = ElasticRanker(random_state=0, n_passes=1).fit(numbers).to_model()
@@ -621,13 +621,13 @@ def test_columns_that_are_read(log):
     assert set(data.columns) == wanted
     ignored = lists.encoding.spec.ignored
     assert ignored == ("clicked", "position", "purchased", "session_id", "ts")
-    tables = lists.of_tables
+    tables = lists.for_tables
     with pytest.raises(ParameterError, match="tables have no cross"):
         tables()
-    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"]).of_tables()
-    assert plain.of_tables().encoding.spec is plain.encoding.spec
+    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"]).for_tables()
+    assert plain.for_tables().encoding.spec is plain.encoding.spec
     assert plain.encoding.spec.tables
-    assert plain.encoding.of_tables(()) is plain.encoding
+    assert plain.encoding.for_tables(()) is plain.encoding
     assert plain.encoding.spec.ignored == (
         "brand", "clicked", "position", "purchased", "session_id", "ts",
     )  # fmt: skip
@@ -665,7 +665,7 @@ def test_positions_of_a_log_by_another_name(log, tmp_path):
 def test_partitions_measure_values_where_they_are(log):
     lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
     lists.raw.blocks = stopping
-    parts = lists.partitions(partition_bytes=30_000)
+    parts = lists.to_partitions(partition_bytes=30_000)
     assert parts.encoding.feature_names == tuple(f"category={kind}" for kind in
                                                  dict.fromkeys(pq.read_table(log)["category"]
                                                                .to_pylist()))  # fmt: skip
@@ -674,9 +674,9 @@ def test_partitions_measure_values_where_they_are(log):
 def test_tables_of_a_log_like_another(log):
     wanted = {"query": "session_id", "numeric": ["price"], "one_hot": ["category"]}
     lists = logs.scan(log, **wanted)
-    tables = logs.scan(log, like=lists).of_tables()
+    tables = logs.scan(log, like=lists).for_tables()
     assert tables.encoding.spec.tables
-    assert tables.encoding.spec == lists.of_tables().encoding.spec
+    assert tables.encoding.spec == lists.for_tables().encoding.spec
     assert tables.load().X.shape[1] == 2
 
 

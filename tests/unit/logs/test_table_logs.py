@@ -76,7 +76,7 @@ def test_texts_and_gaps_have_cells_of_their_own(fitted, stored, tmp_path):
 @pytest.mark.parametrize("kind", ["memory", "partitions"])
 def test_a_log_gives_the_same_bits_wherever_it_is(fitted, stored, kind):
     log = logs.scan(stored, **COLUMNS)
-    other = log.load() if kind == "memory" else log.partitions()
+    other = log.load() if kind == "memory" else log.to_partitions()
     found = AdditiveRanker(**TOLD).fit(other)
     assert found.coef_.tobytes() == fitted.coef_.tobytes()
 

@@ -10,7 +10,7 @@ from rankine.data import Dataset
 from rankine.kernels.sorting import RADIX_FROM, sort_queries
 from rankine.losses import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
-from rankine.losses.pair_queries import PairQueries, pair_scale
+from rankine.losses.pair_queries import PairQueries, query_omega
 from reference.pairs import pair_curvature_times, pair_risk, pair_weights
 
 pytestmark = pytest.mark.kernels
@@ -43,8 +43,8 @@ def build(risk, p, y, qid, weight, query_weight, normalization, oracle="tree", t
     of_query = (
         None if query_weight is None else np.array([query_weight[q] for q in data.queries.ids])
     )
-    queries = PairQueries.build(data, of_query)
-    omega = pair_scale(normalization, queries.totals, queries)
+    queries = PairQueries.from_dataset(data, of_query)
+    omega = query_omega(normalization, queries.totals, queries)
     return risk(Hinge(), queries, omega, oracle, threads)
 
 
@@ -76,7 +76,7 @@ def test_thousands_of_random_problems_equal_brute_force(seed):
             np.testing.assert_allclose(slope, expected_slope, atol=1e-12 * scale)
         v = rng.normal(size=len(p))
         np.testing.assert_allclose(
-            risk.curved(p)[2].times(v),
+            risk.evaluate_with_curvature(p)[2].times(v),
             pair_curvature_times(p, v, y, qid, normalization, weight, query_weight),
             atol=1e-12 * scale,
         )

@@ -8,7 +8,12 @@ from slow_domination import brute_loss, slope
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data import Dataset, LabelIndex
 from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
-from rankine.losses.domination import DominationRisk, TaskOptions, domination_risk, task_levels
+from rankine.losses.domination import (
+    DominationOptions,
+    DominationRisk,
+    build_domination_task,
+    domination_risk,
+)
 from rankine.losses.domination.state import MOVES
 from rankine.losses.domination.task import (
     LARGEST_GAP,
@@ -34,7 +39,9 @@ def start(X, y, qid, *, weight=None, query_weight=None, **options):
     data = Dataset.from_arrays(X, y, qid)
     ids = data.queries.ids
     chosen = np.ones(len(ids)) if query_weight is None else query_weight[ids]
-    levels = task_levels(data.y, data.queries, chosen, TaskOptions(**options), weight=weight)
+    levels = build_domination_task(
+        data.y, data.queries, chosen, DominationOptions(**options), weight=weight
+    )
     return CoordinateDescent(DominationRisk(levels), columns_of(data.rows, X.shape[1]))
 
 
@@ -142,7 +149,7 @@ def test_a_level_that_underflows_leaves_the_others_in_the_sum():
     descent.restart(np.ones(1))
     second = np.log1p(np.exp(1.0) + np.exp(2.0))
     assert descent.risk.value() == pytest.approx(second, rel=1e-12)
-    problem = RowsProblem.of(Dataset.from_arrays(X, y, qid), descent.risk)
+    problem = RowsProblem.from_dataset(Dataset.from_arrays(X, y, qid), descent.risk)
     assert problem.value_and_gradient(np.ones(1))[0] == pytest.approx(second, rel=1e-12)
 
 
@@ -205,17 +212,19 @@ def test_rows_that_take_no_part_are_as_if_left_out(of):
         ones = np.ones(data.n_queries)
         if of == "queries":
             ones = np.array([keep[data.queries.rows_of(q)].any() for q in range(data.n_queries)])
-        return task_levels(
+        return build_domination_task(
             y,
             data.queries,
             ones.astype(np.float64),
-            TaskOptions(),
+            DominationOptions(),
             weight=keep.astype(np.float64) if of == "rows" else None,
             candidates=keep if of == "candidates" else None,
         )
 
     part = Dataset.from_arrays(X[kept], y[kept], qid[kept])
-    alone = task_levels(part.y, part.queries, np.ones(part.n_queries), TaskOptions())
+    alone = build_domination_task(
+        part.y, part.queries, np.ones(part.n_queries), DominationOptions()
+    )
     assert DominationRisk(levels(kept)).at_zero == pytest.approx(DominationRisk(alone).at_zero)
     with pytest.raises(NoPairsError, match="no row takes part"):
         levels(np.zeros(len(y), dtype=bool))
@@ -389,14 +398,16 @@ def test_margins_may_stand_in_a_column():
     X, y, qid, _ = problem(2, levels=3)
     data = Dataset.from_arrays(X, y, qid)
     ones = np.ones(data.n_queries)
-    named = task_levels(y, data.queries, ones, TaskOptions(margin="gap"), columns={"gap": 0.5 * y})
-    given = task_levels(y, data.queries, ones, TaskOptions(margin=0.5))
+    named = build_domination_task(
+        y, data.queries, ones, DominationOptions(margin="gap"), columns={"gap": 0.5 * y}
+    )
+    given = build_domination_task(y, data.queries, ones, DominationOptions(margin=0.5))
     assert DominationRisk(named).at_zero == DominationRisk(given).at_zero
 
 
 def test_a_partition_without_pairs_has_the_loss_zero():
     alone = Dataset.from_arrays(np.zeros((3, 1)), np.ones(3), np.arange(3))
-    risk = domination_risk(alone, TaskOptions())
+    risk = domination_risk(alone, DominationOptions())
     value, slopes = risk.evaluate(np.ones(3))
     assert (risk.at_zero, risk.value(), value, slopes.tolist()) == (0.0, 0.0, 0.0, [0.0] * 3)
     assert risk.dual(np.ones(3), 0.5) == risk.current_dual(0.5) == 0.0
@@ -470,13 +481,13 @@ def test_rows_take_part_by_weight_query_and_candidacy_together():
     weight, candidates = rng.choice([0.0, 1.0, 2.0], len(y)), rng.random(len(y)) < 0.8
     query_weight = np.array([1.0, 0.0, 2.0])
     kept = (weight > 0) & candidates & (query_weight[data.queries.codes] > 0)
-    options = TaskOptions("query", margin=0.5, margin_table=np.tril(np.ones((3, 3)), -1))
-    levels = task_levels(
+    options = DominationOptions("query", margin=0.5, margin_table=np.tril(np.ones((3, 3)), -1))
+    levels = build_domination_task(
         y, data.queries, query_weight, options, weight=weight, candidates=candidates
     )
     part = Dataset.from_arrays(X[kept], y[kept], qid[kept])
     own = np.array([query_weight[data.queries.ids.tolist().index(q)] for q in part.queries.ids])
-    alone = task_levels(part.y, part.queries, own, options, weight=weight[kept])
+    alone = build_domination_task(part.y, part.queries, own, options, weight=weight[kept])
     scores = rng.normal(size=len(y))
     value, slopes = DominationRisk(levels).evaluate(scores)
     expected, own_slopes = DominationRisk(alone).evaluate(scores[kept])

@@ -12,7 +12,12 @@ from rankine.data import Dataset
 from rankine.kernels.lists import DcgGain, RecallGain, UnitGain, list_work
 from rankine.losses import Hinge
 from rankine.losses.base import list_loss, needs_pairs
-from rankine.losses.list_objectives import GAINS, NO_CUTOFF, objectives, parse_objective
+from rankine.losses.list_objectives import (
+    METRIC_OBJECTIVES,
+    NO_CUTOFF,
+    objective_names,
+    parse_objective,
+)
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.losses.pair_queries import PairQueries
@@ -26,7 +31,7 @@ def lists(seed=0, m=30, weighted=False):
     y, qid = rng.integers(0, 4, m), rng.integers(0, 5, m)
     weight = rng.choice([0.0, 0.5, 1.0, 30.0], m) if weighted else None
     data = Dataset.from_arrays(np.zeros((m, 1)), y, qid, weight=weight)
-    queries = PairQueries.build(data)
+    queries = PairQueries.from_dataset(data)
     gains = 2.0 ** data.y[queries.rows] - 1.0
     return data, queries, gains, rng
 
@@ -39,14 +44,14 @@ def slopes(function, p, step=1e-5):
 
 def check_derivatives(risk, p, v, by_hand):
     """Value, slope, curvature times v and diagonal, for any number of threads."""
-    value, slope, curvature = risk.curved(p)
+    value, slope, curvature = risk.evaluate_with_curvature(p)
     assert value == pytest.approx(by_hand(p), rel=1e-12)
     np.testing.assert_allclose(slope, slopes(by_hand, p), atol=1e-7)
     step = 1e-5
     bent = (risk.evaluate(p + step * v)[1] - risk.evaluate(p - step * v)[1]) / (2 * step)
     np.testing.assert_allclose(curvature.times(v), bent, atol=1e-6)
     diagonal = [curvature.times(e)[k] for k, e in enumerate(np.eye(len(p)))]
-    np.testing.assert_allclose(curvature.degrees(), diagonal, atol=1e-12)
+    np.testing.assert_allclose(curvature.diagonal(), diagonal, atol=1e-12)
     risk.threads = 3
     assert risk.evaluate(p)[0] == value
     np.testing.assert_array_equal(risk.evaluate(p)[1], slope)
@@ -123,14 +128,14 @@ def test_delta_weighs_pairs_by_the_change_of_ndcg(cutoff, weighted):
 def test_a_pair_exactly_at_the_margin_bends_nothing():
     """And one just before it bends with all its weight."""
     data = Dataset.from_arrays(np.zeros((2, 1)), [1, 0])
-    queries, gains = PairQueries.build(data), np.array([1.0, 0.0])
+    queries, gains = PairQueries.from_dataset(data), np.array([1.0, 0.0])
     risk = DeltaRisk(queries, np.ones(1), gains, np.zeros(2), 5)
     for gap, bend in ((1.0, 0.0), (1.0 - 2.0**-50, 2.0)):
         p = np.array([gap, 0.0])
-        value, slope, curvature = risk.curved(p)
+        value, slope, curvature = risk.evaluate_with_curvature(p)
         assert value == pytest.approx((1.0 - gap) ** 2)
         np.testing.assert_allclose(slope, np.array([-2.0, 2.0]) * (1.0 - gap))
-        np.testing.assert_allclose(curvature.degrees(), [bend, bend])
+        np.testing.assert_allclose(curvature.diagonal(), [bend, bend])
         np.testing.assert_allclose(curvature.times(np.array([1.0, 0.0])), [bend, -bend])
 
 
@@ -174,8 +179,8 @@ def test_objectives_become_what_kernels_read():
     assert [bool(needs_pairs(s)) for s in (plain, Pointwise(Hinge()), PointwiseSquared())] == [
         True, False, False,
     ]  # fmt: skip
-    assert objectives() == ("pairwise", "ndcg", "dcg", "recall@10", "mrr", "map")
-    assert set(GAINS) == {"ndcg", "dcg", "recall", "mrr", "map"}
+    assert objective_names() == ("pairwise", "ndcg", "dcg", "recall@10", "mrr", "map")
+    assert set(METRIC_OBJECTIVES) == {"ndcg", "dcg", "recall", "mrr", "map"}
 
 
 @pytest.mark.parametrize("words", ["map@3", "precision@3", "err@5"])

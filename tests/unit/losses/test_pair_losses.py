@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,13 +17,13 @@ from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.all_pairs import BY_LABELS, BY_PAIRS, BY_QUERIES, MEANS, MeanPairLoss
 from rankine.losses.base import (
     PAIR_LOSSES,
-    normal_times,
-    pair_loss_named,
+    add_normal_product,
+    find_pair_loss,
+    pair_loss_names,
     pair_loss_spec,
-    pair_losses,
 )
 from rankine.losses.pair_queries import PairQueries, pair_risk, pair_totals
-from rankine.losses.squared import PairSquares, pair_squares, square_totals
+from rankine.losses.squared import LeastSquaresRisk, least_squares_risk, least_squares_totals
 from reference import pairs as listed
 
 pytestmark = pytest.mark.kernels
@@ -52,16 +53,18 @@ def blocks(data, query_weight):
 
 
 def test_losses_are_known_by_name():
-    assert pair_losses() == tuple(PAIR_LOSSES)
-    assert set(pair_losses(lifted=True)) == {"hinge", "squared_hinge", "logistic"}
+    assert pair_loss_names() == tuple(PAIR_LOSSES)
+    assert set(pair_loss_names(exact=True)) == {"hinge", "squared_hinge", "logistic"}
     assert pair_loss_spec("hinge", 0.25) == Hinge(0.25)
     assert pair_loss_spec("logistic", 0.25) == Logistic()
-    assert pair_loss_named("squared_hinge", lifted=True).spec() == SquaredHinge(1.0)
-    assert [PAIR_LOSSES[name].rounds for name in ("hinge", "squared")] == [True, False]
-    with pytest.raises(ParameterError, match="loss='cubic' is not one of hinge, "):
-        pair_loss_spec("cubic")
-    with pytest.raises(ParameterError, match="loss='squared' is not one of"):
-        pair_loss_named("squared", lifted=True)
+    assert find_pair_loss("squared_hinge", exact=True).spec() == SquaredHinge(1.0)
+    assert [PAIR_LOSSES[name].can_be_smoothed for name in ("hinge", "squared")] == [True, False]
+    for find in (pair_loss_spec, find_pair_loss, partial(find_pair_loss, exact=True)):
+        with pytest.raises(ParameterError, match="hinge") as caught:
+            find("cubic")
+        assert caught.value.parameter == "loss"
+    with pytest.raises(ParameterError):
+        find_pair_loss("squared", exact=True)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -124,7 +127,7 @@ def test_the_risk_of_partitions_adds_up_to_the_whole(loss, normalization, weight
 
 
 def test_counted_losses_have_the_margin_one():
-    queries = PairQueries.build(lists(False)[0])
+    queries = PairQueries.from_dataset(lists(False)[0])
     for risk in (HingeRisk, SquaredHingeRisk):
         with pytest.raises(ParameterError, match=r"margin=2\.0 is not 1"):
             risk(Hinge(2.0), queries, np.ones(queries.n_queries))
@@ -152,12 +155,12 @@ def test_the_rounded_hinge_is_its_formula_over_listed_pairs(width, weighted):
         np.add.at(bent, rows, sign * bend * (v[high] - v[low]))
         np.add.at(degrees, rows, bend)
     risk = pair_risk(data).smoothed(width)
-    found, by_row, curvature = risk.curved(p)
+    found, by_row, curvature = risk.evaluate_with_curvature(p)
     assert found == pytest.approx((omega * value)[short > 0].sum(), rel=1e-12)
     np.testing.assert_allclose(by_row, slopes, atol=1e-13)
     np.testing.assert_allclose(curvature.times(v), bent, atol=1e-13)
-    np.testing.assert_allclose(curvature.degrees(), degrees, atol=1e-13)
-    assert (curvature.degrees() >= 0.0).all()
+    np.testing.assert_allclose(curvature.diagonal(), degrees, atol=1e-13)
+    assert (curvature.diagonal() >= 0.0).all()
     assert risk.evaluate(np.zeros(data.n_rows))[0] == pytest.approx(risk.at_zero, rel=1e-12)
     double = replace_at_zero(pair_risk(data), 4.0).smoothed(width)
     assert double.at_zero == pytest.approx(4.0 * risk.at_zero)
@@ -225,16 +228,16 @@ def matrix_of_squares(data, query_weight, normalization, untied):
 @pytest.mark.parametrize("pairs", ["all", "untied"])
 def test_squares_are_the_matrix_of_listed_pairs(pairs, normalization, weighted):
     data, query_weight = lists(weighted)
-    squares = pair_squares(data, query_weight, normalization, pairs)
+    squares = least_squares_risk(data, query_weight, normalization, pairs)
     L = matrix_of_squares(data, query_weight, normalization, pairs == "untied")
     p = np.random.default_rng(6).normal(size=data.n_rows) + 3.0
     e = p - data.y
     np.testing.assert_allclose(squares.times(p), L @ p, atol=1e-12)
     np.testing.assert_allclose(squares.target(), L @ data.y, atol=1e-12)
     assert squares.spread(p) == pytest.approx(e @ L @ e, rel=1e-11)
-    assert squares.spreads(p).sum() == pytest.approx(e @ L @ e, rel=1e-11)
+    assert squares.query_values(p).sum() == pytest.approx(e @ L @ e, rel=1e-11)
     rows = squares.queries.rows[squares.queries.starts[0] : squares.queries.starts[1]]
-    assert squares.spreads(p)[0] == pytest.approx((e[rows] * (L @ e)[rows]).sum(), rel=1e-11)
+    assert squares.query_values(p)[0] == pytest.approx((e[rows] * (L @ e)[rows]).sum(), rel=1e-11)
     w = np.random.default_rng(7).normal(size=5)
     expected = data.X.T @ L @ data.X @ w
     for storage in (np.asarray, sparse.csr_array):
@@ -251,7 +254,7 @@ def test_squares_are_the_matrix_of_listed_pairs(pairs, normalization, weighted):
 @pytest.mark.parametrize("pairs", ["all", "untied"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_an_offset_of_all_scores_costs_squares_no_accuracy(pairs, weighted):
-    squares = pair_squares(lists(weighted)[0], None, "query", pairs)
+    squares = least_squares_risk(lists(weighted)[0], None, "query", pairs)
     p = np.random.default_rng(8).integers(-99, 99, 40) / 64.0
     far = squares.times(p + 2.0**40)
     np.testing.assert_allclose(far, squares.times(p), atol=1e-12)
@@ -260,7 +263,7 @@ def test_an_offset_of_all_scores_costs_squares_no_accuracy(pairs, weighted):
 @pytest.mark.parametrize("pairs", ["all", "untied"])
 def test_products_of_one_query_are_added_with_a_factor(pairs):
     data, query_weight = lists(True)
-    squares = pair_squares(data, query_weight, "query", pairs)
+    squares = least_squares_risk(data, query_weight, "query", pairs)
     L = matrix_of_squares(data, query_weight, "query", pairs == "untied")
     v, offset = np.random.default_rng(9).normal(size=5), np.linspace(-1.0, 1.0, data.n_rows)
     for q in range(squares.queries.n_queries):
@@ -270,7 +273,7 @@ def test_products_of_one_query_are_added_with_a_factor(pairs):
         for taken in (np.zeros(0), offset):
             residual = data.X @ v - (taken if len(taken) else 0.0)
             out = np.ones(5)
-            normal_times(squares.lap, data.rows, q, v, taken, -0.5, out)
+            add_normal_product(squares.laplacian, data.rows, q, v, taken, -0.5, out)
             np.testing.assert_allclose(out, 1.0 - 0.5 * X.T @ L @ residual, atol=1e-12)
 
 
@@ -278,7 +281,7 @@ def test_products_of_one_query_are_added_with_a_factor(pairs):
 def test_totals_of_squares_are_those_of_the_usable_lists(pairs):
     for weighted in (False, True):
         data, _ = lists(weighted)
-        totals = square_totals(data, pairs)
+        totals = least_squares_totals(data, pairs)
         weight = np.ones(data.n_rows) if data.weight is None else data.weight
         mass, usable = 0.0, 0
         for q in data.queries.ids:
@@ -291,32 +294,34 @@ def test_totals_of_squares_are_those_of_the_usable_lists(pairs):
                 mass += (both * counted).sum() / 2
         assert totals.query_weight == totals.n_queries == usable
         assert totals.pair_weight == pytest.approx(mass)
-        squares = pair_squares(data, None, "query", pairs)
-        assert squares.mass == pytest.approx(1.0)
+        squares = least_squares_risk(data, None, "query", pairs)
+        assert squares.row_weight_sum == pytest.approx(1.0)
 
 
 def test_a_partition_without_pairs_adds_nothing_to_squares():
     data, _ = lists(False)
-    totals = square_totals(data)
+    totals = least_squares_totals(data)
     for given in (None, np.ones(6)):
         alone = Dataset.from_arrays(data.X[:6], np.ones(6), np.zeros(6, int), weight=given)
-        squares = pair_squares(alone, None, "pair", totals=totals)
+        squares = least_squares_risk(alone, None, "pair", totals=totals)
         assert not squares.times(np.arange(6.0)).any()
         product = squares.normal_product(Products(alone.rows, 5), np.ones(5))
         assert product.tolist() == [0.0] * 5
         with pytest.raises(NoPairsError, match="no query holds two different labels"):
-            PairSquares(PairQueries.build(alone), alone.y).normalise("query", pair_totals(alone))
+            LeastSquaresRisk(PairQueries.from_dataset(alone), alone.y).normalise(
+                "query", pair_totals(alone)
+            )
     assert pair_loss(Squared(2.0), 0.5) == (2.25, -3.0, 2.0)
 
 
 def test_row_weights_are_those_of_the_data():
     data, _ = lists(True)
     ones = replace(data, weight=None, query_index=data.queries)
-    assert PairQueries.build(ones).weight is None
-    chosen = PairQueries.build(ones, QUERY_WEIGHT[data.queries.ids])
+    assert PairQueries.from_dataset(ones).weight is None
+    chosen = PairQueries.from_dataset(ones, QUERY_WEIGHT[data.queries.ids])
     assert set(data.qid[chosen.rows].tolist()) == {0, 1, 2, 4}  # neither 3, of no weight, nor 5
     assert chosen.totals.n_queries == 4
-    queries = PairQueries.build(data)
+    queries = PairQueries.from_dataset(data)
     np.testing.assert_array_equal(queries.weight, data.weight[queries.rows])
     for k, (a, b) in enumerate(zip(queries.starts[:-1], queries.starts[1:], strict=True)):
         mine = queries.rows[a:b]
@@ -325,4 +330,4 @@ def test_row_weights_are_those_of_the_data():
         assert queries.n_levels[k] == len(labels)
         own = data.weight[mine]
         above = data.y[mine][:, None] > data.y[mine][None, :]
-        assert queries.mass[k] == pytest.approx((np.outer(own, own) * above).sum())
+        assert queries.pair_weight[k] == pytest.approx((np.outer(own, own) * above).sum())

@@ -13,7 +13,7 @@ from rankine.cli.train import app
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.metrics import evaluate_on
 from rankine.rankers import additive, additive_search
-from rankine.solvers.tables import Strengths
+from rankine.solvers.tables import PenaltyStrengths
 from rankine.transforms.bins import BinCoder, fit_bins
 
 
@@ -653,7 +653,7 @@ class Told:
         bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
         counts = np.ones(sum(bins.n_cells))
         self.plan = additive_search.Plan(
-            bins, np.zeros(len(counts)), counts, Strengths(1.0, 1.0, 1.0), "softmax", metric
+            bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
         )
         records = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space().size))
         self.walk = additive_search._Walk(None, None, self.tried.append, records)
@@ -725,7 +725,7 @@ def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 3))
     bins = fit_bins(X, 64)
     plan = additive_search.Plan(bins, np.zeros(0), np.ones(sum(bins.n_cells)),
-                                Strengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
+                                PenaltyStrengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
     for few, side in ((4, 32), (3, 16)):
         monkeypatch.setattr(additive_search, "FEW_COLUMNS", few)
         paired = plan.with_pairs([(0, 2), (1, 2)])

@@ -13,7 +13,7 @@ from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.logs.simulation import simulate
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.transforms.clicks import weigh, widen
+from rankine.transforms.clicks import add_position_columns, apply_position_weights
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -34,7 +34,10 @@ def sources(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clicks")
     data = simulate(150, exploration=0.5, random_state=0).to_dataset()
     found = {}
-    for name, rows in {"given": data, "by hand": widen(weigh(data, (1.0, 2.0, 4.0)), 4)}.items():
+    for name, rows in {
+        "given": data,
+        "by hand": add_position_columns(apply_position_weights(data, (1.0, 2.0, 4.0)), 4),
+    }.items():
         halves = np.array_split(np.arange(rows.n_queries), 2)
         paths = [str(folder / f"{name} {k}.parquet") for k in range(2)]
         for path, half in zip(paths, halves, strict=True):
@@ -86,7 +89,7 @@ def pair_objective(data, weight, coef):
 
 def test_a_list_with_one_click_keeps_its_weight(sources):
     data = sources["given"]["memory"]
-    weight = weigh(data, (1.0, 2.0, 4.0)).weight
+    weight = apply_position_weights(data, (1.0, 2.0, 4.0)).weight
     l2 = 0.1
     ranker = RankSVM(loss="squared_hinge", l2=l2, propensity=LOOKS, tol=1e-9).fit(data)
 
@@ -117,7 +120,7 @@ def test_least_squares_keep_the_weights_too(sources, normalization):
 @pytest.mark.parametrize("kind", ["memory", "stream"])
 def test_where_queries_are_drawn_alike_those_with_weights_are_drawn_more(sources, kind):
     data = sources["given"]["memory"]
-    weighed, clicks = weigh(data, (1.0, 2.0, 4.0)), (data.y > 0).astype(float)
+    weighed, clicks = apply_position_weights(data, (1.0, 2.0, 4.0)), (data.y > 0).astype(float)
     mass = [
         np.array(
             [

@@ -142,9 +142,9 @@ def test_what_is_a_stream():
     assert source_kind(Blocks(data)) == "stream"
     assert source_kind(iter([])) == "stream"
     assert source_kind([[1.0]]) == "memory"
-    assert source_kind(SimpleNamespace(pieces=1)) == "memory"
+    assert source_kind(SimpleNamespace(partitions=1)) == "memory"
     assert source_kind(SimpleNamespace(runner=1)) == "memory"
-    assert source_kind(SimpleNamespace(pieces=1, runner=1)) == "partitions"
+    assert source_kind(SimpleNamespace(partitions=1, runner=1)) == "partitions"
     able = Capabilities(fit=("memory", "stream"))
     able.require("fit", "stream", "A")
     with pytest.raises(ParameterError, match=r"A cannot be fitted to partitions") as caught:

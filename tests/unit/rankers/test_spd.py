@@ -18,7 +18,7 @@ from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
 from rankine.rankers.spd import SOLVERS
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
-from rankine.solvers.pair_steps import average_of, last_of, new_vector
+from rankine.solvers.pair_steps import average_iterate, last_iterate, new_vector
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -102,11 +102,11 @@ def test_tail_average_is_the_mean_of_the_second_half(shop):
     total = np.zeros(shop.n_features)
     for i in range(400):
         run_phase(shop.rows, sampler, Phase(step, 0, 400, 0, 10**9), w, 5, (i, i + 1))
-        total += last_of(w) if i >= 200 else 0
+        total += last_iterate(w) if i >= 200 else 0
     spans = [Span(shop.rows, sampler, 400)]
     solved = solve_pairs(spans, [Phase(step, 0, 400, 0, 200)], np.zeros(shop.n_features), 5)
     np.testing.assert_allclose(solved.coef, total / 200, rtol=1e-10)
-    assert average_of(w) == pytest.approx(last_of(w))
+    assert average_iterate(w) == pytest.approx(last_iterate(w))
 
 
 def test_a_recorded_run_ends_with_the_same_bits(shop):
@@ -419,12 +419,12 @@ def test_instalments_average_from_the_middle_of_the_first(shop):
         for i in range(400 * k, 400 * (k + 1)):
             phase = Phase(step, 400 * k, 400 * (k + 1), 0, 10**9)
             run_phase(part.rows, sampler, phase, w, ranker._seed, (i, i + 1))
-            total += last_of(w) if i >= 200 else 0
+            total += last_iterate(w) if i >= 200 else 0
     np.testing.assert_allclose(ranker.coef_, total / 600, rtol=1e-9)
     last = SPDRanker(n_steps=400, random_state=0, l2=1e-2, average=False)
     for part in parts:
         last.partial_fit(part)
-    np.testing.assert_allclose(last.coef_, last_of(w), rtol=1e-9)
+    np.testing.assert_allclose(last.coef_, last_iterate(w), rtol=1e-9)
     fitted = SPDRanker(n_steps=400, random_state=0, l2=1e-2).fit(shop)
     before = fitted.coef_.copy()
     assert fitted.partial_fit(parts[0]).n_iter_ == 800

@@ -399,15 +399,15 @@ def test_one_list_of_many_is_compared_with_the_training():
             self.seen.append((columns, n_rows, scores))
 
     target = ServedScorer("log", "", log_model())
-    assert target.watcher is None
+    assert target.drift_monitor is None
     target.watch([{"price": 1.0}])
-    watcher = target.__dict__["watcher"] = Watching()
+    drift_monitor = target.__dict__["drift_monitor"] = Watching()
     target.__dict__.pop("_turns")
     rows = [{"price": 1.0, "shop": "north", "brand": "a"}, {"price": 3.0}]
     for _ in range(2 * WATCH_EVERY + 1):
         target.watch(rows)
-    assert len(watcher.seen) == 3
-    columns, n_rows, scores = watcher.seen[0]
+    assert len(drift_monitor.seen) == 3
+    columns, n_rows, scores = drift_monitor.seen[0]
     assert (columns, n_rows) == ({"price": [1.0, 3.0], "shop": ["north", None]}, 2)
     expected = Scorer(log_model(), unknown="zero").score(rows)
     np.testing.assert_allclose(scores, expected - expected.mean())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bookmarks import Marks, same_end
 from dense_system import DenseSystem, random_system
+from resume_points import StateRecorder, same_end
 
 from rankine.solvers.cg import MAX_REFRESH, solve_cg, solve_shifted_cg
 
@@ -64,10 +64,10 @@ def test_a_shifted_system_that_is_done_moves_no_more():
 def test_shifted_systems_go_on_from_a_bookmark(place):
     def run(marks):
         system = random_system(3)
-        system.problem.bookmark = marks
+        system.problem.resume_point = marks
         return solve_shifted_cg(system, [1.0, 0.01], tol=1e-9)
 
-    first = Marks()
+    first = StateRecorder()
     whole = run(first)
     known = first.at(place)
     for one, other in zip(run(known), whole, strict=True):

@@ -10,7 +10,7 @@ from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.kernels.columns import DenseColumns
 from rankine.kernels.random import permutation, stream_seed
-from rankine.losses.domination import TaskOptions, domination_risk
+from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.solvers import coordinate_descent as module
 from rankine.solvers.coordinate_descent import (
     FIRST_VIOLATORS,
@@ -22,10 +22,10 @@ from rankine.solvers.coordinate_descent import (
     extrapolated,
     l1_grid,
     newton_step,
-    points_within,
+    path_until_nonzeros,
     quadratic_step,
+    regularisation_path,
     violation,
-    walk,
     working_set,
 )
 from rankine.solvers.problem import Penalty
@@ -177,7 +177,7 @@ def descent(seed=0, m=60, n=8, correlated=0.0, noise=1.0):
     X = rng.normal(size=(m, n)) + correlated * rng.normal(size=(m, 1))
     y = (X @ rng.normal(size=n) + noise * rng.normal(size=m) > 1).astype(float)
     data = Dataset.from_arrays(X, y, np.repeat(range(m // 10), 10))
-    risk = domination_risk(data, TaskOptions())
+    risk = domination_risk(data, DominationOptions())
     return CoordinateDescent(risk, DenseColumns(m, np.ascontiguousarray(X.T).ravel()))
 
 
@@ -344,7 +344,9 @@ def test_a_grid_of_strengths_falls_to_its_share():
 def test_a_walk_begins_each_step_where_the_last_ended():
     run, alone = descent(), descent()
     settings = DescentSettings(tol=1e-8)
-    for point, l1 in zip(walk(run, [3.0, 1.0, 0.2], 0.1, settings), [3.0, 1.0, 0.2], strict=True):
+    for point, l1 in zip(
+        regularisation_path(run, [3.0, 1.0, 0.2], 0.1, settings), [3.0, 1.0, 0.2], strict=True
+    ):
         solution = alone.solve(Penalty(l1, 0.1), settings)
         np.testing.assert_array_equal(point.solution.coef, solution.coef)
         assert (point.l1, point.nonzeros) == (l1, np.count_nonzero(solution.coef))
@@ -364,7 +366,7 @@ def test_models_of_a_size_are_searched_by_steps_and_halvings(edge, monkeypatch):
         return SimpleNamespace(l1=l1, nonzeros=3 if l1 >= edge else 4)
 
     monkeypatch.setattr(module, "_solve", solve)
-    found = [point.l1 for point in points_within(None, 1.0, 0.0, None, 3)]
+    found = [point.l1 for point in path_until_nonzeros(None, 1.0, 0.0, None, 3)]
     assert found == [l1 for l1 in asked if l1 >= edge]
     steps = []
     l1 = 1.0

@@ -18,7 +18,7 @@ from rankine.kernels.random import (
     random_unit,
     stream_seed,
 )
-from rankine.losses.squared import pair_squares
+from rankine.losses.squared import least_squares_risk
 from rankine.solvers.heavy_ball import (
     EXPLODED,
     MOMENTUM,
@@ -30,9 +30,9 @@ from rankine.solvers.heavy_ball import (
     Spectrum,
     _queries_per_step,
     lanczos,
-    online_power,
-    optimal_pair,
-    power,
+    online_power_iteration,
+    optimal_step_and_momentum,
+    power_iteration,
     query_curvature,
     random_direction,
     solve_egdm,
@@ -49,7 +49,7 @@ def system(seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     X = scale * rng.normal(size=(80, 5))
     data = Dataset.from_arrays(X, np.round(X @ rng.normal(size=5) / scale), np.repeat(range(8), 10))
-    return NormalEquations(RowsProblem.of(data, pair_squares(data)))
+    return NormalEquations(RowsProblem.from_dataset(data, least_squares_risk(data)))
 
 
 @pytest.mark.parametrize("method", ["gdm", "egdm", "sgd"])
@@ -139,7 +139,7 @@ def spectral_radius(k, step, momentum):
 
 @pytest.mark.parametrize(("k1", "kn"), [(10.0, 0.1), (3.0, 2.0), (5.0, 5.0)])
 def test_the_optimal_pair_contracts_both_ends_alike_and_the_stable_eta_is_the_edge(k1, kn):
-    step, momentum = optimal_pair(k1, kn)
+    step, momentum = optimal_step_and_momentum(k1, kn)
     rate = (np.sqrt(k1) - np.sqrt(kn)) / (np.sqrt(k1) + np.sqrt(kn))
     for k in (k1, kn, (k1 + kn) / 2):
         assert spectral_radius(k, step, momentum) == pytest.approx(rate, abs=1e-6)
@@ -203,21 +203,21 @@ def slow_power(A, seed, steps):
 
 def test_power_iteration_is_the_printed_one():
     system = random_system(2)
-    found = power(system.times, 6, 5, steps=7)
+    found = power_iteration(system.times, 6, 5, steps=7)
     told, smallest = slow_power(system.A, 5, 7)
     assert found.products == system.products == 15
     np.testing.assert_allclose([record["kappa_1"] for record in found.trace], told)
     assert [record["step"] for record in found.trace] == list(range(1, 8))
     assert found.largest == pytest.approx(told[-1])
     assert found.smallest == found.trace[-1]["kappa_n"] == pytest.approx(smallest)
-    nothing = power(lambda v: 0.0 * v, 3, 0)
+    nothing = power_iteration(lambda v: 0.0 * v, 3, 0)
     assert (nothing.largest, nothing.smallest) == (0.0, 0.0)
 
 
 def test_power_iteration_by_blocks_takes_each_for_the_whole():
     blocks = [random_system(seed).A for seed in range(3)]
     blocks.insert(1, np.zeros((6, 6)))  # blind to every direction
-    found = online_power([lambda v, A=A: A @ v for A in blocks], 6, 7, passes=2)
+    found = online_power_iteration([lambda v, A=A: A @ v for A in blocks], 6, 7, passes=2)
     v, growth, told = random_direction(6, 7), {}, []
     for step in range(8):
         moved = 4 * blocks[step % 4] @ v
@@ -379,7 +379,7 @@ def test_a_step_costs_as_much_as_its_weights():
 
     def problem(X):
         data = Dataset.from_arrays(X, y, qid)
-        return RowsProblem.of(data, pair_squares(data))
+        return RowsProblem.from_dataset(data, least_squares_risk(data))
 
     assert _queries_per_step(problem(X)) == 1
     assert _queries_per_step(problem(sparse.csr_array(X))) == 4
@@ -395,7 +395,7 @@ def test_batches_that_do_not_fit_are_averaged_over_their_own_lists():
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.normal(size=(21, 12)) * (rng.random((21, 12)) < 0.1))
     data = Dataset.from_arrays(X, rng.integers(0, 3, 21), np.repeat(range(7), 3))
-    equations = NormalEquations(RowsProblem.of(data, pair_squares(data)))
+    equations = NormalEquations(RowsProblem.from_dataset(data, least_squares_risk(data)))
     assert 7 % _queries_per_step(equations.problem) not in (0, 7)
     best = np.linalg.solve(np.array([equations.times(row, 0.1) for row in np.eye(12)]), equations.b)
     solution = solve_query_sgd(equations, 0.1, seed=1, tol=1e-9, n_passes=400)

@@ -12,7 +12,7 @@ from rankine.losses.pair_queries import pair_risk
 from rankine.solvers import newton as module
 from rankine.solvers.base import Solution
 from rankine.solvers.bundle import interior_dual, maximise_dual, solve_bundle
-from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
+from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
 from rankine.solvers.problem import Problem, RowsProblem
 
 
@@ -25,7 +25,7 @@ def badly_scaled(scale, m=300):
 
 
 def hinge(data):
-    return RowsProblem.of(data, pair_risk(data))
+    return RowsProblem.from_dataset(data, pair_risk(data))
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -33,7 +33,7 @@ def test_cuts_and_rounding_find_the_same_optimum(positive):
     problem = hinge(badly_scaled(1.0))
     found = [
         solve(problem, 0.05, tol=1e-4, positive=positive)
-        for solve in (solve_bundle, solve_rounded, solve_nonsmooth)
+        for solve in (solve_bundle, solve_smoothed, solve_nonsmooth)
     ]
     for one in found:
         assert one.stop_reason == "converged"
@@ -62,7 +62,7 @@ def test_no_solver_says_converged_where_numbers_are_too_coarse(scale):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_overflow_is_an_error_with_a_cure():
     data = badly_scaled(1e170)
-    squared = RowsProblem.of(data, pair_risk(data, None, "squared_hinge"))
+    squared = RowsProblem.from_dataset(data, pair_risk(data, None, "squared_hinge"))
     for solve, problem in ((solve_bundle, hinge(data)), (solve_newton, squared)):
         with pytest.raises(DivergenceError, match="Scale the features"):
             solve(problem, 2e-3)
@@ -100,7 +100,7 @@ def smooth(n=5, seed=0):
         H = 2.0 * (X * (left > 0)[:, None]).T @ X
         return {
             "value_and_gradient": lambda: ((left**2).sum(), -2.0 * X.T @ left),
-            "curved_gradient": lambda: ((left**2).sum(), -2.0 * X.T @ left),
+            "gradient_with_curvature": lambda: ((left**2).sum(), -2.0 * X.T @ left),
             "curvature_product": lambda: (H @ v[0],),
             "curvature_diagonal": lambda: (np.diag(H).copy(),),
         }[question]()
@@ -278,7 +278,7 @@ def test_a_gap_that_equals_the_tolerance_is_within_it(monkeypatch):
     flat = Problem(lambda *_: (1.0, np.zeros(1)), 1, 1.0)
     ends = Solution(np.zeros(1), 1.0, {"products": 1.0, "lower_bound": 0.75}, 1)
     monkeypatch.setattr(module, "solve_newton", lambda *_, **__: ends)
-    rounded = solve_rounded(flat, 0.5, tol=0.25)
+    rounded = solve_smoothed(flat, 0.5, tol=0.25)
     assert (rounded.stop_reason, rounded.n_iter) == ("converged", 2)
 
 
@@ -337,7 +337,7 @@ def test_the_rounding_is_narrowed_until_the_tolerance_or_the_numbers_end(monkeyp
         return newton(smoothed, l2, **options)
 
     monkeypatch.setattr(module, "solve_newton", noted)
-    solution = solve_rounded(problem, 0.05, tol=1e-4)
+    solution = solve_smoothed(problem, 0.05, tol=1e-4)
     assert solution.stop_reason == "converged"
     widths = [record["width"] for record in solution.trace]
     np.testing.assert_allclose(widths, [1.0, *0.5 * 0.2 ** np.arange(len(widths) - 1)])
@@ -363,12 +363,12 @@ def test_a_width_that_is_worse_is_left_and_one_too_narrow_ends_the_run(monkeypat
 
     monkeypatch.setattr(module, "solve_newton", poor)
     start = np.full(4, 0.1)
-    solution = solve_rounded(problem, 0.05, start=start, tol=0.1)
+    solution = solve_smoothed(problem, 0.05, start=start, tol=0.1)
     assert solution.stop_reason == "precision"
     widths = [record["width"] for record in solution.trace]
     assert widths[-1] < 0.1 * 0.1 <= widths[-2]
     assert all((one == start).all() for one in [*starts, solution.coef])
     assert solution.n_iter == 3 * len(widths)
     assert solution.certificate["products"] == 2.0 * len(widths)
-    budget = solve_rounded(problem, 0.05, start=start, tol=1e-9, max_iter=6)
+    budget = solve_smoothed(problem, 0.05, start=start, tol=1e-9, max_iter=6)
     assert (budget.stop_reason, budget.n_iter, len(budget.trace)) == ("max_iter", 6, 2)

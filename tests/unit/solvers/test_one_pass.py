@@ -258,13 +258,13 @@ def test_the_largest_weights_are_kept_as_they_are(optimizer):
     held = np.count_nonzero(coef)
     before = np.zeros(12, bool)
     for count in range(14):
-        kept = learner.largest(count)
+        kept = learner.largest_weights(count)
         assert np.count_nonzero(kept) == min(count, held)
         np.testing.assert_array_equal(kept[kept != 0], coef[kept != 0])
         assert (kept != 0)[before].all()  # one more, and none is exchanged
         before = kept != 0
-    np.testing.assert_array_equal(learner.largest(held), coef)
-    assert np.abs(learner.largest(1)).max() >= np.abs(coef).max() - 1e-12
+    np.testing.assert_array_equal(learner.largest_weights(held), coef)
+    assert np.abs(learner.largest_weights(1)).max() >= np.abs(coef).max() - 1e-12
 
 
 def test_a_narrower_block_teaches_the_weights_that_it_has():

@@ -13,7 +13,7 @@ from rankine.kernels.random import LIST_ORDER, STREAMED_ORDER, permutation, stre
 from rankine.losses.list_objectives import parse_objective
 from rankine.metrics import evaluate, parse_metric
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import Rda
 
 SEED = 5
@@ -38,7 +38,7 @@ def learner(batch=1):
 
 
 def new_run(batch=1, metric="recall@1", **options):
-    return OnePassRun(learner(batch), Progressive(metric), **options)
+    return OnePassRun(learner(batch), ProgressiveMetric(metric), **options)
 
 
 class Keeps:
@@ -80,7 +80,7 @@ def test_rows_in_memory_are_reported_twenty_times_a_pass_and_learnt_in_an_order_
     data, told = lists(n), []
     run = new_run(batch, callbacks=[told.append])
     weight = np.linspace(0.5, 1.5, n)
-    assert run.over_rows(data, weight, n_passes) == "passes"
+    assert run.learn_dataset(data, weight, n_passes) == "passes"
     share = {45: 2, 7: 1, 90: 4}[n]
     every = -(-share // batch) * batch
     assert [one.step for one in told] == expected_reports(n, batch, n_passes, lambda _: every)
@@ -105,7 +105,7 @@ def test_rows_in_memory_are_reported_twenty_times_a_pass_and_learnt_in_an_order_
 def test_streams_are_reported_by_tens(size, batch):
     data, told = lists(230), []
     run = new_run(batch, callbacks=[told.append], checkpointer=Keeps(60))
-    assert run.over_stream(lambda: blocks_of(data, size), lambda *_: None, 1) == "passes"
+    assert run.learn_stream(lambda: blocks_of(data, size), lambda *_: None, 1) == "passes"
 
     def every(here):
         return 1 if here < 10 else 5 if here < 100 else 50
@@ -124,7 +124,7 @@ def test_streams_are_reported_by_tens(size, batch):
 def test_a_shuffled_stream_is_shuffled_buffer_by_buffer(batch):
     data = lists(50)
     run = new_run(batch, shuffle_buffer=10)
-    run.over_stream(lambda: blocks_of(data, 7), lambda *_: None, 2)
+    run.learn_stream(lambda: blocks_of(data, 7), lambda *_: None, 2)
     alone, size = learner(batch), -(-10 // batch) * batch
     for number in range(2):
         for first in range(0, 50, size):
@@ -142,7 +142,7 @@ def test_weights_of_a_stream_are_asked_for_by_the_number_of_the_first_list():
         return np.linspace(0.5, 2.0, 30)[first : first + block.n_queries]
 
     run = new_run()
-    run.over_stream(lambda: blocks_of(data, 12), weigh, 2)
+    run.learn_stream(lambda: blocks_of(data, 12), weigh, 2)
     assert asked == [(0, 12), (12, 12), (24, 6)] * 2
     alone = learner()
     for _ in range(2):
@@ -170,7 +170,7 @@ def test_blocks_hold_whole_batches(batch, buffer, sizes):
 def test_a_callback_ends_a_run_which_is_saved(at, where):
     data = lists(25)
     run = new_run(callbacks=[lambda one: one.step == at], checkpointer=Keeps(100))
-    ends = run.over_stream(lambda: blocks_of(data, 25), lambda *_: None, 2)
+    ends = run.learn_stream(lambda: blocks_of(data, 25), lambda *_: None, 2)
     assert (ends, run.learner.lists_seen, run.checkpointer.steps) == ("callback", at, [at]), where
 
 
@@ -178,10 +178,10 @@ def test_a_pass_over_few_lists_is_reported_at_its_end():
     """Twice 12 lists: by tens the next report after 10 would be 15."""
     data, told = lists(12), []
     run = new_run(callbacks=[told.append])
-    run.over_stream(lambda: [data], lambda *_: None, 2)
+    run.learn_stream(lambda: [data], lambda *_: None, 2)
     assert [one.step for one in told] == [*range(1, 11), 12, 15, 20, 24]
     stopped = new_run(callbacks=[lambda one: one.step == 12], checkpointer=Keeps(50))
-    assert stopped.over_stream(lambda: [data], lambda *_: None, 2) == "callback"
+    assert stopped.learn_stream(lambda: [data], lambda *_: None, 2) == "callback"
     assert stopped.checkpointer.steps == [12]
 
 
@@ -218,9 +218,9 @@ def test_progressive_means_are_those_of_the_lists_in_turn(metric, cut):
     order = np.arange(64)
     if cut == "permuted":
         order = np.random.default_rng(2).permutation(64)
-    judged = Progressive(metric)
+    judged = ProgressiveMetric(metric)
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
     if cut == "whole":
         judged.add(data, scores, None)
     else:
@@ -240,13 +240,13 @@ def test_progressive_means_are_those_of_the_lists_in_turn(metric, cut):
     name = f"progressive_{parse_metric(metric)}"
     assert judged.name == name
     story = {**dict(judged.milestones), len(values): judged.value}
-    assert judged.story() == [{"lists": n, name: mean} for n, mean in story.items()]
+    assert judged.to_records() == [{"lists": n, name: mean} for n, mean in story.items()]
 
 
 def test_many_lists_have_milestones_at_round_numbers():
     n = 1100
     data = Dataset.from_arrays(np.zeros((2 * n, 1)), np.tile([0, 1], n), np.repeat(range(n), 2))
-    judged = Progressive("recall@1")
+    judged = ProgressiveMetric("recall@1")
     judged.add(data, np.zeros(2 * n), np.arange(10))
     assert judged.milestones == [(10, 0.5)]
     judged.add(data, np.zeros(2 * n), np.arange(10, n))
@@ -256,14 +256,14 @@ def test_many_lists_have_milestones_at_round_numbers():
 
 def test_labels_that_do_not_suit_the_metric_are_not_judged():
     data = Dataset.from_arrays(np.zeros((4, 1)), [0, -1, 2, 1], [0, 0, 1, 1])
-    judged = Progressive("ndcg")
+    judged = ProgressiveMetric("ndcg")
     judged.add(data, np.zeros(4), None)
-    assert "label" in judged.unfit
+    assert "label" in judged.label_error
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
     judged.sums[:] = 3.0, 4.0
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
 
 
 def test_rows_that_are_not_grouped_are_judged_by_their_lists():
@@ -271,7 +271,7 @@ def test_rows_that_are_not_grouped_are_judged_by_their_lists():
     mixed = data.take(np.random.default_rng(0).permutation(data.n_rows))
     assert mixed.queries.rows is not None
     scores = np.random.default_rng(1).normal(size=mixed.n_rows)
-    judged = Progressive("map")
+    judged = ProgressiveMetric("map")
     order = np.arange(30)[::-1]
     judged.add(mixed, scores, order)
     values = evaluate("map", mixed.y, scores, mixed.queries, per_query=True)

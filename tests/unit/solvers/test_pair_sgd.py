@@ -24,9 +24,9 @@ from rankine.solvers.pair_sgd import (
 from rankine.solvers.pair_steps import (
     COUNT,
     PassiveAggressiveStep,
-    average_of,
+    average_iterate,
     gradient_step,
-    last_of,
+    last_iterate,
     new_vector,
 )
 
@@ -157,10 +157,10 @@ def test_the_mean_is_over_the_second_half():
         lone = phase.__class__(phase.learner, phase.start, phase.stop, phase.shift, 10**9)
         for at in range(phase.start, phase.stop):
             run_phase(data.rows, sampler, lone, w, 9, (at, at + 1))
-            total.append(last_of(w))
+            total.append(last_iterate(w))
     np.testing.assert_allclose(run().coef, np.mean(total[30:], axis=0), rtol=1e-10)
     assert not w.c[COUNT]
-    np.testing.assert_array_equal(average_of(w), last_of(w))
+    np.testing.assert_array_equal(average_iterate(w), last_iterate(w))
 
 
 def test_a_long_phase_is_its_pieces():
@@ -172,7 +172,7 @@ def test_a_long_phase_is_its_pieces():
         for span in pairwise(cuts):
             phase = Phase(gradient_step(Hinge(), 0.1, project=True), 0, 200, 0, 100)
             run_phase(data.rows, sampler, phase, w, 3, span)
-        found.append(average_of(w))
+        found.append(average_iterate(w))
     np.testing.assert_array_equal(*found)
     assert w.c[COUNT] == 100
 
@@ -194,7 +194,7 @@ def test_tied_pairs_are_pairs():
     assert set(drawn) == {0.0, 1.0}
     w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 30, 0, 0)
     run_phase(data.rows, sampler, phase, w, 2, (0, 30))
-    assert last_of(w)[3] > max(last_of(w)[:3])
+    assert last_iterate(w)[3] > max(last_iterate(w)[:3])
 
 
 def test_results_are_looked_at_when_a_phase_ends():

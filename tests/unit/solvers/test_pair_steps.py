@@ -36,10 +36,10 @@ from rankine.solvers.pair_steps import (
     PerceptronStep,
     RommaStep,
     S,
-    average_of,
+    average_iterate,
     fold,
     gradient_step,
-    last_of,
+    last_iterate,
     new_vector,
     pair_step,
     settle_pair,
@@ -70,7 +70,7 @@ def step(learner, w, X, a, b, t=1.0, i=7, storage="dense"):
     vector, rows = new_vector(np.asarray(w, dtype=float)), rows_of(X, storage)
     vector.c[LAZY] = storage == "csr"
     pair_step(learner, vector.for_kernel(rows), rows, a, b, t, i)
-    new = last_of(vector)
+    new = last_iterate(vector)
     assert vector.c[NORM2] == pytest.approx(new @ new, rel=1e-9, abs=1e-12)
     return new
 
@@ -198,9 +198,9 @@ def test_scaled_weights_are_the_plain_ones_after_any_steps(storage, n):
             vector.c[COUNT] += 1
             total, counted = total + plain, counted + 1
         scale = np.abs(plain).max() + np.abs(total).max()
-        np.testing.assert_allclose(last_of(vector), plain, atol=1e-12 * scale)
+        np.testing.assert_allclose(last_iterate(vector), plain, atol=1e-12 * scale)
         mean = total / counted if counted else plain
-        np.testing.assert_allclose(average_of(vector), mean, atol=1e-12 * scale)
+        np.testing.assert_allclose(average_iterate(vector), mean, atol=1e-12 * scale)
         assert vector.c[NORM2] == pytest.approx(plain @ plain, rel=1e-6, abs=1e-12)
         assert storage == "csr" or _LOW <= vector.c[S] <= _HIGH
         assert not vector.scratch.any()
@@ -230,8 +230,8 @@ def test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits(stora
             vector.c[COUNT] += 1
             total += plain
         mean = total / (i - 100) if i > 100 else plain
-        np.testing.assert_allclose(last_of(vector), plain.astype(float), atol=1e-10 * radius)
-        np.testing.assert_allclose(average_of(vector), mean.astype(float), atol=1e-10 * radius)
+        np.testing.assert_allclose(last_iterate(vector), plain.astype(float), atol=1e-10 * radius)
+        np.testing.assert_allclose(average_iterate(vector), mean.astype(float), atol=1e-10 * radius)
         assert vector.c[NORM2] == pytest.approx(float(plain @ plain), rel=1e-6, abs=1e-12)
         assert not vector.scratch.any()
 
@@ -248,11 +248,11 @@ def test_rows_that_differ_by_next_to_nothing_leave_romma_its_mean(storage):
     for i in range(1, 100):
         a, b = map(int, rng.choice(12, 2, replace=False))
         pair_step(learner, vector.for_kernel(rows), rows, a, b, 1.0, i)
-        assert np.linalg.norm(last_of(vector)) <= radius * (1 + 1e-9)
+        assert np.linalg.norm(last_iterate(vector)) <= radius * (1 + 1e-9)
         vector.c[AL] += vector.c[S]
         vector.c[COUNT] += 1
-        total += last_of(vector)
-        np.testing.assert_allclose(average_of(vector), total / i, atol=1e-9 * radius)
+        total += last_iterate(vector)
+        np.testing.assert_allclose(average_iterate(vector), total / i, atol=1e-9 * radius)
 
 
 @pytest.mark.kernels
@@ -266,7 +266,7 @@ def test_weights_made_of_numbers_beyond_the_numbers_are_none():
         for start in (np.zeros(3), np.full(3, -1e3)):
             vector, rows = new_vector(start), rows_of(X, "dense")
             pair_step(learner, vector.for_kernel(rows), rows, 0, 1, 1.0, 1)
-            assert np.isnan(last_of(vector)).all()
+            assert np.isnan(last_iterate(vector)).all()
 
 
 @pytest.mark.kernels
@@ -282,7 +282,7 @@ def test_weights_too_long_to_be_squared_are_shrunk_as_others_are():
         x = X[a] - X[b]
         plain = (1 - 1 / i) * plain + (plain @ x < 1) * x / (lam * i)
         np.testing.assert_allclose(
-            last_of(vector), plain, rtol=1e-12, atol=1e-12 * np.abs(plain).max()
+            last_iterate(vector), plain, rtol=1e-12, atol=1e-12 * np.abs(plain).max()
         )
 
 
@@ -300,13 +300,13 @@ def test_the_scale_is_folded_beyond_its_window():
         vector = new_vector(np.ones(3))
         shrink(vector, factor)
         assert vector.c[S] == pytest.approx(left, rel=1e-12)
-        np.testing.assert_allclose(last_of(vector), factor)
+        np.testing.assert_allclose(last_iterate(vector), factor)
     # The shortest vector of two nearly opposite constraints is long.
     x = np.array([np.cos(1e-3), np.sin(1e-3), 0.0])
     grown, rows = new_vector(np.array([-1.0, 0.0, 0.0])), rows_of(np.vstack([x, 0 * x]), "dense")
     pair_step(RommaStep(math.inf), grown.for_kernel(rows), rows, 0, 1, 1.0, 1)
     assert grown.c[S] == 1.0
-    np.testing.assert_allclose(last_of(grown)[:2], [-1.0, (1 + x[0]) / x[1]], rtol=1e-6)
+    np.testing.assert_allclose(last_iterate(grown)[:2], [-1.0, (1 + x[0]) / x[1]], rtol=1e-6)
     nothing = new_vector(np.zeros(3))
     shrink(nothing, 1e-9)
     assert nothing.c[S] == 1.0
@@ -340,12 +340,12 @@ def test_folds_put_off_are_kept_until_they_are_many_or_paid_for():
         shrink(vector, 1e-4, adds=made == 2)
         assert (vector.c[FOLDS], vector.c[S], vector.c[AL]) == (made, 1.0, 0.0)
         vector.c[AL] = 1.0
-    before = last_of(vector), average_of(vector)
+    before = last_iterate(vector), average_iterate(vector)
     shrink(vector, 1e-4, adds=2)  # 2 x 64 weights are paid for
     assert vector.c[FOLDS] == 0
     assert not vector.folds.any()
-    np.testing.assert_allclose(last_of(vector), 1e-4 * before[0], rtol=1e-12)
-    np.testing.assert_allclose(average_of(vector), before[1], rtol=1e-12)
+    np.testing.assert_allclose(last_iterate(vector), 1e-4 * before[0], rtol=1e-12)
+    np.testing.assert_allclose(average_iterate(vector), before[1], rtol=1e-12)
     # Without a mean a scale of 1e-18 is still no reason, below it is.
     vector.c[AL] = 0.0
     shrink(vector, 1e-9)
@@ -364,9 +364,9 @@ def test_a_weight_that_faded_in_the_folds_it_missed_is_zero():
         vector.c[COUNT] = 1.0
         assert (vector.c[FOLDS], vector.c[OLDEST]) == (4, 0 if kept else 1)
         end = 0.1 * 1e-12 * last * 3.0
-        assert last_of(vector)[0] == (pytest.approx(end) if kept else 0.0)
+        assert last_iterate(vector)[0] == (pytest.approx(end) if kept else 0.0)
         total = 3.0 * (2.0 + 0.1 * 5.0 + 0.1 * 1e-6 * 4.0 + 0.1 * 1e-12 * 7.0)
-        assert average_of(vector)[0] == pytest.approx(total, rel=1e-14)
+        assert average_iterate(vector)[0] == pytest.approx(total, rel=1e-14)
         assert vector.v[0] == 3.0  # as if nobody had looked
 
 
@@ -385,8 +385,8 @@ def test_weights_that_missed_other_folds_end_as_if_they_had_missed_none():
         settle_pair(vector, rows, j, n)
         vector.v[j] += 1.0
         plain[j] += 1.0
-    np.testing.assert_allclose(last_of(vector), plain, rtol=1e-12, atol=1e-18 * plain.max())
-    np.testing.assert_allclose(average_of(vector), total, rtol=1e-12)
+    np.testing.assert_allclose(last_iterate(vector), plain, rtol=1e-12, atol=1e-18 * plain.max())
+    np.testing.assert_allclose(average_iterate(vector), total, rtol=1e-12)
 
 
 @pytest.mark.kernels
@@ -398,7 +398,7 @@ def test_a_full_history_is_settled():
         shrink(vector, 1e-4)
         assert vector.c[FOLDS] == left
     assert not vector.folds.any()
-    np.testing.assert_allclose(last_of(vector), 1e-8, rtol=1e-9)
+    np.testing.assert_allclose(last_iterate(vector), 1e-8, rtol=1e-9)
 
 
 @pytest.mark.kernels
@@ -573,7 +573,7 @@ def test_folds_that_are_put_off_change_rounding_alone(monkeypatch):
         assert len(calls) == (1 if kind == "lazy" else 2)
         assert calls.pop()[1] == steps
         calls.clear()
-        found[kind] = average_of(w), last_of(w)
+        found[kind] = average_iterate(w), last_iterate(w)
     for kind in ("sparse", "lazy"):
         for ours, expected in zip(found[kind], found["dense"], strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-7, atol=1e-12 * abs(expected).max())

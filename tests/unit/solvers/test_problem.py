@@ -9,12 +9,12 @@ import pytest
 
 from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
-from rankine.distributed.team import sum_in_order
-from rankine.losses.domination import TaskOptions, domination_risk
+from rankine.distributed.worker_pool import sum_in_order
+from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
-from rankine.losses.squared import pair_squares, square_totals
+from rankine.losses.squared import least_squares_risk, least_squares_totals
 from rankine.solvers import problem as module
-from rankine.solvers.base import Progress, certified, notify, report, require_finite
+from rankine.solvers.base import Progress, gap_certificate, notify, report_progress, require_finite
 from rankine.solvers.bundle import solve_bundle
 from rankine.solvers.cg import solve_cg
 from rankine.solvers.newton import solve_newton
@@ -36,7 +36,7 @@ def partitions_of(data):
 
 def summed(data, risk, at_zero=None):
     """The problem of partitions in this process; ``risk(data)`` is that of one of them."""
-    problems = [RowsProblem.of(part, risk(part)) for part in partitions_of(data)]
+    problems = [RowsProblem.from_dataset(part, risk(part)) for part in partitions_of(data)]
 
     def total(question, *arguments):
         answer = sum_in_order(getattr(one, question)(*arguments) for one in problems)
@@ -52,7 +52,7 @@ def totals_of(data, count, *arguments):
 
 def pair_problems(data, loss, normalization):
     """In memory, and in partitions."""
-    whole = RowsProblem.of(data, pair_risk(data, None, loss, normalization))
+    whole = RowsProblem.from_dataset(data, pair_risk(data, None, loss, normalization))
     totals = totals_of(data, pair_totals)
     risk = lambda part: pair_risk(part, None, loss, normalization, totals=totals)  # noqa: E731
     return whole, summed(data, risk, whole.at_zero)
@@ -85,10 +85,10 @@ def test_at_zero_is_the_risk_of_equal_scores(normalization):
 @pytest.mark.parametrize("normalization", ["query", "pair", "sum"])
 def test_least_squares_add_up(normalization):
     data = dataset(3)
-    totals = totals_of(data, square_totals)
+    totals = totals_of(data, least_squares_totals)
     problems = (
-        RowsProblem.of(data, pair_squares(data, None, normalization)),
-        summed(data, lambda part: pair_squares(part, None, normalization, totals=totals)),
+        RowsProblem.from_dataset(data, least_squares_risk(data, None, normalization)),
+        summed(data, lambda part: least_squares_risk(part, None, normalization, totals=totals)),
     )
     found = [solve_cg(NormalEquations(problem), 0.1, tol=1e-12) for problem in problems]
     np.testing.assert_allclose(found[1].coef, found[0].coef, rtol=1e-9)
@@ -97,10 +97,10 @@ def test_least_squares_add_up(normalization):
 
 def test_domination_adds_up_and_is_asked_by_rows_in_memory_too():
     data = dataset(4)
-    risk = lambda part: domination_risk(part, TaskOptions())  # noqa: E731
+    risk = lambda part: domination_risk(part, DominationOptions())  # noqa: E731
     zero, penalty = np.zeros(4), Penalty(0.5, 0.1)
     found = []
-    for problem in (RowsProblem.of(data, risk(data)), summed(data, risk)):
+    for problem in (RowsProblem.from_dataset(data, risk(data)), summed(data, risk)):
         first = problem.value_and_gradient(zero)
         found.append(solve_quasi_newton(problem, penalty, zero, at_zero=first[0], tol=1e-9))
     assert [one.stop_reason for one in found] == ["converged"] * 2
@@ -115,7 +115,7 @@ def test_a_smoothed_hinge_lies_just_below_the_hinge_and_its_slopes_fit():
             smooth = problem.smoothed(width)
             w, d = rng.normal(size=(2, 4))
             hinge = problem.value_and_gradient(w)[0]
-            value, gradient = smooth.curved_gradient(w)
+            value, gradient = smooth.gradient_with_curvature(w)
             assert hinge - width / 2 * problem.at_zero <= value * (1 + 1e-9) <= hinge * (1 + 2e-9)
             step = 1e-6
             ahead, behind = (smooth.value_and_gradient(w + s * d) for s in (step, -step))
@@ -141,7 +141,7 @@ def test_curvature_belongs_to_its_weights():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_start_beyond_the_numbers_is_an_error():
     data = dataset()
-    problem = RowsProblem.of(data, domination_risk(data, TaskOptions()))
+    problem = RowsProblem.from_dataset(data, domination_risk(data, DominationOptions()))
     with pytest.raises(DivergenceError, match="the loss is no longer finite"):
         solve_quasi_newton(problem, Penalty(0.1, 0.0), np.full(4, 1e308), at_zero=1.0)
 
@@ -207,7 +207,7 @@ def test_whole_queries_are_sampled_where_there_are_hundreds(n_queries, whole):
 
 def test_products_are_counted_and_shifted():
     data = dataset()
-    equations = NormalEquations(RowsProblem.of(data, pair_squares(data)))
+    equations = NormalEquations(RowsProblem.from_dataset(data, least_squares_risk(data)))
     v = np.arange(4.0)
     assert (equations.products, equations.n_features) == (0, 4)
     plain = equations.times(v)
@@ -221,15 +221,15 @@ def test_products_are_counted_and_shifted():
 
 def test_what_is_asked_again_is_not_computed_again():
     """A smoothed problem of the same width, and the curvature of the same weights."""
-    problem = RowsProblem.of(dataset(), pair_risk(dataset()))
+    problem = RowsProblem.from_dataset(dataset(), pair_risk(dataset()))
     smooth = problem.smoothed(0.5)
     assert problem.smoothed(0.5) is smooth
     assert problem.smoothed(0.25) is not smooth
     asked = []
-    curved = smooth.curved
-    smooth.curved = lambda scores: asked.append(1) or curved(scores)
+    curved = smooth.evaluate_with_curvature
+    smooth.evaluate_with_curvature = lambda scores: asked.append(1) or curved(scores)
     w = np.full(4, 0.1)
-    smooth.curved_gradient(w)
+    smooth.gradient_with_curvature(w)
     smooth.curvature_product(w, w)
     smooth.curvature_diagonal(w)
     assert len(asked) == 1
@@ -242,8 +242,8 @@ def test_a_partition_in_memory_carries_its_bookmarks_into_smoothed_problems():
     marks = object()
     problem = Problem(lambda *asked: asked, 3, 2.0, marks)
     smooth = problem.smoothed(0.5)
-    assert (smooth.bookmark, smooth.n_features, smooth.at_zero) == (marks, 3, 2.0)
-    assert smooth._total("question", 1) == ("smoothed_answer", 0.5, "question", 1)
+    assert (smooth.resume_point, smooth.n_features, smooth.at_zero) == (marks, 3, 2.0)
+    assert smooth._total("question", 1) == ("call_smoothed", 0.5, "question", 1)
 
 
 def test_callbacks_are_all_asked_and_only_true_stops():
@@ -252,7 +252,7 @@ def test_callbacks_are_all_asked_and_only_true_stops():
     def answer(value):
         return lambda progress: asked.append(progress.step) or value
 
-    ask = partial(report, stage="x", step=4, total=9, values={}, coef=np.ones(2))
+    ask = partial(report_progress, stage="x", step=4, total=9, values={}, coef=np.ones(2))
     for given, stops in (
         ([None, 1, "stop", 0.5, [1]], False),
         ([False, np.bool_(False)], False),
@@ -273,7 +273,7 @@ def test_numbers_that_are_not_finite_are_named():
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(DivergenceError, match=r"descent diverged.*at step 3"):
             require_finite(np.array([0.0, bad]), 3, "descent")
-    proof = certified(3.0, 2.0, 4.0, cuts=5)
+    proof = gap_certificate(3.0, 2.0, 4.0, cuts=5)
     assert proof == {
         "objective": 3.0, "lower_bound": 2.0, "gap": 1.0, "relative_gap": 0.25, "cuts": 5
     }  # fmt: skip

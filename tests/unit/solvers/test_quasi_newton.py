@@ -7,7 +7,7 @@ import pytest
 from dense_system import random_system
 
 from rankine.solvers import quasi_newton as module
-from rankine.solvers.base import Bookmark
+from rankine.solvers.base import ResumePoint
 from rankine.solvers.problem import Penalty
 from rankine.solvers.quasi_newton import solve_quasi_newton
 
@@ -22,7 +22,7 @@ class Quadratic:
         self.A, self.b = system.A, system.b
         self.constant = 1.0 + system.b @ np.linalg.solve(system.A, system.b) / 2
         self.asked, self.bounds = [], []
-        self.bookmark = lambda _solver: Bookmark()
+        self.resume_point = lambda _solver: ResumePoint()
 
     def value_and_gradient(self, w):
         self.asked.append(w.copy())

@@ -15,13 +15,13 @@ from rankine.losses.squared_hinge import SquaredHinge
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
 from rankine.solvers.tables import (
-    Strengths,
+    PenaltyStrengths,
     TablePenalty,
     TableProblem,
     TableSpace,
     _pure,
-    bin_means,
     purify,
+    standardised_bin_centres,
 )
 from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
 
@@ -52,12 +52,14 @@ def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2)), linear=(), sides
     )
     grids = Grids(axes, pairs)
     layout = layout_of(bins, grids)
-    space = TableSpace.build(layout, bins, grids, bin_means(bins, counts), monotone)
-    return TableProblem(space, BinnedProducts(rows, layout), risk_of(PairQueries.build(data)))
+    space = TableSpace.build(layout, bins, grids, standardised_bin_centres(bins, counts), monotone)
+    return TableProblem(
+        space, BinnedProducts(rows, layout), risk_of(PairQueries.from_dataset(data))
+    )
 
 
 def squared_hinge(queries):
-    return SquaredHingeRisk(SquaredHinge(), queries, 1.0 / queries.mass)
+    return SquaredHingeRisk(SquaredHinge(), queries, 1.0 / queries.pair_weight)
 
 
 def softmax(queries):
@@ -72,7 +74,7 @@ def delta(queries):
 
 
 RISKS = [squared_hinge, softmax, delta]
-STRENGTHS = Strengths(0.5, 0.2, 0.3)
+STRENGTHS = PenaltyStrengths(0.5, 0.2, 0.3)
 
 
 def dense(penalty):
@@ -192,7 +194,7 @@ def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
     bins = Bins(((2.0,), (), cuts, (5.0, 6.0), cuts, (-1e308, 1e308)), unordered=(0,))
     all_counts = [1.0, 2.0, 0.0, 4.0, 1.0, *counts, 9.0, 0.0, 0.0, 0.0, 3.0]
     one_bin = [0.0] * (len(counts) - 1) + [8.0, 0.0]
-    found = bin_means(bins, np.array([*all_counts, *one_bin, 1.0, 1.0, 1.0, 0.0]))
+    found = standardised_bin_centres(bins, np.array([*all_counts, *one_bin, 1.0, 1.0, 1.0, 0.0]))
     at = at - weight @ at / weight.sum()
     at = at / np.sqrt(weight @ at**2 / weight.sum())
     expected = [*nothing, 0.0, 0.0, *at, 0.0, *nothing, 0.0, *[0.0] * (len(counts) + 1), *[0.0] * 4]
@@ -202,10 +204,10 @@ def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
 @pytest.mark.parametrize("cuts", [(0.7,), (-3.0,), (0.1, 0.7, 2.0)])
 def test_places_of_bins_do_not_depend_on_units(cuts):
     counts = np.array([3.0, 1.0, 2.0, 7.0, 1.0])[: len(cuts) + 2]
-    first = bin_means(Bins((cuts,)), counts)
+    first = standardised_bin_centres(Bins((cuts,)), counts)
     assert first.any()
     for factor in (2.0**-900, 2.0**-9, 2.0**10, 2.0**900):
-        scaled = bin_means(Bins((tuple(factor * cut for cut in cuts),)), counts)
+        scaled = standardised_bin_centres(Bins((tuple(factor * cut for cut in cuts),)), counts)
         np.testing.assert_array_equal(scaled, first)
 
 
@@ -233,10 +235,10 @@ def test_penalty_charges_neighbours_and_is_inverted_exactly(monotone):
 @pytest.mark.parametrize("risk_of", RISKS)
 def test_risks_have_their_gradients_and_curvatures(risk_of):
     data = lists(6, 9)
-    risk = risk_of(PairQueries.build(data))
+    risk = risk_of(PairQueries.from_dataset(data))
     rng = np.random.default_rng(2)
     p, v = 0.3 * rng.normal(size=data.n_rows), rng.normal(size=data.n_rows)
-    value, slope, curvature = risk.curved(p)
+    value, slope, curvature = risk.evaluate_with_curvature(p)
     step = 1e-6
     up, slope_up = risk.evaluate(p + step * v)
     down, slope_down = risk.evaluate(p - step * v)
@@ -246,13 +248,13 @@ def test_risks_have_their_gradients_and_curvatures(risk_of):
     )
     unit = np.eye(data.n_rows)
     diagonal = np.array([curvature.times(row) @ row for row in unit])
-    np.testing.assert_allclose(curvature.degrees(), diagonal, atol=1e-12)
+    np.testing.assert_allclose(curvature.diagonal(), diagonal, atol=1e-12)
     assert value >= 0.0
 
 
 def test_delta_risk_is_the_sum_over_pairs_of_changes_of_ndcg():
     data = lists(4, 8)
-    queries = PairQueries.build(data)
+    queries = PairQueries.from_dataset(data)
     risk = delta(queries)
     p = 0.2 * np.random.default_rng(5).normal(size=data.n_rows)
     total = 0.0
@@ -289,7 +291,9 @@ def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
 
 def test_strong_smoothing_leaves_a_linear_ranker():
     problem = build(lists(), squared_hinge, pairs=())
-    found = solve_newton(problem, TablePenalty(problem.space, Strengths(1e7, 1.0, 0.1)), tol=1e-8)
+    found = solve_newton(
+        problem, TablePenalty(problem.space, PenaltyStrengths(1e7, 1.0, 0.1)), tol=1e-8
+    )
     space = problem.space
     curve = space.tables(found.coef)[: space.sizes[0] - 1]
     slope = found.coef[space.layout.size]
@@ -424,7 +428,7 @@ def test_linear_columns_add_to_the_scores():
 def test_linear_columns_have_the_curvature_of_unit_deviation():
     plain = build(lists(), squared_hinge)
     wider = TableProblem(replace(plain.space, n_linear=2), plain.products, plain.risk)
-    curvature = plain.curved(np.zeros(plain.products.rows.n_rows))[2]
+    curvature = plain.evaluate_with_curvature(np.zeros(plain.products.rows.n_rows))[2]
     scale = wider.curvature_scale(curvature)
     np.testing.assert_array_equal(scale[:-2], plain.curvature_scale(curvature))
-    np.testing.assert_array_equal(scale[-2:], curvature.degrees().sum())
+    np.testing.assert_array_equal(scale[-2:], curvature.diagonal().sum())

@@ -8,7 +8,7 @@ import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.errors import FeatureMismatchError, ModelError
 from rankine.core.specs import Bins, ListRange, LogColumns, MissingValues
-from rankine.transforms.apply import fit_columns, score_dataset, transformed_scores
+from rankine.transforms.apply import align_columns, score_dataset, transformed_scores
 
 NAMES = ["price", "age", "stars"]
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0, 8.0, 9.0]])
@@ -18,7 +18,7 @@ X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0, 8.0, 9.0]])
 def test_names_decide_where_both_have_them(kind):
     model = LinearModel.from_weights([1.0, 10.0], ["stars", "price"])
     data = Dataset.from_arrays(kind(X), np.zeros(3), feature_names=NAMES)
-    fitted = fit_columns(model, data)
+    fitted = align_columns(model, data)
     assert fitted.feature_names == ("stars", "price")
     found = fitted.X if kind is np.asarray else fitted.X.toarray()
     assert found.tolist() == X[:, [2, 0]].tolist()
@@ -26,24 +26,24 @@ def test_names_decide_where_both_have_them(kind):
         assert fitted.X.flags.c_contiguous
     assert score_dataset(model, data).tolist() == [13.0, 46.0, 9.0]
     same = Dataset.from_arrays(kind(X), np.zeros(3), feature_names=NAMES)
-    assert fit_columns(LinearModel.from_weights([1.0, 1.0, 1.0], NAMES), same) is same
+    assert align_columns(LinearModel.from_weights([1.0, 1.0, 1.0], NAMES), same) is same
     for names, given in ((None, NAMES), (NAMES, None)):
         plain = Dataset.from_arrays(kind(X), np.zeros(3), feature_names=given)
-        assert fit_columns(LinearModel.from_weights([1.0, 1.0, 1.0], names), plain) is plain
+        assert align_columns(LinearModel.from_weights([1.0, 1.0, 1.0], names), plain) is plain
 
 
 def test_columns_that_do_not_fit_are_refused():
     data = Dataset.from_arrays(X, np.zeros(3), feature_names=NAMES)
     with pytest.raises(FeatureMismatchError, match=r"lacks feature 'x' of the model \(and 1 more"):
-        fit_columns(LinearModel.from_weights([1.0, 1.0, 1.0], ["age", "x", "y"]), data)
+        align_columns(LinearModel.from_weights([1.0, 1.0, 1.0], ["age", "x", "y"]), data)
     with pytest.raises(FeatureMismatchError, match="has 2 features and the data 3"):
-        fit_columns(LinearModel.from_weights([1.0, 1.0]), data)
+        align_columns(LinearModel.from_weights([1.0, 1.0]), data)
     log = LogColumns(numeric=("price",), hashed=("brand",), hash_bits=3)
     model = LinearModel.from_weights(np.ones(log.n_features), transforms=(log,))
     with pytest.raises(ModelError, match="raw columns of a log"):
-        fit_columns(model, data)
+        align_columns(model, data)
     wide = Dataset.from_arrays(np.ones((2, log.n_features)), np.zeros(2))
-    assert fit_columns(model, wide) is wide
+    assert align_columns(model, wide) is wide
     with pytest.raises(ModelError, match=r"raw columns \(Bins\)"):
         transformed_scores((Bins(((),)),), data, np.ones(3))
 
@@ -82,7 +82,7 @@ def test_lists_of_a_log_are_encoded_for_the_model_that_scores_them(read):
     scores = score_dataset(model, own.load())
     assert np.ptp(scores) > 0
     data = own.load()
-    assert fit_columns(model, data) is data
+    assert align_columns(model, data) is data
     other = read(numeric=["price", "age"], one_hot=["brand"]).load()
     assert score_dataset(model, other).tolist() == scores.tolist()
     tables = rankine.AdditiveRanker(smooth=1.0, pairs=0)

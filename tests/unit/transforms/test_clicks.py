@@ -14,14 +14,14 @@ from rankine.logs import coec, estimate_propensity, read_clicks
 from rankine.logs.simulation import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
-    ByContext,
+    ContextWeights,
+    add_position_columns,
+    apply_position_weights,
     check_offset,
     check_positions,
     inverse_propensity,
     position_weights,
-    unweighed,
-    weigh,
-    widen,
+    remove_position_weights,
 )
 from rankine.transforms.scaling import Scaling
 
@@ -31,9 +31,9 @@ def test_weights_are_clipped_and_only_for_clicks():
     assert table == (1.0, 2.0, 10.0)
     data = Dataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 1], position=np.array([2, 2, 3, 9]))
     np.testing.assert_array_equal(position_weights(data, table), [2, 1, 10, 10])
-    heavy = weigh(replace(data, weight=np.array([1.0, 2.0, 3.0, 0.5])), table)
+    heavy = apply_position_weights(replace(data, weight=np.array([1.0, 2.0, 3.0, 0.5])), table)
     assert heavy.weight.tolist() == [2.0, 2.0, 30.0, 5.0]
-    tables = ByContext("device", (("phone", (1.0, 3.0)), ("desk", (1.0, 4.0, 5.0))))
+    tables = ContextWeights("device", (("phone", (1.0, 3.0)), ("desk", (1.0, 4.0, 5.0))))
     by_device = replace(data, columns={"device": np.array(["phone", "phone", "desk", "phone"])})
     assert position_weights(by_device, tables).tolist() == [3.0, 1.0, 5.0, 3.0]
     with pytest.raises(SchemaError, match="no such column"):
@@ -95,7 +95,7 @@ def test_offsets_are_one_where_a_row_was_shown(kind, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 3, (7, 2)).astype(float)
     shown = rng.integers(1, 6, 7)
-    wide = widen(Dataset.from_arrays(kind(X), np.zeros(7), position=shown), 4).X
+    wide = add_position_columns(Dataset.from_arrays(kind(X), np.zeros(7), position=shown), 4).X
     found = wide if kind is np.asarray else wide.toarray()
     np.testing.assert_array_equal(found, np.c_[X, np.minimum(shown, 4)[:, None] == [2, 3, 4]])
 
@@ -112,14 +112,14 @@ def test_offsets_are_columns_after_the_features(kind):
     data = Dataset.from_arrays(
         kind(X), [1, 0, 0, 1], position=np.array([1, 2, 3, 7]), feature_names=["a", "b"]
     )
-    wide = widen(weigh(data, (1.0, 2.0)), 3)
+    wide = add_position_columns(apply_position_weights(data, (1.0, 2.0)), 3)
     found = wide.X if kind is np.asarray else wide.X.toarray()
     np.testing.assert_array_equal(found, np.c_[X, [[0, 0], [1, 0], [0, 1], [0, 1]]])
     assert wide.feature_names == ("a", "b", "position 2", "position 3")
     assert wide.weight.tolist() == [1.0, 1.0, 1.0, 2.0]
-    assert unweighed(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
-    assert unweighed(wide, ()).weight.tolist() == [1.0, 1.0, 1.0, 2.0]
-    assert unweighed(data, (1.0, 2.0)).weight is None
+    assert remove_position_weights(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
+    assert remove_position_weights(wide, ()).weight.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert remove_position_weights(data, (1.0, 2.0)).weight is None
     scaling = Scaling("maxabs", np.array([0.5, 1.0]), 3)
     learnt = np.array([5.0, 6.0, -1.0, -2.0])
     assert scaling.fold(learnt).tolist() == [2.5, 6.0]
@@ -129,14 +129,14 @@ def test_offsets_are_columns_after_the_features(kind):
 
 def test_nothing_asked_changes_nothing():
     data = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
-    assert weigh(data, ()) is data
-    assert widen(data, 0) is data
+    assert apply_position_weights(data, ()) is data
+    assert add_position_columns(data, 0) is data
     assert [check_offset(k) for k in (None, 2, np.int64(3), 1000)] == [0, 2, 3, 1000]
     for bad in (1, 0, 2.5, 1001):
         with pytest.raises(ParameterError, match="position_offset"):
             check_offset(bad)
     with pytest.raises(SchemaError, match="needs the position"):
-        widen(data, 3)
+        add_position_columns(data, 3)
 
 
 def test_an_offset_takes_up_what_the_position_explains():

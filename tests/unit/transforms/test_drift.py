@@ -18,7 +18,7 @@ from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.categories import HashedPlaces
-from rankine.transforms.drift import Drift, Watcher, summarise, summary_of
+from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
 
 find_commands()
 
@@ -144,7 +144,7 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     for k in range(200):
         target.__dict__["_turns"] = iter([0])  # every list, not one in 128
         target.watch(rows[6 * k : 6 * k + 6])
-    served = Drift.of(target.watcher).to_dict()
+    served = Drift.from_monitor(target.drift_monitor).to_dict()
     assert served["columns"] == watch(model, path)[1]["columns"]
     samples = {
         (sample.name, sample.labels.get("column")): sample.value
@@ -154,7 +154,7 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     assert samples["rankine_watched_rows_total", None] == 1200
     assert samples["rankine_column_unseen_total", "brand"] > 1000
     assert samples["rankine_psi", "price"] == pytest.approx(served["columns"]["price"]["psi"])
-    assert isinstance(target.watcher, Watcher)
+    assert isinstance(target.drift_monitor, DriftMonitor)
 
 
 SPEC = LogColumns(numeric=("price",), one_hot=(OneHot("shop", ("north", "south")),),
@@ -231,11 +231,11 @@ def test_drift_is_its_definition_however_the_rows_come():
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
     today, now = made(seed=1, n=60)
     today["brand"] = ["new" if b == "zed" else b for b in today["brand"]]
-    watcher = Watcher(summary, SPEC)
+    drift_monitor = DriftMonitor(summary, SPEC)
     for a, b in ((0, 25), (25, 60)):
-        watcher.add({k: v[a:b] for k, v in today.items()}, b - a, now[a:b])
-    assert watcher.rows == 60
-    found = {one.column: one for one in watcher.drift()}
+        drift_monitor.add({k: v[a:b] for k, v in today.items()}, b - a, now[a:b])
+    assert drift_monitor.rows == 60
+    found = {one.column: one for one in drift_monitor.drift()}
     for name in ("price", "brand", "shop", "age", ""):
         then = summary.scores if name == "" else summary.columns[name]
         values = now.tolist() if name == "" else today[name]
@@ -266,13 +266,13 @@ def test_drift_is_its_definition_however_the_rows_come():
     assert not seen_of(before["brand"])[HashedPlaces(("brand",), 5, 0)["new"]]
     assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands) / free)
     missing = {name: sum(v is None or v == "" for v in today[name]) for name in today}
-    counters = watcher.counters()
+    counters = drift_monitor.counters()
     assert {name: one[0] for name, one in counters.items()} == missing
     assert {name: one[1] for name, one in counters.items()} == {
         "price": 0, "age": 0, "brand": brands.count("new"), "shop": shops.count(FIRST["shop"]),
     }  # fmt: skip
-    watcher.add({"price": [1.0, 2.0]}, 2, np.zeros(2))
-    absent = {name: one[0] - missing[name] for name, one in watcher.counters().items()}
+    drift_monitor.add({"price": [1.0, 2.0]}, 2, np.zeros(2))
+    absent = {name: one[0] - missing[name] for name, one in drift_monitor.counters().items()}
     assert absent == {"price": 0, "brand": 2, "shop": 2, "age": 2}
 
 
@@ -281,7 +281,7 @@ def test_one_row_is_a_whole():
     alone = summarise(SPEC, row, np.zeros(1), 1, seen_of(["zed"]))
     for one in (*alone.columns.values(), alone.scores):
         assert (one.missing, sum(one.shares)) == (0.0, 1.0)
-    same, other, gone = (Watcher(alone, SPEC) for _ in range(3))
+    same, other, gone = (DriftMonitor(alone, SPEC) for _ in range(3))
     same.add(row, 1, np.zeros(1))
     for one in same.drift():
         assert (one.psi, one.missing, one.shift or 0.0) == (0.0, 0.0, 0.0)
@@ -295,17 +295,17 @@ def test_one_row_is_a_whole():
 def test_a_watcher_that_saw_nothing_or_only_new_values():
     before, scores = made()
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
-    empty = {one.column: one for one in Watcher(summary, SPEC).drift()}
+    empty = {one.column: one for one in DriftMonitor(summary, SPEC).drift()}
     assert (empty["price"].missing, empty["shop"].unseen) == (0.0, 0.0)
-    new = Watcher(summary, SPEC)
+    new = DriftMonitor(summary, SPEC)
     new.add({"brand": ["new"] * 3}, 3, np.zeros(3))
     assert {one.column: one.unseen for one in new.drift()}["brand"] == 1.0
     for used, told in ((28, True), (29, False)):  # an eighth of the places is free, or less
         seen = np.arange(32) < used
-        full = Watcher(summarise(SPEC, before, scores, 7, seen), SPEC)
+        full = DriftMonitor(summarise(SPEC, before, scores, 7, seen), SPEC)
         full.add({"brand": ["new"]}, 1, np.zeros(1))
         assert ({one.column: one.unseen for one in full.drift()}["brand"] is not None) == told
-    unknown = Watcher(summarise(SPEC, before, scores, 7, np.zeros(32, dtype=bool)), SPEC)
+    unknown = DriftMonitor(summarise(SPEC, before, scores, 7, np.zeros(32, dtype=bool)), SPEC)
     unknown.add({"brand": ["new"]}, 1, np.zeros(1))
     assert {one.column: one.unseen for one in unknown.drift()}["brand"] is None
 
@@ -313,24 +313,26 @@ def test_a_watcher_that_saw_nothing_or_only_new_values():
 def test_alarms_ring_above_their_limits_and_not_at_them():
     before, scores = made()
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
-    watcher = Watcher(summary, SPEC)
+    drift_monitor = DriftMonitor(summary, SPEC)
     today, now = made(seed=2)
     today["price"] = [None] * 30 + today["price"][:10]
-    watcher.add({**today, "shop": [FIRST["shop"]] * 40}, 40, now + 3)
-    columns = {one.column: one for one in watcher.drift()}
+    drift_monitor.add({**today, "shop": [FIRST["shop"]] * 40}, 40, now + 3)
+    columns = {one.column: one for one in drift_monitor.drift()}
     price, shop = columns["price"], columns["shop"]
     loose = {"threshold": 99.0, "max_unseen": 1.0, "max_missing": 1.0}
-    assert Drift.of(watcher, **loose).alarms == []
+    assert Drift.from_monitor(drift_monitor, **loose).alarms == []
     rise = price.missing - price.missing_before
     for option, value, column in (
         ("max_missing", rise, "price"),
         ("max_unseen", 1.0, "shop"),
         ("threshold", max(one.psi for one in columns.values()), ""),
     ):
-        assert Drift.of(watcher, **{**loose, option: value}).alarms == []
-        (alarm,) = Drift.of(watcher, **{**loose, option: np.nextafter(value, 0)}).alarms
+        assert Drift.from_monitor(drift_monitor, **{**loose, option: value}).alarms == []
+        (alarm,) = Drift.from_monitor(
+            drift_monitor, **{**loose, option: np.nextafter(value, 0)}
+        ).alarms
         assert alarm.startswith(f"column {column!r}: " if column else "")
-    found = Drift.of(watcher)
+    found = Drift.from_monitor(drift_monitor)
     assert any(alarm.startswith("the scores: PSI") for alarm in found.alarms)
     shares = f"{price.missing:.0%} missing, {price.missing_before:.0%} in training"
     assert f"column 'price': {shares}" in found.alarms

@@ -17,8 +17,8 @@ from rankine.core.errors import ExportError, ParameterError, SchemaError
 from rankine.core.specs import MissingValues
 from rankine.export.registry import export
 from rankine.transforms.apply import score_dataset
-from rankine.transforms.missing import fill_missing, places_of_missing, refuse_missing
-from rankine.transforms.scaling import RowColumns, fit_scaling, measure_rows
+from rankine.transforms.missing import fill_missing, find_missing, refuse_missing
+from rankine.transforms.scaling import ColumnStatistics, fit_scaling, measure_rows
 
 RULES = ("zero", "mean", "query_min", "indicator")
 NAMES = ["price", "age", "stars"]
@@ -247,11 +247,11 @@ def test_every_rule_by_its_definition(spec: MissingValues, kind) -> None:
 def test_places_of_missing_values_are_found_in_every_storage() -> None:
     X = np.array([[1.0, 0.0, np.nan], [0.0, np.inf, 2.0], [np.nan, 3.0, np.nan]])
     for stored in (X, sparse.csr_array(X), sparse.csc_array(X)):
-        found = places_of_missing(stored)
+        found = find_missing(stored)
         places = sorted(zip(found.rows.tolist(), found.columns.tolist(), strict=True))
         assert places == [(0, 2), (2, 0), (2, 2)]
     for nothing in (X[1:2], X[:0], X[:, :0], sparse.csr_array((2, 2))):
-        assert places_of_missing(nothing) is None
+        assert find_missing(nothing) is None
     with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing \(3 values are\)"):
         refuse_missing(X)
     with pytest.raises(SchemaError, match=r"X\[0, 'c'\] is missing") as caught:
@@ -278,10 +278,12 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
     narrow = replace(marks, missing=MissingValues("indicator", (0,), (0.0,)))
     np.testing.assert_array_equal(narrow.apply(later).X, [[1.0, 0.0, 0.0, 0.0, 0.0]])
     learned = np.array([1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0])
-    assert marks.settled(learned).missing.values == (-1.0, -2.0, -3.0)
-    assert marks.settled(learned).unfold(marks.fold(learned)).tolist() == learned.tolist()
+    assert marks.with_learned_missing(learned).missing.values == (-1.0, -2.0, -3.0)
+    assert (
+        marks.with_learned_missing(learned).unfold(marks.fold(learned)).tolist() == learned.tolist()
+    )
     filled = fit_scaling("none", data, "mean")
-    assert filled.settled(learned[:4]) is filled
+    assert filled.with_learned_missing(learned[:4]) is filled
     assert filled.unfold(learned[:4]).tolist() == learned[:4].tolist()
 
 
@@ -296,7 +298,7 @@ def test_means_of_light_rows_beside_a_heavy_one_without_a_value(light: float, tm
     thin = replace(data, X=sparse.csr_matrix(X))
     assert fit_scaling("none", thin, "mean").missing == whole
     halves = [data.take_queries([0]), data.take_queries([1])]
-    assert measure_rows("none", "mean", RowColumns(lambda: halves, 2)).missing == whole
+    assert measure_rows("none", "mean", ColumnStatistics(lambda: halves, 2)).missing == whole
     data.save(tmp_path / "a.parquet")
     ranker = LeastSquaresRanker(missing="mean", scale="none", l2=0.1)
     parts = ranker.fit(rankine.distributed.scan(tmp_path / "a.parquet")).to_model().missing

@@ -15,7 +15,12 @@ from rankine.core.specs import RunScores
 from rankine.data.writers import write_letor
 from rankine.kernels.run_scores import run_score_values
 from rankine.transforms import scaling
-from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling, scaling_words
+from rankine.transforms.scaling import (
+    ColumnStatistics,
+    describe_scaling,
+    fit_scaling,
+    measure_scaling,
+)
 
 
 def _lists(rng, n_lists: int = 30, size: int = 10) -> Dataset:
@@ -61,7 +66,7 @@ def test_auto_does_what_it_says(weighed):
     found = fit_scaling("auto", data)
     np.testing.assert_allclose(found.factors, _by_the_words(data.X, weight), rtol=1e-12)
     assert found.chosen == {"by_deviation": 3, "by_largest": 1, "as_they_are": 3, "lists": 30}
-    assert scaling_words(found.facts).startswith("auto: 3 columns divided by their standard")
+    assert describe_scaling(found.metadata).startswith("auto: 3 columns divided by their standard")
 
 
 @pytest.mark.parametrize("span", [32, scaling.SPAN])
@@ -77,7 +82,7 @@ def test_storage_blocks_and_threads_change_no_bit(kind, span, monkeypatch):
     for size in (1, 32, 37, 1000):
         blocks = list(data.blocks(size))
         for threads in (1, 2):
-            cut = measure_scaling(kind, RowColumns(lambda: blocks, data.n_features, threads))  # noqa: B023
+            cut = measure_scaling(kind, ColumnStatistics(lambda: blocks, data.n_features, threads))  # noqa: B023
             assert np.array_equal(cut.factors, expected)
 
 
@@ -189,11 +194,11 @@ def test_limits_of_auto():
     found = fit_scaling("auto", Dataset.from_arrays(X, dense))
     np.testing.assert_allclose(found.factors, [1 / dense.std(), 1 / 3.0, 1.0, 1.0])
     assert found.chosen == {"by_deviation": 1, "by_largest": 1, "as_they_are": 2, "lists": 1}
-    assert scaling_words(found.facts) == (
+    assert describe_scaling(found.metadata) == (
         "auto: 1 columns divided by their standard deviation, 1 columns divided by their largest "
         "value, 2 columns left as they are (measured on 1 lists)"
     )
-    assert scaling_words({"kind": "maxabs"}) == "maxabs"
+    assert describe_scaling({"kind": "maxabs"}) == "maxabs"
     with pytest.raises(ParameterError, match="scale='minmax' is not one of"):
         scaling.check_scale("minmax")
     assert scaling.check_scale(None) == "none"
@@ -209,13 +214,13 @@ def test_rows_are_read_no_oftener_than_needed(kind, used, reads):
         count.append(1)
         return [data]
 
-    measure_scaling(kind, RowColumns(read, 1))
+    measure_scaling(kind, ColumnStatistics(read, 1))
     assert len(count) == reads
 
 
 @pytest.mark.parametrize("columns", [1, scaling.SPAN // 4, scaling.SPAN])
 def test_spans_hold_enough_rows_and_not_many_more(columns):
-    spans = scaling._Spans(RowColumns(list, columns), 1, (np.add, np.add))
+    spans = scaling._Spans(ColumnStatistics(list, columns), 1, (np.add, np.add))
     assert spans.row == scaling.Scaling("none").positions == 0
     assert spans.size == (scaling.SPAN if columns <= scaling.SPAN // 4 else 4 * columns)
 
@@ -240,8 +245,11 @@ def test_uneven_columns_are_the_three_widest_and_the_narrowest():
 def test_sizes_of_parts_are_those_of_the_whole():
     data = _lists(np.random.default_rng(8))
     cut = (data.take_queries(np.arange(11)), data.take_queries(np.arange(11, 30)))
-    parts = [RowColumns(lambda part=part: [part], data.n_features).sizes() for part in cut]
-    whole, joined = RowColumns(lambda: [data], data.n_features).sizes(), parts[0].joined(parts[1])
+    parts = [ColumnStatistics(lambda part=part: [part], data.n_features).sizes() for part in cut]
+    whole, joined = (
+        ColumnStatistics(lambda: [data], data.n_features).sizes(),
+        parts[0].joined(parts[1]),
+    )
     assert (joined.n_rows, joined.n_lists) == (whole.n_rows, whole.n_lists) == (300, 30)
     np.testing.assert_array_equal(joined.largest, whole.largest)
     np.testing.assert_array_equal(joined.counts, whole.counts)

@@ -23,7 +23,7 @@ from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
 from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, nearest, parse_lines
 from rankine.data.sources import Source
-from rankine.kernels.compile import jit, light
+from rankine.kernels.compile import jit
 
 #: Fixed-width strings up to this length; longer ones get numpy's variable-width type, so that one
 #: long text does not make every row as wide.
@@ -35,10 +35,10 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
 
     Bytes that are not UTF-8, and control characters, are shown escaped (``\xff``).
     """
-    width, plain = light(_survey, len(ends))(heap, ends)
+    width, plain = _survey(heap, ends)
     if plain and width <= _WIDEST:
         out = np.zeros((len(ends), width), dtype=np.uint32)
-        light(_spread, len(ends))(heap, ends, out)
+        _spread(heap, ends, out)
         return out.view(f"U{width}").ravel()
     starts = np.concatenate([[0], ends[:-1]]).tolist()
     data = heap.tobytes()
@@ -290,9 +290,8 @@ class Columns:
             )
         out = np.zeros((n_rows, n_features), dtype=dtype)
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
-        scatter = light(_scatter, n_rows)
         for start, stop in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
-            scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
+            _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
             self._trimmed("indices", int(indptr[start]))
             self._trimmed("values", int(indptr[start]))
         return out
@@ -310,8 +309,6 @@ def _scatter(indptr: Any, indices: Any, values: Any, start: int, stop: int, out:
             out[i, indices[k]] = values[k]
 
 
-#: Bytes of text that take as long as a row of numbers.
-_ROW_BYTES = 16
 #: Values after which a block is handed on: joining small pieces needs less memory than large ones.
 _BLOCK_VALUES = 2**19
 
@@ -471,11 +468,10 @@ class Reader:
         state[State.POS], state[State.END] = 0, window.end
         arrays = self._columns.make_room(window.end, ahead)
         decided = np.zeros(0)
-        parse = light(parse_lines, window.end // _ROW_BYTES)
         while True:
             with np.errstate(over="ignore"):
                 fault = Fault(
-                    parse(window.buffer, self._rules, arrays, state, decided, self._hards)
+                    parse_lines(window.buffer, self._rules, arrays, state, decided, self._hards)
                 )
             if fault == Fault.DONE:
                 self._columns.settle()

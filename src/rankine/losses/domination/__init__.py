@@ -13,13 +13,13 @@ it. v_q is the query's weight, divided by its dominating weight for ``normalizat
 
 from rankine.losses.domination import coordinates as _answers  # noqa: F401 - registers itself
 from rankine.losses.domination.state import Domination, DominationRisk, domination_risk
-from rankine.losses.domination.task import Levels, TaskOptions, task_levels
+from rankine.losses.domination.task import DominationOptions, Levels, build_domination_task
 
 __all__ = [
     "Domination",
+    "DominationOptions",
     "DominationRisk",
     "Levels",
-    "TaskOptions",
+    "build_domination_task",
     "domination_risk",
-    "task_levels",
 ]

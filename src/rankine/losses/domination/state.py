@@ -47,9 +47,9 @@ from rankine.losses.domination.task import (
     SLOTS,
     TERM,
     WEIGHT,
+    DominationOptions,
     Levels,
-    TaskOptions,
-    task_levels,
+    build_domination_task,
 )
 
 #: Largest relative error of a sum that drift may cause before it is computed afresh.
@@ -386,12 +386,12 @@ class DominationRisk:
 
 def domination_risk(
     data: Dataset,
-    options: TaskOptions,
+    options: DominationOptions,
     threads: int | None = None,
 ) -> DominationRisk:
     """The risk of a dataset's queries by rows, each of weight 1; a partition may hold no pair."""
     try:
-        levels = task_levels(
+        levels = build_domination_task(
             data.y,
             data.queries,
             np.ones(data.n_queries),

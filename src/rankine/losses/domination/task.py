@@ -277,7 +277,7 @@ NORMALIZATIONS = ("sum", "query")
 
 
 @dataclass(frozen=True)
-class TaskOptions:
+class DominationOptions:
     """What a user chose about the loss; see ``DominationRanker``."""
 
     normalization: str = "sum"
@@ -289,11 +289,11 @@ class TaskOptions:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
 
 
-def task_levels(
+def build_domination_task(
     y: NDArray[np.float64],
     queries: QueryIndex,
     query_weight: NDArray[np.float64],
-    options: TaskOptions,
+    options: DominationOptions,
     *,
     weight: NDArray[np.float64] | None = None,
     candidates: NDArray[np.bool_] | None = None,

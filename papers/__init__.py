@@ -1,0 +1,1 @@
+"""The figures and tables of five papers, measured again."""

@@ -1,0 +1,160 @@
+"""Run, store and draw one table or figure of a paper.
+
+A result is a module such as ``papers/sculley/figure1.py`` with
+
+    TITLE                     heading on the results page
+    QUICK, FULL               keyword arguments of ``measure``
+    measure(**parameters)     plain data with at least ``seeds`` and ``repetitions``; the list
+                              ``absent`` names the peers and data sets that the machine lacks
+    words(results)            Markdown: what was run, the table, and a comparison with the paper
+    draw(results)             a figure (optional)
+
+``python -m papers sculley.figure1`` runs it. The stored JSON is the only source of the figure and
+of the section on the page. A missing value stops the run.
+
+The modules of ``benchmarks/instead`` (rankine compared with what a user would pick instead) have
+the same form and a page of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import pkgutil
+import time
+from pathlib import Path
+
+import benchmarks
+from benchmarks.machine import RESULTS, describe, results_path
+
+import papers
+
+ROOT = Path(__file__).parent.parent
+ASSETS = ROOT / "docs" / "assets" / "results"
+#: Significant digits kept in the files.
+DIGITS = 6
+
+
+class MissingResultError(Exception):
+    """A result, or a part of one, is not there."""
+
+
+def paper_names():
+    """Return the names of all results of papers, as ``folder.module``."""
+    return _names_in("papers", papers.__path__)
+
+
+def comparison_names():
+    """Return the names of the comparisons with other libraries, as ``instead.module``."""
+    return _names_in("benchmarks", benchmarks.__path__)
+
+
+def names():
+    """Return the names of all results that have a section on a page."""
+    return paper_names() + comparison_names()
+
+
+def _names_in(package, path):
+    modules = pkgutil.walk_packages(path, f"{package}.")
+    inside = [module.name.removeprefix(f"{package}.") for module in modules if not module.ispkg]
+    return [name for name in inside if "." in name and hasattr(module_of(name), "measure")]
+
+
+def package_of(name):
+    """Return the package that holds a result and runs it with ``python -m``."""
+    return "benchmarks" if name.startswith("instead.") else "papers"
+
+
+def module_of(name):
+    """Import the module of a result."""
+    return importlib.import_module(f"{package_of(name)}.{name}")
+
+
+def parameters_of(name, size):
+    """What ``measure`` is called with at a size."""
+    module = module_of(name)
+    return module.QUICK if size == "quick" else module.FULL
+
+
+def run(name, size, changes=()):
+    """Measure one result at its quick or full size, write its JSON and figure, show its words.
+
+    ``changes`` replaces some of the parameters of that size.
+    """
+    module = module_of(name)
+    parameters = {**parameters_of(name, size), **dict(changes)}
+    begun, cpu = time.monotonic(), time.process_time()
+    measured = module.measure(**parameters)
+    stored = {
+        "result": name,
+        "size": size,
+        "machine": describe(),
+        "parameters": parameters,
+        "wall_seconds": time.monotonic() - begun,
+        "cpu_seconds": time.process_time() - cpu,
+        **measured,
+    }
+    path = store(name, stored)
+    results = read(name, path.parent)
+    if hasattr(module, "draw"):
+        folder = ASSETS if path.parent == RESULTS else path.parent
+        draw(name, results, folder)
+    print(module.words(results))
+
+
+def store(name, results):
+    """Write a complete result; refuse one with holes."""
+    for key in ("seeds", "repetitions"):
+        if key not in results:
+            raise MissingResultError(f"{name} does not state its {key}")
+    plain = _plain(results, name)
+    path = results_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {path}")
+    return path
+
+
+def read(name, folder=RESULTS):
+    """A stored result."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        raise MissingResultError(
+            f"{path.name} is missing: run python -m {package_of(name)} {name} --full"
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _plain(value, where):
+    """JSON data with rounded numbers; a hole is an error that names its place."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part, f"{where}.{key}") for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part, f"{where}[{k}]") for k, part in enumerate(value)]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist(), where)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        raise MissingResultError(f"{where} is {value}")
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def digest(results):
+    """What a figure says it was drawn from."""
+    text = json.dumps(results, sort_keys=True).encode()
+    return "sha256:" + hashlib.sha256(text).hexdigest()[:32]
+
+
+def draw(name, results, folder=ASSETS):
+    """Draw a stored result."""
+    from benchmarks.drawing import save_figure
+
+    save_figure(module_of(name).draw(results), folder / f"{name}.svg", digest(results))
+
+
+def table(header, rows, *, left=1, bold=()):
+    """A Markdown table; cells are text."""
+    from rankine.evaluation.tables import Table
+
+    return Table("", header, rows, left, frozenset(bold)).markdown().rstrip()

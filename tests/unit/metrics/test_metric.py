@@ -1,0 +1,115 @@
+"""Metrics as values: names, options, modes, text forms and registration."""
+
+import numpy as np
+import pytest
+
+from rankine.core.errors import (
+    ParameterError,
+    RankineError,
+)
+from rankine.metrics import (
+    DEFINITIONS,
+    Metric,
+    describe_metrics,
+    evaluate,
+    metric,
+    parse_metric,
+    random_expectation,
+)
+from rankine.metrics.pairs import PairwiseError
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nosuch", "ndcg@0", "ndcg@-3", "p", "auc@3", "map:gain=linear", "ndcg:ties=half",
+     "letor3:mrr", "ndcg@10:colour=red", "ndcg@10:gain", "map:threshold=x", "letor9:map",
+     "kendall:mean=pairs", "rbp:persistence=1", "rbp:persistence=0", "ndcg:gain=0,x", "letor3"],
+)  # fmt: skip
+def test_bad_metrics_are_refused_with_a_way_out(text):
+    with pytest.raises(ParameterError) as caught:
+        evaluate(text, [1, 0], [1.0, 2.0])
+    assert caught.value.fix
+
+
+def test_metrics_are_values():
+    assert parse_metric("ndcg@10") == Metric("ndcg", 10)
+    assert hash(parse_metric("ndcg@10")) == hash(parse_metric("NDCG@10:gain=exp"))
+    assert parse_metric("precision@5") == parse_metric("p@5")
+    assert parse_metric("ndcg@10").at(3) == parse_metric("ndcg@3")
+    assert parse_metric("ndcg@10").title == "NDCG@10"
+    assert not parse_metric("pairwise_error").larger_is_better
+    assert parse_metric("auc:ties=expected") == parse_metric("auc")
+    for value in (0, 1):
+        assert Metric("map", no_relevant=value) == Metric("map", no_relevant=str(value))
+    with pytest.raises(ParameterError, match="no evaluation script is called 'letor9'"):
+        Metric("map", mode="letor9")
+    with pytest.raises(ParameterError, match="True is not positive"):
+        Metric("ndcg", True)
+
+
+@pytest.mark.parametrize(("mode", "table"), [("letor4", "0,1,3"), ("mslr", "0,1,3,7,15")])
+def test_the_mean_of_a_script_has_its_gains_and_discounts(mode, table):
+    rule = metric.mode_defaults(mode, "mean-ndcg")
+    assert rule == {"gain": table, "discount": "letor"}
+    with pytest.raises(ParameterError, match=f"the {mode} script does not compute mrr"):
+        metric.mode_defaults(mode, "mrr")
+    labels, scores = [0, 2, 1], [3.0, 2.0, 1.0]
+    at = [evaluate(f"ndcg@{k}:gain={table}:discount=letor", labels, scores) for k in (1, 2, 3)]
+    assert evaluate(f"{mode}:mean-ndcg", labels, scores) == pytest.approx(np.mean(at))
+
+
+def test_a_registered_metric_is_known_by_all_its_names_and_learns_the_longest_list(monkeypatch):
+    for name in ("DEFINITIONS", "_BY_NAME"):
+        monkeypatch.setattr(metric, name, dict(getattr(metric, name)))
+    seen = []
+
+    def spec(_, longest):
+        seen.append(longest)
+        return PairwiseError(0.5)
+
+    mine = {"defaults": {"no_relevant": "skip", "mean": "queries"}, "cutoff": "none"}
+    metric.register(metric.Definition("mine", "Mine", "pairs", spec, aliases=("own",), **mine))
+    assert metric.DEFINITIONS["mine"] is metric.find_definition("OWN")
+    assert evaluate("own", [1, 0, 0, 1, 0], range(5), [0, 0, 1, 1, 1]) == 0.75
+    assert seen == [3]
+    for name, aliases in (("mine", ()), ("own", ()), ("other", ("map",))):
+        with pytest.raises(ParameterError, match="exists"):
+            metric.register(metric.Definition(name, "", "pairs", spec, aliases=aliases))
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_metric_survives_degenerate_queries(name):
+    """One document, one label, nothing relevant: a number, a skip or a typed error; never NaN."""
+    metric = f"{name}@2" if DEFINITIONS[name].cutoff == "required" else name
+    for y in ([0], [1], [0, 0], [1, 1], [1, 0]):
+        for compute in (
+            lambda y=y: evaluate(metric, y, np.arange(len(y))),
+            lambda y=y: random_expectation(metric, y),
+        ):
+            try:
+                assert np.isfinite(compute())
+            except RankineError:
+                assert len(set(y)) == 1
+
+
+def test_text_forms_round_trip():
+    for text in (
+        "ndcg@10",
+        "recall@shown",
+        "letor3:ndcg@10",
+        "ndcg@10:gain=linear:ties=expected",
+        "ndcg:gain=0,1,3:no_relevant=skip",
+        "pairwise-error:mean=pairs",
+        "map:threshold=2.5",
+        "mslr:map:threshold=2",
+    ):
+        assert str(parse_metric(text)) == text
+        assert parse_metric(str(parse_metric(text))) == parse_metric(text)
+
+
+def test_every_metric_has_one_line_of_help():
+    lines = describe_metrics()
+    assert list(lines) == sorted(DEFINITIONS)
+    assert all(line and "\n" not in line for line in lines.values())
