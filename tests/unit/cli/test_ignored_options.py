@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine import LinearModel, RankSVM, logs
-from rankine.cli.main import app, as_options, find_commands
+from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export
@@ -155,23 +155,3 @@ def test_a_narrower_file_is_told_of_in_streams_too(folder):
 def test_a_log_is_no_pipe(folder):
     with pytest.raises(Exception, match="<stdin>: a raw log is read from files, not from a pipe"):
         call("train", "-", *RAW[2:], "--one-hot", "brand")
-
-
-LARGER = "Pass a larger n_features=, or check the index base="
-
-
-@pytest.mark.parametrize(
-    ("command", "python", "wanted"),
-    [
-        ("predict", "14 columns where n_features=46", "14 columns where the model has 46"),
-        ("predict", LARGER, "Use the model of such files, or check --base"),
-        ("train", LARGER, "Pass a larger --n-features, or check the index --base"),
-        ("train", "Leave out group= and single_query=", "Leave out --group and --single-query"),
-        ("train", "Use partitions (rankine.distributed.scan(...))", "Use partitions (--dask)"),
-        ("train", "Use a stream (rankine.scan(...))", "Use a stream (--stream)"),
-        ("clicks propensity log", "say method='em'", "say --method em"),
-    ],
-)
-def test_words_of_python_are_words_of_the_command(monkeypatch, command, python, wanted):
-    monkeypatch.setattr("sys.argv", ["rankine", *command.split()])
-    assert as_options(python) == wanted
