@@ -64,9 +64,7 @@ test-lowest: $(STAMP)
 
 # A wheel for this platform with compiled kernels inside: nothing compiles on first use.
 wheel: $(STAMP)
-	rm -rf build/kernels
-	$(BIN)/rankine warmup --into build/kernels
-	RANKINE_KERNELS=build/kernels $(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	$(BIN)/python -m tools.platform_wheel
 
 # The tests with another Python: make test-python PYTHON=python3.13
 test-python:

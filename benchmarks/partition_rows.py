@@ -20,7 +20,7 @@ from benchmarks.timing import cpu_seconds, repeated
 from rankine.distributed.partition_tasks import ProblemTask
 from rankine.distributed.runners import connect
 from rankine.losses.pair_queries import PairQueries, pair_risk
-from rankine.losses.squared import least_squares_risk
+from rankine.losses.least_squares import least_squares_risk
 from rankine.transforms.scaling import Scaling
 
 

@@ -508,7 +508,8 @@ def _places(path: str) -> dict[str, tuple[int, str]]:
                 if not isinstance(child, ast.ClassDef):
                     first, last = child.body[0].lineno, child.end_lineno or 0
                     above = [ast.unparse(one) for one in child.decorator_list]
-                    asked = [one.partition(".implementation(")[0] for one in above if ".implementation(" in one]
+                    sign = ".implementation("
+                    asked = [one.partition(sign)[0] for one in above if sign in one]
                     bits = (1 << (last + 1)) - (1 << first)
                     found[below] = bits, asked[0] if asked else child.name
             walk(child, below)
@@ -1016,7 +1017,8 @@ class Workshop:
 def is_compiled(mutant: Mutant, text: str) -> bool:
     """Whether a mutant may change compiled code."""
     if not any(
-        sign in text for sign in ("kernels.compile import", "kernels.dispatch import", ".implementation(")
+        sign in text
+        for sign in ("kernels.compile import", "kernels.dispatch import", ".implementation(")
     ):
         return mutant.path.startswith("kernels/")
     outermost = mutant.place.partition(".")[0]
@@ -1024,7 +1026,7 @@ def is_compiled(mutant: Mutant, text: str) -> bool:
         if getattr(node, "name", "") == outermost:
             source = ast.get_source_segment(text, node) or ""
             above = " ".join(map(ast.unparse, getattr(node, "decorator_list", [])))
-            return any(word in f"{above} {source}" for word in ("jit", "answer", "question"))
+            return any(word in f"{above} {source}" for word in ("jit", "implementation", "generic"))
     return True  # a constant of the module
 
 

@@ -14,7 +14,7 @@ from papers.airola.peers import SVM_RANK, error, svm_rank
 from papers.airola.utilities import LAM, SEED, TOL, large, mostly_zero, reuters
 from papers.runs import table
 from rankine import Dataset, RankSVM
-from rankine.losses import Hinge
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.active_pairs import HingeRisk
 from rankine.losses.pair_queries import PairQueries, query_omega
 from rankine.metrics import evaluate

@@ -13,8 +13,8 @@ from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
 from rankine.evaluation.letor import Fold
-from rankine.losses import Hinge
-from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
+from rankine.losses.pairwise.hinge import Hinge
+from rankine.losses.all_pairs import MeanPairLoss, PairMean
 from rankine.metrics import evaluate
 
 TITLE = "Figure 2: objective against steps"
@@ -93,7 +93,7 @@ def apart(fold, steps, seed, parameters):
 
 def objective(coef, data, lam):
     """lam/2 |w|^2 + mean over queries of their mean hinge."""
-    mean = MeanPairLoss(Hinge(), BY_QUERIES)
+    mean = MeanPairLoss(Hinge(), PairMean.QUERIES)
     mean.add(data, data.X @ coef, np.ones(data.n_queries))
     return float(0.5 * lam * (coef @ coef) + mean.value)
 

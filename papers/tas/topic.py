@@ -8,7 +8,7 @@ from benchmarks.workloads import large_text, linear_topics
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from rankine import Dataset
-from rankine.losses.squared import least_squares_risk
+from rankine.losses.least_squares import least_squares_risk
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
 #: Rows of the large collection that samples are drawn from.

@@ -13,8 +13,8 @@ from resume_points import StateRecorder, same_end
 import rankine.solvers
 from rankine.data import Dataset
 from rankine.losses.domination import DominationOptions, domination_risk
+from rankine.losses.least_squares import least_squares_risk
 from rankine.losses.pair_queries import pair_risk
-from rankine.losses.squared import least_squares_risk
 from rankine.solvers.heavy_ball import lanczos
 from rankine.solvers.newton import CUTS
 from rankine.solvers.problem import NormalEquations, Penalty, RowsProblem

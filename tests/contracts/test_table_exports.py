@@ -125,8 +125,9 @@ def test_onnx(case, tables, linear):
     )
     (found,) = session.run(["variable"], {"X": rows.astype(np.float32)})
     np.testing.assert_allclose(found[:, 0], expected, atol=1e-5)
-    with pytest.raises(ParameterError, match="float32"):
+    with pytest.raises(ParameterError) as caught:
         export(model, "onnx", ExportOptions(dtype="float64"))
+    assert caught.value.parameter == "dtype"
 
 
 @pytest.mark.parametrize("kind", ["tables", "weights"])
@@ -213,10 +214,11 @@ def test_what_trees_cannot_hold_is_refused():
         with pytest.raises(ExportError, match="cut -1e-150 of column 'a'"):
             export(small([1.0, 2.0, 3.0], ((-1e-150,),)), target)
     for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql"):
-        with pytest.raises(ExportError, match="by name"):
+        with pytest.raises(ExportError, match="no column names"):
             export(small([1.0, 2.0, 3.0], names=None), target)
-    with pytest.raises(ParameterError, match="tables are an expression"):
+    with pytest.raises(ParameterError) as caught:
         export(small([1.0, 2.0, 3.0]), "vespa", ExportOptions(form="tensor"))
+    assert caught.value.parameter == "form"
     assert export(small([1.0, 2.0, 3.0]), "vespa", ExportOptions(form="expression")).content
     with pytest.raises(ExportError, match="rank feature"):
         export(small([1.0, 2.0, 3.0], names=("a b",)), "vespa")

@@ -74,12 +74,14 @@ BUGS: dict[str, Bug] = {
     ),
     "the digest not checked": Bug(
         CONTAINER,
-        "    found = digest.hexdigest()\n    if found.encode() != stored:\n",
-        '    found = stored.decode("latin-1")\n    if not stored:\n',
+        "    computed = digest.hexdigest()\n    if computed.encode() != stored:\n",
+        '    computed = stored.decode("latin-1")\n    if not stored:\n',
         "models", 2_000, ("accepted",),
     ),
     "a header in any form": Bug(
-        CONTAINER, "    if data[8 : 8 + length] != again:\n", "    if not again:\n",
+        CONTAINER,
+        "    if data[8 : 8 + length] != _header(document, shapes, digest):\n",
+        "    if not _header(document, shapes, digest):\n",
         "hostile-models", 2_000, ("accepted",),
     ),
     "bytes after the last tensor": Bug(
@@ -262,7 +264,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
-        "losses/squared.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
+        "losses/least_squares.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
         "rest += t[k]",
         "agreement", 24, ("unequal",), only="least-squares",
     ),

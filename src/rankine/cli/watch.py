@@ -51,7 +51,7 @@ def watch(
     """
     import rankine
     from rankine.evaluation.tables import Table
-    from rankine.logs.source import monitor_log
+    from rankine.logs.encoding import monitor_log
     from rankine.transforms.drift import DRIFT_HEADER, Drift
 
     linear_model = rankine.LinearModel.load(model)

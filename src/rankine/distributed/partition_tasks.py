@@ -30,8 +30,8 @@ from rankine.distributed.worker_pool import RAW, WorkerPool, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
 from rankine.losses.domination import DominationOptions, domination_risk
+from rankine.losses.least_squares import least_squares_risk, least_squares_totals
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
-from rankine.losses.squared import least_squares_risk, least_squares_totals
 from rankine.samplers.draw import pair_sampler, query_shares
 from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists

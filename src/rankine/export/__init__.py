@@ -1,9 +1,9 @@
-"""Models in the languages of the engines that people run: one file per language.
+"""Export models to search engines, databases, ONNX, XGBoost, Python and JSON.
 
-A target is one module of this folder that registers a function; ``rankine export`` and the
-contract tests find it there.
+A target is one module in this package that registers a function (``rankine.export.registry``).
+``rankine export`` and the contract tests find it there.
 """
 
-from rankine.export.registry import Export, ExportOptions, export, targets
+from rankine.export.registry import Export, ExportOptions, describe_targets, export, targets
 
-__all__ = ["Export", "ExportOptions", "export", "targets"]
+__all__ = ["Export", "ExportOptions", "describe_targets", "export", "targets"]

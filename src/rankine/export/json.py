@@ -1,4 +1,4 @@
-"""Plain JSON: everything that a reader in any language needs to score, at full precision."""
+"""Export to plain JSON: all that a program in any language needs to score, at full precision."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from rankine.model import LinearModel
 
 
 @register("json")
-def json_document(model: LinearModel, options: ExportOptions) -> Export:
-    """Write names or indices, weights, transforms, metric and digest."""
+def export_json(model: LinearModel, options: ExportOptions) -> Export:
+    """Write a JSON document with names or indices, weights, transforms, metric and digest."""
+    names = None
+    if model.names is not None:
+        names = list(model.weight_names)
     document: dict[str, Any] = {
         "format": "rankine-linear",
         "version": 1,
@@ -23,7 +26,7 @@ def json_document(model: LinearModel, options: ExportOptions) -> Export:
         "metric": model.metric,
         "transforms": encode_transforms(model.transforms),
         "indices": model.indices.tolist(),
-        "names": None if model.names is None else list(model.weight_names),
+        "names": names,
         "weights": model.values.tolist(),
     }
     return Export(json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")

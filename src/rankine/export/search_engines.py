@@ -1,10 +1,10 @@
-"""Learning to Rank of Elasticsearch (the o19s plugin), of OpenSearch and of Solr.
+"""Export to Learning to Rank of Elasticsearch (the o19s plugin), OpenSearch and Solr.
 
-The first two share a parser and the body of ``POST _ltr/_featureset/<set>/_createmodel``.
-``definition`` is a string: an index that first saw an object there refuses strings, and the other
-way round. Only non-zero weights, no normalisers, no intercept; arithmetic is float32. Tables are
-trees, in which a missing value goes left (Solr from 9.2; plugins that take missing values for 0 ask
-the tables for 0).
+Elasticsearch and OpenSearch share a parser and the body of ``POST
+_ltr/_featureset/<set>/_createmodel``. Its ``definition`` is a string: an index that first saw an
+object there refuses strings, and vice versa. Only non-zero weights are written, without normalisers
+or intercept; engines compute in float32. Tables are trees, in which a missing value leads left
+(Solr from 9.2; plugins that replace missing values by 0 look up 0).
 """
 
 from __future__ import annotations
@@ -15,37 +15,36 @@ from typing import Any
 
 import numpy as np
 
-from rankine.export.registry import (
-    LOWEST,
-    Export,
-    ExportOptions,
-    Node,
+from rankine.export.features import (
     RawFeature,
-    build_trees,
     column_names,
     float32_terms,
-    json_bytes,
-    nested,
     raw_features,
-    register,
     require_linear,
 )
+from rankine.export.registry import Export, ExportOptions, json_bytes, register
+from rankine.export.trees import LOWEST, Node, build_trees, write_tree
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, find_tables
 
 
-@register("elasticsearch")
-def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
-    """Write the body of a create-model request."""
-    return create_model_body(model, options, "Elasticsearch LTR")
+@register("elasticsearch", options=("feature_set",))
+def export_elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
+    """Write the body of an Elasticsearch LTR create-model request."""
+    return _create_model_request(model, options, "Elasticsearch LTR")
 
 
-def create_model_body(model: LinearModel, options: ExportOptions, target: str) -> Export:
-    """The request that Elasticsearch's and OpenSearch's plugins share."""
+@register("opensearch", options=("feature_set",))
+def export_opensearch(model: LinearModel, options: ExportOptions) -> Export:
+    """Write the body of an OpenSearch LTR create-model request."""
+    return _create_model_request(model, options, "OpenSearch LTR")
+
+
+def _create_model_request(model: LinearModel, options: ExportOptions, target: str) -> Export:
     tables = find_tables(model)
     if tables is not None:
-        written = [_ltr_tree(tables, tree, target) for tree in build_trees(tables, target)]
-        inner = {"type": "model/xgboost+json", "definition": json.dumps(written)}
+        trees = [_ltr_tree(tables, tree, target) for tree in build_trees(tables, target)]
+        inner = {"type": "model/xgboost+json", "definition": json.dumps(trees)}
     else:
         raw_features(model, target)
         require_linear(model, target, raw=True, rules=("zero",))
@@ -57,7 +56,7 @@ def create_model_body(model: LinearModel, options: ExportOptions, target: str) -
 
 
 def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
-    """A tree as XGBoost dumps it."""
+    """Write a tree in the format of XGBoost's dumps."""
     names = column_names(tables, target)
     numbers = count()
 
@@ -71,27 +70,31 @@ def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
             "missing": left["nodeid"], "children": [left, right],
         }  # fmt: skip
 
-    return nested(tree, write)
+    return write_tree(tree, write)
 
 
 def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]:
-    """The feature set (``PUT _ltr/_featureset/NAME``) and a search that rescores by the model.
+    """Write the feature set (``PUT _ltr/_featureset/NAME``) and a search that uses the model.
 
-    Templates are ``match_all``, and so is the query: put yours in their place. Features of raw
-    columns ask the fields of the same names.
+    Features of raw columns query the field of the same name. Other templates are ``match_all``,
+    like the main query: users replace them by their own.
     """
     if options.feature_set is None:
         return {}
     raw = raw_features(model, "LTR")
-    templates = {one.name: _template(one) for one in raw or ()}
+    if raw is None:
+        names = model.column_names or model.weight_names
+        templates: dict[str, Any] = {name: {"match_all": {}} for name in names}
+    else:
+        templates = {feature.name: _template(feature) for feature in raw}
     features = [
         {
             "name": name,
             "params": ["keywords"],
             "template_language": "mustache",
-            "template": templates.get(name, {"match_all": {}}),
+            "template": template,
         }
-        for name in (model.column_names if raw is None else None) or model.weight_names
+        for name, template in templates.items()
     ]
     sltr = {"params": {"keywords": ""}, "model": options.versioned(model)}
     search = {
@@ -102,94 +105,98 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
     return {".featureset.json": json_bytes(feature_set), ".query.json": json_bytes(search)}
 
 
-def _template(one: RawFeature) -> dict[str, Any]:
-    """The query that gives a feature of a raw column."""
-    if one.kind == "number":
-        return {"function_score": {"field_value_factor": {"field": one.column, "missing": 0}}}
-    if one.kind == "value":
-        asks: dict[str, Any] = {"term": {one.column: one.value}}
-    elif one.kind == "missing":
-        asks = {"bool": {"must_not": {"exists": {"field": one.column}}}}
+def _template(feature: RawFeature) -> dict[str, Any]:
+    """Write the query whose score is a feature of a raw column."""
+    column = feature.column
+    if feature.kind == "number":
+        return {"function_score": {"field_value_factor": {"field": column, "missing": 0}}}
+    condition: dict[str, Any]
+    if feature.kind == "value":
+        condition = {"term": {column: feature.value}}
+    elif feature.kind == "missing":
+        condition = {"bool": {"must_not": {"exists": {"field": column}}}}
     else:
-        ends = {"gte": one.low, "lt": one.high}
-        found = {name: end for name, end in ends.items() if end is not None}
-        asks = {"range": {one.column: found}} if found else {"exists": {"field": one.column}}
-    return {"constant_score": {"filter": asks}}
+        bounds = {"gte": feature.low, "lt": feature.high}
+        present = {name: bound for name, bound in bounds.items() if bound is not None}
+        condition = {"range": {column: present}}
+        if not present:
+            condition = {"exists": {"field": column}}
+    return {"constant_score": {"filter": condition}}
 
 
-@register("opensearch")
-def opensearch(model: LinearModel, options: ExportOptions) -> Export:
-    """Write the body of a create-model request."""
-    return create_model_body(model, options, "OpenSearch LTR")
-
-
-@register("solr")
-def solr(model: LinearModel, options: ExportOptions) -> Export:
-    """Write the body of ``PUT schema/model-store``; every listed feature must have a weight."""
-    raw, tables = None, find_tables(model)
+@register("solr", options=("store", "feature_set"))
+def export_solr(model: LinearModel, options: ExportOptions) -> Export:
+    """Write the body of Solr's ``PUT schema/model-store``."""
+    tables = find_tables(model)
+    templates = {}
     if tables is not None:
-        kind = "MultipleAdditiveTreesModel"
+        model_class = "MultipleAdditiveTreesModel"
         names, params = _solr_trees(tables)
     else:
-        raw = raw_features(model, "Solr LTR")
+        for feature in raw_features(model, "Solr LTR") or ():
+            templates[feature.name] = _solr_feature(feature)
         require_linear(model, "Solr LTR", raw=True, rules=("zero",))
-        kind, terms = "LinearModel", float32_terms(model, "Solr LTR")
+        terms = float32_terms(model, "Solr LTR")
+        model_class = "LinearModel"
+        # Solr refuses a listed feature without a weight.
         names = [term.name for term in terms]
         params = {"weights": {term.name: float(term.weight) for term in terms}}
     body = {
         "store": options.feature_set or options.store,
         "name": options.versioned(model),
-        "class": f"org.apache.solr.ltr.model.{kind}",
+        "class": f"org.apache.solr.ltr.model.{model_class}",
         "features": [{"name": name} for name in names],
         "params": params,
     }
     if options.feature_set is None:
         return Export(json_bytes(body))
-    # Every feature is {!func}0: put your query in its place.
-    asked = {one.name: _solr_feature(one) for one in raw or ()}
-    unknown = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
+    # Other features are {!func}0: users replace it by their own query.
+    placeholder = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
     features = [
-        {"store": options.feature_set, "name": name, **asked.get(name, unknown)} for name in names
+        {"store": options.feature_set, "name": name, **templates.get(name, placeholder)}
+        for name in names
     ]
     rerank = f"{{!ltr model={options.versioned(model)} reRankDocs=100 efi.keywords=''}}"
     request = {"params": {"q": "*:*", "rq": rerank, "fl": "id,score,[features]"}}
-    beside = {".featureset.json": json_bytes(features), ".query.json": json_bytes(request)}
-    return Export(json_bytes(body), beside)
+    extra_files = {".featureset.json": json_bytes(features), ".query.json": json_bytes(request)}
+    return Export(json_bytes(body), extra_files)
 
 
 def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
-    """Columns that trees ask, and the trees; Solr asks ``x <= threshold``."""
+    """Return the columns that trees read, and the trees. Solr's condition is ``x <= threshold``."""
     names = column_names(tables, "Solr LTR")
-    asked = set()
+    used = set()
 
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:
         if left is None:
             return {"value": str(np.float32(node.value))}
-        asked.add(node.column)
+        used.add(node.column)
         lowest = np.float32(LOWEST)
+        # x < cut is x <= the next smaller float32
         threshold = str(np.nextafter(max(np.float32(node.cut), lowest), lowest))
         return {
             "feature": names[node.column], "threshold": threshold, "missing": "left",
             "left": left, "right": right,
         }  # fmt: skip
 
-    trees = [{"weight": "1", "root": nested(t, write)} for t in build_trees(tables, "Solr LTR")]
-    return [names[j] for j in sorted(asked)], {"isNullSameAsZero": "false", "trees": trees}
+    trees = [{"weight": "1", "root": write_tree(t, write)} for t in build_trees(tables, "Solr LTR")]
+    return [names[j] for j in sorted(used)], {"isNullSameAsZero": "false", "trees": trees}
 
 
 _SOLR = "org.apache.solr.ltr.feature"
 
 
-def _solr_feature(one: RawFeature) -> dict[str, Any]:
-    """Class and parameters that give a feature of a raw column."""
-    if one.kind == "number":
-        return {"class": f"{_SOLR}.FieldValueFeature", "params": {"field": one.column}}
-    if one.kind == "value":
-        query = f"{{!term f={one.column}}}{one.value}"
-    elif one.kind == "missing":
-        query = f"*:* -{one.column}:[* TO *]"
+def _solr_feature(feature: RawFeature) -> dict[str, Any]:
+    """Return the class and parameters of a feature of a raw column."""
+    column = feature.column
+    if feature.kind == "number":
+        return {"class": f"{_SOLR}.FieldValueFeature", "params": {"field": column}}
+    if feature.kind == "value":
+        query = f"{{!term f={column}}}{feature.value}"
+    elif feature.kind == "missing":
+        query = f"*:* -{column}:[* TO *]"
     else:
-        low = "*" if one.low is None else repr(one.low)
-        high = "*]" if one.high is None else f"{one.high!r}}}"
-        query = f"{one.column}:[{low} TO {high}"
+        low = "*" if feature.low is None else repr(feature.low)
+        high = "*]" if feature.high is None else f"{feature.high!r}}}"
+        query = f"{column}:[{low} TO {high}"
     return {"class": f"{_SOLR}.SolrFeature", "params": {"fq": [query]}}

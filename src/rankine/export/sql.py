@@ -1,7 +1,8 @@
-"""SQL: an expression to ORDER BY, the same text for PostgreSQL, DuckDB and SQLite.
+"""Export to SQL: an expression for ORDER BY, the same text for PostgreSQL, DuckDB and SQLite.
 
-Columns are quoted identifiers, NULL counts as 0, arithmetic is double precision. The sum is a
-balanced tree: SQLite allows a depth of 1,000. A table is a CASE, in which NULL is a missing value.
+Columns are quoted identifiers, NULL counts as 0, arithmetic is in double precision. Terms are added
+in a balanced tree, because SQLite limits the depth of an expression to 1,000. A table is a CASE
+expression, in which NULL is a missing value.
 """
 
 from __future__ import annotations
@@ -10,83 +11,100 @@ from collections.abc import Mapping, Sequence
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.core.specs import ListRange, LogColumns
-from rankine.export.registry import (
-    Export,
-    ExportOptions,
+from rankine.export.features import (
     RawFeature,
     column_names,
+    find_log_columns,
     named_terms,
     raw_features,
-    register,
     require_features,
     require_rule,
+    scales_lists,
 )
+from rankine.export.registry import Export, ExportOptions, register
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, Test, find_tables
+from rankine.model.tables import CellTest, Tables, find_tables
 
 #: PostgreSQL cuts longer identifiers without an error.
 _MAX_IDENTIFIER_BYTES = 63
 
 
-@register("sql")
-def sql(model: LinearModel, options: ExportOptions) -> Export:
-    """Write a comment and the expression, ready for ``ORDER BY <expression> DESC``."""
-    tables, remark = find_tables(model), ""
-    scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+@register("sql", options=("query",))
+def export_sql(model: LinearModel, options: ExportOptions) -> Export:
+    """Write an SQL expression for ``ORDER BY <expression> DESC``, with a comment."""
+    scaled = scales_lists(model)
     if options.query is not None and not scaled:
         raise ParameterError(
-            f"query={options.query!r} names lists to scale within, and this model scales none",
+            f"{options.query!r} cannot be used: the model does not scale within lists",
             fix="Leave it out",
+            parameter="query",
         )
+    tables = find_tables(model)
+    remark = ""
     if tables is not None:
         terms = _table_terms(tables)
     else:
-        raw = raw_features(model, "SQL")
-        require_features(model, "SQL", raw=True)
-        require_rule(model, "SQL", ("zero", "mean", "indicator"))
-        weights = named_terms(model, "SQL")
-        absent, added = _missing_numbers(model)
-        _check_identifiers(list(dict.fromkeys(
-            [*([one.column for one in raw] if raw is not None else [name for name, _ in weights]),
-             *added]
-        )))  # fmt: skip
-        values = [_number_of(name, absent.get(name, "0")) for name, _ in weights]
-        if raw is not None:
-            values = [_feature(one, absent) for one in raw]
-        over = _over(model, options) if scaled else ""
-        terms = [
-            _scaled(value, weight, over) if scaled else f"{_double(weight)} * {value}"
-            for value, (_, weight) in zip(values, weights, strict=True)
-        ]
-        terms += [
-            f"CASE WHEN {_quoted(name)} IS NULL THEN {number} ELSE 0e0 END"
-            for name, number in added.items()
-        ]
+        window = ""
         if scaled:
-            lists = "all rows are one list" if over == "OVER ()" else "each list by itself"
-            remark = f"{lists}: window functions stand in ORDER BY and SELECT, not in WHERE"
+            window = _window(model, options)
+            lists = "each list separately"
+            if window == "OVER ()":
+                lists = "all rows as one list"
+            remark = (
+                f"features are scaled over {lists}; SQL allows window functions in ORDER BY and "
+                "SELECT, not in WHERE"
+            )
+        terms = _linear_terms(model, window)
     text = (
         f"-- {options.versioned(model)}: {len(terms)} terms; "
         "use as: SELECT ... ORDER BY <this expression> DESC\n"
-        f"{_balanced(terms)}\n"
+        f"{_balanced_sum(terms)}\n"
     )
     return Export(text.encode(), remark=remark)
 
 
-def _missing_numbers(model: LinearModel) -> tuple[dict[str, str], dict[str, str]]:
-    """Column -> what stands for NULL, where it is not 0; column -> what NULL adds to the score."""
+def _linear_terms(model: LinearModel, window: str) -> list[str]:
+    """Write weight times feature for every weight, and what missing values add."""
+    features = raw_features(model, "SQL")
+    require_features(model, "SQL", raw=True)
+    require_rule(model, "SQL", ("zero", "mean", "indicator"))
+    weights = named_terms(model, "SQL")
+    replacements, additions = _missing_value_rules(model)
+    if features is None:
+        columns = [name for name, _ in weights]
+        values = [_column_number(name, replacements.get(name, "0")) for name in columns]
+    else:
+        columns = [feature.column for feature in features]
+        values = [_feature_expression(feature, replacements) for feature in features]
+    _check_identifiers(dict.fromkeys([*columns, *additions]))
+    terms = []
+    for value, (_, weight) in zip(values, weights, strict=True):
+        if window:
+            terms.append(_scaled_term(value, weight, window))
+        else:
+            terms.append(f"{_double(weight)} * {value}")
+    for name, number in additions.items():
+        terms.append(f"CASE WHEN {_quoted(name)} IS NULL THEN {number} ELSE 0e0 END")
+    return terms
+
+
+def _missing_value_rules(model: LinearModel) -> tuple[dict[str, str], dict[str, str]]:
+    """Return, by column, what replaces NULL (default: 0) and what NULL adds to the score."""
     missing = model.missing
     if missing is None or not missing.columns:
         return {}, {}
-    log = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
-    names = (model.feature_names or ()) if log is None else log.numeric
-    numbers = {names[j]: _number(x) for j, x in zip(missing.columns, missing.values, strict=True)}
-    return ({}, numbers) if missing.rule == "indicator" else (numbers, {})
+    log_columns = find_log_columns(model)
+    names = model.feature_names or ()
+    if log_columns is not None:
+        names = log_columns.numeric
+    numbers = {names[j]: _literal(x) for j, x in zip(missing.columns, missing.values, strict=True)}
+    if missing.rule == "indicator":
+        return {}, numbers
+    return numbers, {}
 
 
-def _over(model: LinearModel, options: ExportOptions) -> str:
-    """The window of a row's list."""
+def _window(model: LinearModel, options: ExportOptions) -> str:
+    """Write the window of the list of a row."""
     query = options.query or dict(model.parameters.get("log", {})).get("query")
     if query is None:
         return "OVER ()"
@@ -94,115 +112,124 @@ def _over(model: LinearModel, options: ExportOptions) -> str:
     return f"OVER (PARTITION BY {_quoted(query)})"
 
 
-def _scaled(value: str, weight: str, over: str) -> str:
-    """A weight times a feature divided by its range within the list; 0 where it has none."""
-    span = f"MAX({value}) {over} * 0.5e0 - MIN({value}) {over} * 0.5e0"
+def _scaled_term(value: str, weight: str, window: str) -> str:
+    """Write a weight times a feature divided by its range within the list; 0 for a zero range."""
+    # Halves: the range of two large numbers of opposite sign would overflow.
+    span = f"MAX({value}) {window} * 0.5e0 - MIN({value}) {window} * 0.5e0"
     return f"COALESCE({_double(weight)} * ({value} * 0.5e0 / NULLIF({span}, 0)), 0)"
 
 
-def _feature(one: RawFeature, absent: Mapping[str, str]) -> str:
-    """A feature of a raw column as a double."""
-    column = _quoted(one.column)
-    if one.kind == "number":
-        return _number_of(one.column, absent.get(one.column, "0"))
-    if one.kind == "value":
-        text = one.value.replace("'", "''")
-        asks = f"CAST({column} AS TEXT) = '{text}'"
-    elif one.kind == "missing":
-        asks = f"{column} IS NULL"
+def _feature_expression(feature: RawFeature, replacements: Mapping[str, str]) -> str:
+    """Write a feature of a raw column as a double."""
+    column = _quoted(feature.column)
+    if feature.kind == "number":
+        return _column_number(feature.column, replacements.get(feature.column, "0"))
+    if feature.kind == "value":
+        text = feature.value.replace("'", "''")
+        condition = f"CAST({column} AS TEXT) = '{text}'"
+    elif feature.kind == "missing":
+        condition = f"{column} IS NULL"
     else:
-        low = [] if one.low is None else [f"{column} >= {_number(one.low)}"]
-        high = [] if one.high is None else [f"{column} < {_number(one.high)}"]
-        asks = " AND ".join([*low, *high]) or f"{column} IS NOT NULL"
-    return f"CASE WHEN {asks} THEN 1e0 ELSE 0e0 END"
+        bounds = []
+        if feature.low is not None:
+            bounds.append(f"{column} >= {_literal(feature.low)}")
+        if feature.high is not None:
+            bounds.append(f"{column} < {_literal(feature.high)}")
+        condition = " AND ".join(bounds) or f"{column} IS NOT NULL"
+    return f"CASE WHEN {condition} THEN 1e0 ELSE 0e0 END"
 
 
 def _double(weight: str) -> str:
     return f"CAST({weight} AS DOUBLE PRECISION)"
 
 
-def _number_of(name: str, absent: str = "0") -> str:
-    return f"CAST(COALESCE({_quoted(name)}, {absent}) AS DOUBLE PRECISION)"
+def _column_number(name: str, replacement: str = "0") -> str:
+    return f"CAST(COALESCE({_quoted(name)}, {replacement}) AS DOUBLE PRECISION)"
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _literal(value: float) -> str:
+    """Write a number that every dialect reads as a double."""
+    text = repr(value)
+    if "e" in text:
+        return text
+    return f"{text}e0"
+
+
 def _table_terms(tables: Tables) -> list[str]:
-    """A CASE for every curve, a CASE of CASEs for every grid."""
+    """Write a CASE for every curve, nested CASEs for every grid, and the linear columns."""
     names = column_names(tables, "SQL")
     _check_identifiers(names)
-    axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
     terms = []
     for term in tables.terms:
         if len(term.columns) == 1:
             (j,) = term.columns
-            case = _case(tables, j, None, [_number(v) for v in term.values.tolist()])
+            case = _case(tables, j, None, [_literal(value) for value in term.values.tolist()])
         else:
             a, b = term.columns
-            table = [list(map(_number, row)) for row in term.values.tolist()]
-            rows = [_case(tables, b, axes[b], row) for row in table]
-            case = _case(tables, a, axes[a], rows)
+            rows = [
+                _case(tables, b, tables.axis_cells[b], [_literal(value) for value in row])
+                for row in term.values.tolist()
+            ]
+            case = _case(tables, a, tables.axis_cells[a], rows)
         terms.append(f"CAST({case} AS DOUBLE PRECISION)")
     for k, j in enumerate(tables.bins.linear):
         weight = repr(float(tables.weights[tables.linear_start + k]))
-        terms.append(f"{_double(weight)} * {_number_of(names[j])}")
+        terms.append(f"{_double(weight)} * {_column_number(names[j])}")
     return terms
 
 
-def _number(value: float) -> str:
-    """A literal that every dialect reads as a double."""
-    text = repr(value)
-    return text if "e" in text else f"{text}e0"
+def _case(tables: Tables, j: int, positions: Sequence[int] | None, values: list[str]) -> str:
+    """Write the value at the position of column j in a table."""
+    *tests, other = tables.tests(j, positions)
+    cases = [f"WHEN {_condition(tables, j, test)} THEN {values[test.position]}" for test in tests]
+    return f"CASE {' '.join(cases)} ELSE {values[other.position]} END"
 
 
-def _case(tables: Tables, j: int, places: Sequence[int] | None, values: list[str]) -> str:
-    """The value at the place of column j."""
+def _condition(tables: Tables, j: int, test: CellTest) -> str:
     column, texts = _quoted(tables.column_name(j)), tables.texts.get(j)
-    *tests, other = tables.tests(j, places)
-
-    def asks(test: Test) -> str:
-        if test.asks == "missing":
-            return f"{column} IS NULL" + ("" if texts is None else f" OR {column} = ''")
-        if texts is None:
-            return f"{column} {test.asks} {_number(test.cut)}"
-        text = texts[int(test.cut)].replace("'", "''")
-        return f"CAST({column} AS TEXT) = '{text}'"
-
-    found = [f"WHEN {asks(test)} THEN {values[test.place]}" for test in tests]
-    return f"CASE {' '.join(found)} ELSE {values[other.place]} END"
+    if texts is None:
+        if test.operator == "missing":
+            return f"{column} IS NULL"
+        return f"{column} {test.operator} {_literal(test.cut)}"
+    if test.operator == "missing":
+        return f"{column} IS NULL OR {column} = ''"
+    text = texts[int(test.cut)].replace("'", "''")
+    return f"CAST({column} AS TEXT) = '{text}'"
 
 
-def _check_identifiers(names: Sequence[str]) -> None:
-    seen: dict[str, str] = {}
-    for name in names:
-        _check_identifier(name)
-        if seen.setdefault(name.lower(), name) != name:
-            raise ExportError(
-                f"features {printable(seen[name.lower()])!r} and {printable(name)!r} differ only "
-                "in case, and SQLite and DuckDB take them for one column",
-                fix="Rename one of them",
-            )
-
-
-def _balanced(terms: list[str]) -> str:
-    """``((a + b) + (c + d))``: depth grows with the logarithm of the number of terms."""
+def _balanced_sum(terms: list[str]) -> str:
+    """Write ``((a + b) + (c + d))``, whose depth is logarithmic in the number of terms."""
     while len(terms) > 1:
         paired = [f"({a}\n + {b})" for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = paired + terms[len(terms) - len(terms) % 2 :]
     return terms[0]
 
 
+def _check_identifiers(names: Sequence[str] | Mapping[str, None]) -> None:
+    by_lower_case: dict[str, str] = {}
+    for name in names:
+        _check_identifier(name)
+        other = by_lower_case.setdefault(name.lower(), name)
+        if other != name:
+            raise ExportError(
+                f"features {printable(other)!r} and {printable(name)!r} differ only in case, and "
+                "SQLite and DuckDB would read the same column for both",
+                fix="Rename one of them",
+            )
+
+
 def _check_identifier(name: str) -> None:
-    shown = printable(name)
     if not name or "\x00" in name:
         raise ExportError(
-            f"feature {shown!r} cannot be the name of a column", fix="Rename the feature"
+            f"feature {printable(name)!r} cannot be the name of a column", fix="Rename the feature"
         )
     if len(name.encode()) > _MAX_IDENTIFIER_BYTES:
         raise ExportError(
-            f"feature {shown!r} is longer than {_MAX_IDENTIFIER_BYTES} bytes, where PostgreSQL "
-            "cuts identifiers silently",
+            f"feature {printable(name)!r} is longer than {_MAX_IDENTIFIER_BYTES} bytes, at which "
+            "PostgreSQL cuts identifiers without an error",
             fix="Give the feature a shorter name",
         )

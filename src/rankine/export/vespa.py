@@ -1,7 +1,7 @@
-"""Vespa: a rank profile, its weights as terms of the expression or as a constant tensor.
+"""Export to Vespa: a rank profile, with weights in the expression or in a constant tensor.
 
-In the expression form a feature's name must be a rank feature (``bm25(title)``) or a function of
-the schema. In the tensor form names are labels of a mapped dimension and may be anything; the
+In the expression form, a feature's name must be a rank feature (``bm25(title)``) or a function of
+the schema. In the tensor form, names are labels of a mapped dimension and may be any text;
 documents hold their features in an attribute of type ``tensor(f{})``.
 """
 
@@ -15,89 +15,94 @@ import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import (
-    Export,
-    ExportOptions,
-    Node,
+from rankine.export.features import (
     RawFeature,
-    WeightTerm,
-    build_trees,
     column_names,
     float32_terms,
-    nested,
     raw_features,
-    register,
     require_linear,
 )
+from rankine.export.registry import Export, ExportOptions, register
+from rankine.export.trees import Node, build_trees, write_tree
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, find_tables
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'
-#: name, name(arguments), with an optional .output
+# name, name(arguments), with an optional .output
 _RANK_FEATURE = re.compile(
     rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:, ?{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
 )
 
 
-@register("vespa")
-def vespa(model: LinearModel, options: ExportOptions) -> Export:
-    """Write a rank profile, in the tensor form beside its constant."""
+@register("vespa", options=("form",))
+def export_vespa(model: LinearModel, options: ExportOptions) -> Export:
+    """Write a Vespa rank profile; in the tensor form, its constant and the profile."""
+    if options.form not in (None, "expression", "tensor"):
+        raise ParameterError(
+            f"{options.form!r} is not a form", fix="Choose expression or tensor", parameter="form"
+        )
+    name = options.versioned(model)
     tables = find_tables(model)
     if tables is not None:
-        if options.form not in (None, "expression"):
+        if options.form == "tensor":
             raise ParameterError(
-                f"form={options.form!r}: tables are an expression", fix="Leave out --form"
+                "tables can only be written as an expression",
+                fix="Use the form expression",
+                parameter="form",
             )
-        return Export(_profile(options.versioned(model), _table_terms(tables)))
-    raw = raw_features(model, "Vespa")
+        return Export(_expression_profile(name, _table_terms(tables)))
+    features = raw_features(model, "Vespa")
     require_linear(model, "Vespa", raw=True)
     terms = float32_terms(model, "Vespa")
-    name = options.versioned(model)
-    if options.form in (None, "expression"):
-        if raw is not None:
-            asked = {one.name: _expression(one) for one in raw}
-            terms = [WeightTerm(asked[term.name], term.weight) for term in terms]
-        return Export(_expression_profile(name, terms, checked=raw is None))
     if options.form == "tensor":
         cells = {term.name: float(term.weight) for term in terms}
         constant = json.dumps({"cells": cells}, indent=1).encode() + b"\n"
         return Export(constant, {".profile": _tensor_profile(name)})
-    raise ParameterError(
-        f"form={options.form!r} is not one of expression, tensor", fix="Choose one of them"
+    if features is None:
+        for term in terms:
+            check_rank_feature(term.name, ", or export with --form tensor, where names are labels")
+        expressions = {term.name: term.name for term in terms}
+    else:
+        expressions = {feature.name: _feature_expression(feature) for feature in features}
+    return Export(
+        _expression_profile(name, [f"{term.weight} * {expressions[term.name]}" for term in terms])
     )
 
 
-def check_rank_feature(name: str, otherwise: str = "") -> None:
-    """Refuse what Vespa does not read as a rank feature or function."""
+def check_rank_feature(name: str, alternative: str = "") -> None:
+    """Raise unless Vespa parses a name as a rank feature or function."""
     if not _RANK_FEATURE.match(name):
         raise ExportError(
             f"{printable(name)!r} is not the name of a Vespa rank feature or function",
-            fix=f"Name it as Vespa does (bm25(title), closeness(field,vector)){otherwise}",
+            fix=f"Name it as Vespa does (bm25(title), closeness(field,vector)){alternative}",
         )
 
 
-def _expression(one: RawFeature) -> str:
-    """A feature of a raw column, which is an attribute of the documents."""
-    if not re.fullmatch(_IDENTIFIER, one.column):
+def _feature_expression(feature: RawFeature) -> str:
+    """Write a feature of a raw column, which is an attribute of the documents."""
+    if not re.fullmatch(_IDENTIFIER, feature.column):
         raise ExportError(
-            f"column {printable(one.column)!r} cannot be the name of a Vespa attribute",
+            f"column {printable(feature.column)!r} cannot be the name of a Vespa attribute",
             fix="Rename it, or export with --form tensor, where names are labels",
         )
-    column = f"attribute({one.column})"
-    if one.kind == "number":
-        return column
-    if one.kind == "value":
-        return f"if({column} == {json.dumps(one.value)}, 1, 0)"
-    if one.kind == "missing":
-        return f"isNan({column})"
-    low = [] if one.low is None else [f"if({column} >= {one.low!r}, 1, 0)"]
-    high = [] if one.high is None else [f"if({column} < {one.high!r}, 1, 0)"]
-    return " * ".join([*low, *high]) or f"(1 - isNan({column}))"
+    attribute = f"attribute({feature.column})"
+    if feature.kind == "number":
+        return attribute
+    if feature.kind == "value":
+        return f"if({attribute} == {json.dumps(feature.value)}, 1, 0)"
+    if feature.kind == "missing":
+        return f"isNan({attribute})"
+    factors = []
+    if feature.low is not None:
+        factors.append(f"if({attribute} >= {feature.low!r}, 1, 0)")
+    if feature.high is not None:
+        factors.append(f"if({attribute} < {feature.high!r}, 1, 0)")
+    return " * ".join(factors) or f"(1 - isNan({attribute}))"
 
 
 def _table_terms(tables: Tables) -> list[str]:
-    """A nest of ``if`` for every table, which asks first whether the value is missing."""
+    """Write every table as nested ``if``, which first tests whether the value is missing."""
     names = column_names(tables, "Vespa")
     for name in names:
         check_rank_feature(name)
@@ -106,26 +111,24 @@ def _table_terms(tables: Tables) -> list[str]:
         if left is None:
             return str(np.float32(node.value))
         name = names[node.column]
-        asks = f"isNan({name})" if node.cut == -np.inf else f"{name} < {np.float32(node.cut)}"
-        return f"if ({asks}, {left}, {right})"
+        condition = f"{name} < {np.float32(node.cut)}"
+        if node.cut == -np.inf:
+            condition = f"isNan({name})"
+        return f"if ({condition}, {left}, {right})"
 
-    terms = [nested(tree, write) for tree in build_trees(tables, "Vespa", linear=True)]
+    terms = [write_tree(tree, write) for tree in build_trees(tables, "Vespa", linear=True)]
     weights = tables.weights[tables.linear_start :].astype(np.float32)
-    linear = zip(weights, tables.bins.linear, strict=True)
-    return [*terms, *(f"{weight} * {names[j]}" for weight, j in linear)]
+    for weight, j in zip(weights, tables.bins.linear, strict=True):
+        terms.append(f"{weight} * {names[j]}")
+    return terms
 
 
-def _expression_profile(name: str, terms: list[WeightTerm], *, checked: bool) -> bytes:
-    for term in terms if checked else ():
-        check_rank_feature(term.name, ", or export with --form tensor, where names are labels")
-    return _profile(name, [f"{term.weight} * {term.name}" for term in terms])
-
-
-def _profile(name: str, terms: list[str]) -> bytes:
-    """A rank profile whose first phase adds up the terms, one a line."""
-    signed = [f"- {term[1:]}" if term[0] == "-" else f"+ {term}" for term in terms]
-    first = terms[0] if terms else "0"
-    body = "\n".join(f"            {line}" for line in [first, *signed[1:]])
+def _expression_profile(name: str, terms: list[str]) -> bytes:
+    """Write a rank profile whose first phase adds the terms, one per line."""
+    lines = terms[:1] or ["0"]
+    for term in terms[1:]:
+        lines.append(f"- {term[1:]}" if term[0] == "-" else f"+ {term}")
+    body = "\n".join(f"            {line}" for line in lines)
     return (
         f"rank-profile {name} inherits default {{\n"
         "    first-phase {\n"

@@ -1,4 +1,4 @@
-"""XGBoost's JSON: tables as trees, weights as a linear booster."""
+"""Export to XGBoost's JSON: tables as trees, weights as a linear booster."""
 
 from __future__ import annotations
 
@@ -9,54 +9,27 @@ import numpy as np
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.registry import (
-    LOWEST,
-    Export,
-    ExportOptions,
-    Node,
-    build_trees,
-    flat,
-    register,
-    require_linear,
-)
+from rankine.export.features import require_linear
+from rankine.export.registry import Export, ExportOptions, register
+from rankine.export.trees import LOWEST, Node, build_trees, flatten_tree
 from rankine.model import LinearModel
-from rankine.model.tables import find_tables
+from rankine.model.tables import Tables, find_tables
 
 
 @register("xgboost")
-def xgboost(model: LinearModel, options: ExportOptions) -> Export:
-    """Write a file for ``xgboost.Booster(model_file=...)``; predict with ``output_margin=True``."""
+def export_xgboost(model: LinearModel, options: ExportOptions) -> Export:
+    """Write a JSON model for ``xgboost.Booster``; predict with ``output_margin=True``."""
     tables = find_tables(model)
     if tables is None:
-        require_linear(model, "XGBoost")
-        with np.errstate(over="ignore"):
-            weights = model.to_dense().astype(np.float32)
-        if not np.isfinite(weights).all():
-            raise ExportError(
-                "a weight overflows float32 in XGBoost", fix="Train on scaled features"
-            )
-        booster: dict[str, Any] = {
-            "model": {"boosted_rounds": 1, "weights": [*weights.tolist(), 0.0]},
-            "name": "gblinear",
-        }
+        booster = _linear_booster(model)
     else:
-        width = len(tables.bins.cuts)
-        trees = [_tree(tree, k, width) for k, tree in enumerate(build_trees(tables, "XGBoost"))]
-        count = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
-        booster = {
-            "model": {
-                "gbtree_model_param": count,
-                "iteration_indptr": list(range(len(trees) + 1)),
-                "tree_info": [0] * len(trees),
-                "trees": trees,
-            },
-            "name": "gbtree",
-        }
+        booster = _tree_booster(tables)
     names = [printable(name) for name in model.column_names or ()]
+    if any(set(name) & set("[]<") for name in names):  # reserved by XGBoost
+        names = []
     learner = {
         "attributes": {"rankine_name": options.versioned(model), "rankine_digest": model.digest},
-        # XGBoost reserves these characters.
-        "feature_names": [] if any(set(name) & set("[]<") for name in names) else names,
+        "feature_names": names,
         "feature_types": [],
         "gradient_booster": booster,
         "learner_model_param": {
@@ -69,28 +42,56 @@ def xgboost(model: LinearModel, options: ExportOptions) -> Export:
     return Export(json.dumps(document, allow_nan=False).encode() + b"\n")
 
 
-def _tree(tree: Node, number: int, width: int) -> dict[str, Any]:
-    nodes = flat(tree)
-    count = len(nodes)
-    leaf = [node.left is None for node, *_ in nodes]
+def _linear_booster(model: LinearModel) -> dict[str, Any]:
+    require_linear(model, "XGBoost")
+    with np.errstate(over="ignore"):
+        weights = model.to_dense().astype(np.float32)
+    if not np.isfinite(weights).all():
+        raise ExportError("a weight overflows float32 in XGBoost", fix="Train on scaled features")
+    # The last weight is the intercept.
     return {
-        "base_weights": [node.value for node, *_ in nodes],
+        "model": {"boosted_rounds": 1, "weights": [*weights.tolist(), 0.0]},
+        "name": "gblinear",
+    }
+
+
+def _tree_booster(tables: Tables) -> dict[str, Any]:
+    n_columns = len(tables.bins.cuts)
+    trees = [_tree(tree, k, n_columns) for k, tree in enumerate(build_trees(tables, "XGBoost"))]
+    return {
+        "model": {
+            "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+            "iteration_indptr": list(range(len(trees) + 1)),
+            "tree_info": [0] * len(trees),
+            "trees": trees,
+        },
+        "name": "gbtree",
+    }
+
+
+def _tree(tree: Node, number: int, n_columns: int) -> dict[str, Any]:
+    flat = flatten_tree(tree)
+    n_nodes = len(flat)
+    is_leaf = [entry.node.left is None for entry in flat]
+    return {
+        "base_weights": [entry.node.value for entry in flat],
         "categories": [], "categories_nodes": [], "categories_segments": [], "categories_sizes": [],
-        "default_left": [int(not end) for end in leaf],
+        "default_left": [int(not leaf) for leaf in is_leaf],
         "id": number,
-        "left_children": [left for _, left, _, _ in nodes],
-        "loss_changes": [0.0] * count,
-        "parents": [parent for *_, parent in nodes],
-        "right_children": [right for _, _, right, _ in nodes],
+        "left_children": [entry.left for entry in flat],
+        "loss_changes": [0.0] * n_nodes,
+        "parents": [entry.parent for entry in flat],
+        "right_children": [entry.right for entry in flat],
+        # XGBoost stores the value of a leaf as its split condition.
         "split_conditions": [
-            node.value if end else max(node.cut, LOWEST)
-            for (node, *_), end in zip(nodes, leaf, strict=True)
+            entry.node.value if leaf else max(entry.node.cut, LOWEST)
+            for entry, leaf in zip(flat, is_leaf, strict=True)
         ],
-        "split_indices": [node.column for node, *_ in nodes],
-        "split_type": [0] * count,
-        "sum_hessian": [1.0] * count,
+        "split_indices": [entry.node.column for entry in flat],
+        "split_type": [0] * n_nodes,
+        "sum_hessian": [1.0] * n_nodes,
         "tree_param": {
-            "num_deleted": "0", "num_feature": str(width), "num_nodes": str(count),
+            "num_deleted": "0", "num_feature": str(n_columns), "num_nodes": str(n_nodes),
             "size_leaf_vector": "1",
         },
     }  # fmt: skip

@@ -1,7 +1,7 @@
-"""What the columns of a raw log are for: said once, in Python, in a TOML file or by options.
+"""The use of each column of a raw log, stated once in Python, in a TOML file or by options.
 
 A ``LogSchema`` names the columns. Values of one-hot columns and cuts of binned ones are measured on
-a log; the schema and what was measured stand in every model of that log.
+a log; every model of the log keeps the schema and these measurements.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from rankine.data.sources import Source
     from rankine.model import LinearModel
 
-#: Most values of a one-hot column.
+#: Maximum number of values of a one-hot column.
 MAX_VALUES = 10_000
-#: Fields that say what a model computes; the others say how a file is read.
+#: Fields that decide what a model computes; the others decide how a file is read.
 _FEATURES = ("numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins")
 
 
@@ -53,18 +53,18 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     Attributes
     ----------
     query
-        Column that names the list of a row; the rows of a list stand together.
+        Column that names the list of a row; the rows of a list must be consecutive.
     label
         Formula over columns (``"clicked + 4*purchased"``); ``"coec"`` or ``"coec(formula)"``, which
-        are clicks over expected clicks, counted in each log by itself; or None.
+        are clicks over expected clicks, counted separately in each log; or None.
     numeric, categorical, one_hot, binned, crosses
         Columns to use as numbers, to hash, to give a feature per value, to give a feature per range
         of values; groups ``"a*b"`` to hash together.
     hash_bits
         The hashed space has 2^hash_bits features, up to 2^26.
     bins
-        Ranges of a binned column, at most; they hold about as many rows each of the first 10,000
-        lists.
+        Maximum number of ranges of a binned column; they hold about the same number of rows of the
+        first 10,000 lists.
     position, time, item, search
         Columns of the displayed position (from 1), of the time of a row, of the item and of what
         was searched for.
@@ -91,7 +91,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse columns that are named twice, in no order, or none."""
+        """Raise if features are unordered, named twice or absent."""
         reject_sets(**msgspec.structs.asdict(self))
         try:
             spec = self.spec()
@@ -103,41 +103,49 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 fix="Name numeric, categorical, one_hot or binned columns",
             )
         if not 2 <= self.bins <= 255:
-            raise ParameterError(f"bins={self.bins} is not between 2 and 255", fix="32 serve most")
+            raise ParameterError(
+                f"{self.bins} is not between 2 and 255",
+                parameter="bins",
+                fix="Use 32, which suits most columns",
+            )
 
     @classmethod
-    def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
-        """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
-        fields = {name: value for name, value in given.items() if value not in (None, (), [])}
+    def make(cls, fields: Mapping[str, Any], base: LogSchema | None = None) -> LogSchema:
+        """Build a schema from keyword arguments; empty ones (None, ()) are taken from ``base``."""
+        fields = {name: value for name, value in fields.items() if value not in (None, (), [])}
+        if base is not None and not fields:
+            return base
         reject_sets(**fields)
-        crosses = fields.get("crosses", ())
-        for cross in crosses:
-            reject_sets(crosses=cross)
-        if crosses:
+        if crosses := fields.get("crosses"):
+            for cross in crosses:
+                reject_sets(crosses=cross)
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
-        start = {} if before is None else msgspec.to_builtins(before)
-        # A column that is given another use has it in place of the one before.
-        lists = ("numeric", "categorical", "one_hot", "binned")
-        moved = {name for key in lists for name in fields.get(key, ())}
-        for key in lists:
-            if key in start and key not in fields:
-                start[key] = [name for name in start[key] if name not in moved]
-        if "query" not in start and "query" not in fields:
+        merged = {} if base is None else msgspec.to_builtins(base)
+        # A column with a new use loses the one it has in ``base``.
+        uses = ("numeric", "categorical", "one_hot", "binned")
+        moved = {name for use in uses for name in fields.get(use, ())}
+        for use in uses:
+            if use in merged:
+                merged[use] = [name for name in merged[use] if name not in moved]
+        merged |= fields
+        if "query" not in merged:
             raise ParameterError(
-                "the column that names the list of a row is not known",
-                fix="Name it: query='session_id'",
+                "the column that names the list of a row is unknown",
+                parameter="query",
+                fix="Name it, such as 'session_id'",
             )
-        made = _convert({**start, **fields}, "the schema of a log")
-        for name, columns, shaped in (
-            ("hash_bits", (*made.categorical, *made.crosses), "categorical or crosses"),
-            ("bins", made.binned, "binned"),
+        schema = _convert(merged, "the schema of a log")
+        for name, columns, uses_of_option in (
+            ("hash_bits", (*schema.categorical, *schema.crosses), "categorical or crosses"),
+            ("bins", schema.binned, "binned"),
         ):
             if name in fields and not columns:
                 raise ParameterError(
-                    f"{name}={fields[name]} shapes columns that are {shaped}, and there are none",
+                    f"applies to columns that are {uses_of_option}, and there are none",
+                    parameter=name,
                     fix="Leave it out",
                 )
-        return made
+        return schema
 
     def spec(
         self,
@@ -145,135 +153,142 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         binned: Sequence[Binned] | None = None,
         ignored: Sequence[str] = (),
     ) -> LogColumns:
-        """How columns become features, with the values and cuts that were measured."""
-        crosses = tuple(tuple(n.strip() for n in cross.split("*")) for cross in self.crosses)
-        values = tuple(OneHot(name, ()) for name in self.one_hot)
-        cells = tuple(Binned(name, ()) for name in self.binned)
+        """Return how columns become features, with the measured values and cuts."""
+        if one_hot is None:
+            one_hot = [OneHot(name, ()) for name in self.one_hot]
+        if binned is None:
+            binned = [Binned(name, ()) for name in self.binned]
         return LogColumns(
             self.numeric,
-            values if one_hot is None else tuple(one_hot),
+            tuple(one_hot),
             self.categorical,
-            crosses,
+            tuple(tuple(map(str.strip, cross.split("*"))) for cross in self.crosses),
             self.hash_bits,
             tuple(ignored),
-            cells if binned is None else tuple(binned),
+            tuple(binned),
         )
 
     @property
     def features(self) -> dict[str, Any]:
-        """What a model of this schema computes from."""
+        """Fields that decide what a model computes."""
         return {name: getattr(self, name) for name in _FEATURES}
 
     def to_toml(self) -> str:
-        """As a file that ``read_schema`` reads."""
-        plain = msgspec.to_builtins(self)
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items())
+        """Format as a file that ``read_schema`` reads."""
+        fields = msgspec.to_builtins(self)
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
 
 
-def _convert(plain: Any, what: str, file: str | None = None) -> LogSchema:
+def _convert(fields: Any, what: str, file: str | None = None) -> LogSchema:
     try:
-        return msgspec.convert(plain, LogSchema, strict=True)
+        return msgspec.convert(fields, LogSchema, strict=True)
     except msgspec.ValidationError as error:
         cause = error.__cause__
         if isinstance(cause, ParameterError):
             raise cause from error
-        fields = ", ".join(LogSchema.__struct_fields__)
-        raise SchemaError(f"{what}: {error}", file=file, fix=f"Its fields are {fields}") from error
+        names = ", ".join(LogSchema.__struct_fields__)
+        raise SchemaError(f"{what}: {error}", file=file, fix=f"Its fields are {names}") from error
 
 
 def read_schema(path: str | Path) -> LogSchema:
-    """The schema of a TOML file, such as ``rankine inspect log.parquet --schema`` prints."""
+    """Read a schema from a TOML file, such as ``rankine inspect log.parquet --schema`` prints."""
     file = str(path)
     try:
-        plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SchemaError(
             f"not a schema: {error}", file=file, fix="Write TOML, such as query = 'session_id'"
         ) from error
-    if "query" not in plain:
+    if "query" not in fields:
         raise SchemaError("the schema names no query column", file=file, fix="Add query = '...'")
-    return _convert(plain, "not a schema", file)
+    return _convert(fields, "not a schema", file)
 
 
 def columns_of(model: LinearModel) -> LogColumns | None:
-    """How a model encodes raw columns; None where its rows are features already."""
+    """Return how a model encodes raw columns; None where its rows are features already."""
     return next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
 
 
 def schema_of(model: LinearModel) -> LogSchema | None:
-    """The schema of the log that a model was trained on; None where it reads features."""
+    """Return the schema of the log that a model was trained on; None where it reads features."""
     spec = columns_of(model)
     if spec is None:
         return None
-    noted = dict(model.parameters.get("log", {}))
-    noted.pop("missing", None)  # models of 0.1 say there what their rankers say now
-    hashed = noted.get("categorical") or ()  # which tables hold as they hold one_hot columns
-    own = {
+    saved = {k: v for k, v in model.parameters.get("log", {}).items() if v is not None}
+    saved.pop("missing", None)  # models of 0.1 store this rule of their rankers here
+    hashed = saved.get("categorical", ())  # tables store hashed columns as one-hot columns
+    fields = {
         "query": "qid",
         "numeric": list(spec.numeric),
         "categorical": list(spec.hashed),
-        "one_hot": [one.column for one in spec.one_hot if one.column not in hashed],
+        "one_hot": [field.column for field in spec.one_hot if field.column not in hashed],
         "binned": [field.column for field in spec.binned],
         "crosses": ["*".join(cross) for cross in spec.crosses],
         "hash_bits": spec.hash_bits,
     }
-    return _convert({**own, **{k: v for k, v in noted.items() if v is not None}}, "the model's log")
+    return _convert({**fields, **saved}, "the model's log")
 
 
-def check_same_features(given: LogSchema, own: LogSchema, whose: str = "the model") -> None:
-    """Refuse a schema that makes other features than a model's."""
-    for name, value in own.features.items():
-        here = getattr(given, name)
-        same = set(here) == set(value) if isinstance(value, tuple) else here == value
-        if not same:
-            shown = ", ".join(map(str, here)) if isinstance(here, tuple) else here
-            theirs = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+def check_same_features(
+    schema: LogSchema, model_schema: LogSchema, owner: str = "the model"
+) -> None:
+    """Raise if a schema makes other features than that of a model."""
+    for name, expected in model_schema.features.items():
+        value = getattr(schema, name)
+        in_any_order = set if isinstance(value, tuple) else int
+        if in_any_order(value) != in_any_order(expected):
             raise FeatureMismatchError(
-                f"{name} is {shown or 'empty'} here and {theirs or 'empty'} in {whose}: "
+                f"{name} is {_format_field(value)} here and {_format_field(expected)} in {owner}: "
                 "it encodes other columns",
                 fix="Leave the options of columns out, or name those of the model "
                 "(rankine inspect MODEL --schema)",
             )
 
 
+def _format_field(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value) or "empty"
+    return str(value)
+
+
 def log_sources(path: Any) -> list[Source]:
-    """The files of a log, which is read more than once."""
-    found = find_sources(path)
-    for source in found:
+    """Return the files of a log; it is read more than once, so pipes are refused."""
+    sources = find_sources(path)
+    for source in sources:
         if not source.rereadable:
             raise FileKindError(
                 "a raw log is read from files, not from a pipe",
                 file=source.name,
                 fix="Save it to a file first",
             )
-    return found
+    return sources
 
 
 def column_names(path: Any) -> list[str]:
-    """Columns of the first of the given files, by the guarded readers."""
+    """Read the names of the columns in the first file."""
     source = log_sources(path)[0]
     reader = reader_of(choose_format(source, None, source.head()))
-    names = getattr(reader, "column_names", None)
-    if names is None:
+    read_names = getattr(reader, "column_names", None)
+    if read_names is None:
         raise FileKindError(
             "not a table of columns",
             file=source.name,
             fix="Raw logs are Parquet, Arrow, CSV or JSON lines",
         )
-    return list(names(source, ReadOptions.make()))
+    return list(read_names(source, ReadOptions.make()))
 
 
-# ------------------------------------------------------------------------------ what is measured
+# ------------------------------------------------------------------------------ measurements
 @contextmanager
-def placed(block: Dataset) -> Iterator[None]:
-    """Errors about a row of a block name its file and its row there."""
+def locate_row_errors(block: Dataset) -> Iterator[None]:
+    """Add the file and line to errors about a row of a block ("row 3: ...")."""
     try:
         yield
     except SchemaError as error:
-        row, colon, rest = error.reason.removeprefix("row ").partition(": ")
+        row, colon, reason = error.reason.removeprefix("row ").partition(": ")
         if colon and row.isdigit() and block.lines is not None:
             raise SchemaError(
-                f"{rest}; training and serving need one type in every log",
+                f"{reason}; training and serving need one type in every log",
                 fix=error.fix,
                 file=block.sources[-1] if block.sources else None,
                 line=int(block.lines[int(row)]),
@@ -283,109 +298,129 @@ def placed(block: Dataset) -> Iterator[None]:
 
 
 def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
-    """Values of categorical columns, in order of first appearance."""
-    with placed(data):
-        return {
-            name: [text for text in texts_in_order(data.columns, name) if text] for name in names
-        }
+    """Collect the values of categorical columns, in order of first appearance."""
+    with locate_row_errors(data):
+        return {name: list(filter(None, texts_in_order(data.columns, name))) for name in names}
 
 
-def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence[str]) -> Any:
-    """The values of all parts of a log, in order of first appearance."""
-    found: dict[str, dict[str, None]] = {name: {} for name in names}
-    for part in parts:
+def one_hot_values(
+    vocabularies: Iterable[Mapping[str, Sequence[str]]], names: Sequence[str]
+) -> tuple[OneHot, ...]:
+    """Join the vocabularies of the parts of a log, in order of first appearance."""
+    # Dictionaries serve as ordered sets.
+    joined: dict[str, dict[str, None]] = {name: {} for name in names}
+    for part in vocabularies:
         for name, values in part.items():
-            found[name].update(dict.fromkeys(values))
-            if len(found[name]) > MAX_VALUES:
+            joined[name].update(dict.fromkeys(values))
+            if len(joined[name]) > MAX_VALUES:
                 raise LimitError(
                     f"column {name!r} has more than {MAX_VALUES} values",
                     fix="Hash it instead (categorical)",
                     column=name,
                 )
     for name in names:
-        if not found[name]:
-            raise SchemaError(f"column {name!r} holds no value", column=name, fix="Leave it out")
-    return tuple(OneHot(name, tuple(values)) for name, values in found.items())
+        if not joined[name]:
+            raise _no_values(name)
+    return tuple(OneHot(name, tuple(values)) for name, values in joined.items())
+
+
+def _no_values(name: str) -> SchemaError:
+    return SchemaError(f"column {name!r} holds no value", column=name, fix="Leave it out")
 
 
 def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[OneHot, ...]:
-    """The most frequent texts of columns in the first lists, as many as a table has cells."""
+    """Find the most frequent texts of columns in the first lists, one for each cell of a table."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for block in first_lists(blocks) if names else ():
-        with placed(block):
-            for name, found in counts.items():
-                found.update(category_texts(block.columns[name], name))
-    for found in counts.values():
-        del found[""]
-    most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
-    return tuple(OneHot(name, tuple(sorted(t for t, _ in own))) for name, own in most.items())
+    if names:
+        for block in first_lists(blocks):
+            with locate_row_errors(block):
+                for name, count in counts.items():
+                    count.update(category_texts(block.columns[name], name))
+    fields = []
+    for name, count in counts.items():
+        del count[""]
+        texts = sorted(text for text, _ in count.most_common(MAX_CUTS))
+        fields.append(OneHot(name, tuple(texts)))
+    return tuple(fields)
 
 
-def read_cuts(given: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Cuts by column, from a mapping or a JSON file."""
-    file = str(given) if isinstance(given, str | Path) else None
-    if file is not None:
+def read_cuts(cuts: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Check cuts by column, from a mapping or a JSON file."""
+    file = None
+    if isinstance(cuts, str | Path):
+        file = str(cuts)
         try:
-            given = json.loads(Path(file).read_text(encoding="utf-8"))
+            cuts = json.loads(Path(file).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise SchemaError(
                 f"not a file of cuts: {error}", file=file, fix='Write {"price": [1.0, 2.5]}'
             ) from error
     try:
-        cuts = msgspec.convert(given or {}, dict[str, tuple[float, ...]])
-        for column in cuts.values():
+        checked = msgspec.convert(cuts or {}, dict[str, tuple[float, ...]])
+        for column in checked.values():
             check_cuts(column)
     except (msgspec.ValidationError, ValueError) as error:
         raise SchemaError(
             f"not cuts of columns: {error}", file=file, fix="Give increasing numbers by column"
         ) from error
-    unused = [name for name in cuts if name not in binned]
+    unused = [name for name in checked if name not in binned]
     if unused:
         raise ParameterError(
             f"cuts are given for column {unused[0]!r}, which is not binned",
-            fix="Name it in binned (--binned), or leave its cuts out",
+            parameter="cuts",
+            fix="Name the column in binned (--binned), or leave its cuts out",
         )
-    return cuts
+    return checked
 
 
 def measure_cuts(
     blocks: Iterable[Dataset],
     names: Sequence[str],
     bins: int,
-    known: Mapping[str, Sequence[float]] | None = None,
+    fixed: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Binned, ...]:
-    """Cuts of columns on the rows of the first lists, however the blocks are cut, or as known."""
-    given = {name: tuple(cuts) for name, cuts in (known or {}).items()}
-    parts: dict[str, list[Any]] = {name: [] for name in names if name not in given}
-    for block in first_lists(blocks) if parts else ():
-        with placed(block):
-            for name, values in parts.items():
-                values.append(numeric_values(block.columns[name], name))
-    for name, values in parts.items():
-        numbers = np.concatenate([np.zeros(0), *values])
+    """Measure quantiles of columns on the rows of the first lists; ``fixed`` cuts are kept.
+
+    The result does not depend on how the rows are split into blocks.
+    """
+    cuts = {name: tuple(values) for name, values in (fixed or {}).items()}
+    columns: dict[str, list[Any]] = {name: [np.zeros(0)] for name in names if name not in cuts}
+    if columns:
+        for block in first_lists(blocks):
+            with locate_row_errors(block):
+                for name, values in columns.items():
+                    values.append(numeric_values(block.columns[name], name))
+    for name, values in columns.items():
+        numbers = np.concatenate(values)
         distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
         if len(distinct) == 0:
-            raise SchemaError(f"column {name!r} holds no value", column=name, fix="Leave it out")
-        given[name] = quantile_cuts(distinct, counts.astype(np.int64), bins)
-    return tuple(Binned(name, given[name]) for name in names)
+            raise _no_values(name)
+        cuts[name] = quantile_cuts(distinct, counts.astype(np.int64), bins)
+    return tuple(Binned(name, cuts[name]) for name in names)
 
 
 # ------------------------------------------------------------------------------ a first proposal
 _QUERY = ("session_id", "session", "query_id", "qid", "search_id", "request_id", "list_id", "query")
-_ITEM = ("item", "item_id", "product_id", "product", "docid", "doc_id", "document_id", "sku")
-_SEARCH = ("search", "query_text", "search_text", "keywords")
-_POSITION = ("position", "pos", "rank")
-_TIME = ("ts", "time", "timestamp", "date", "day")
-#: What users did, and what it is worth in a label.
+#: Usual names of columns, by field of a schema.
+_ROLES = {
+    "position": ("position", "pos", "rank"),
+    "time": ("ts", "time", "timestamp", "date", "day"),
+    "item": ("item", "item_id", "product_id", "product", "docid", "doc_id", "document_id", "sku"),
+    "search": ("search", "query_text", "search_text", "keywords"),
+}
+#: Usual names of outcomes, and their weights in a label.
 _OUTCOMES = {"clicked": 1, "click": 1, "label": 1, "added": 2, "purchased": 4, "bought": 4}
-#: Few values have a feature each, more are hashed, nearly one per row is an id.
-_FEW, _ID_SHARE = 50, 0.5
+#: Columns with up to this number of values get a feature per value; others are hashed.
+_MAX_ONE_HOT = 50
+#: Columns with more distinct values per row than this are ids and left out.
+_ID_SHARE = 0.5
 
 
 def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]]:
-    """A schema for a log by the names, types and cardinalities of its columns, with the reasons.
+    """Propose a schema for a log by the names, types and cardinalities of its columns.
 
-    Only the first rows are read. It is a proposal: read it before you train by it.
+    Returns the schema and a reason for each column. Only the first rows are read, so read the
+    proposal before you train with it.
     """
     names = column_names(path)
     query = next((name for name in _QUERY if name in names), None)
@@ -394,7 +429,7 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
             f"no column is called like a list's id; there are {', '.join(names[:20])}",
             fix="Write a schema by hand: query = '...' names the column",
         )
-    rest = tuple(name for name in names if name != query)
+    names = [name for name in names if name != query]
     raw = scan_files(
         path,
         query=query,
@@ -403,38 +438,37 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
         weight=None,
         position=None,
         features=(),
-        columns=rest,
+        columns=tuple(names),
         **options,
     )
     block = next(iter(raw.blocks()))
-    uses: dict[str, str] = {}
     fields: dict[str, Any] = {"query": query}
-    for field, known in (
-        ("position", _POSITION), ("time", _TIME), ("item", _ITEM), ("search", _SEARCH)
-    ):  # fmt: skip
-        fields[field] = next((name for name in known if name in rest), None)
-    outcomes = [name for name in _OUTCOMES if name in rest]
-    weighed = [f"{_OUTCOMES[n]}*{n}" if _OUTCOMES[n] > 1 else n for n in outcomes]
-    fields["label"] = " + ".join(weighed) or None
-    roles = {fields[field] for field in ("position", "time", "item", "search")}
-    for name in rest:
+    for field, usual_names in _ROLES.items():
+        fields[field] = next((name for name in usual_names if name in names), None)
+    outcomes = [name for name in _OUTCOMES if name in names]
+    terms = [f"{_OUTCOMES[n]}*{n}" if _OUTCOMES[n] > 1 else n for n in outcomes]
+    fields["label"] = " + ".join(terms) or None
+    not_features = {*outcomes, *(fields[role] for role in _ROLES)}
+    reasons: dict[str, str] = {}
+    for name in names:
         values = block.columns[name]
-        if name in roles or name in outcomes or values.dtype.kind == "M":
+        if name in not_features or values.dtype.kind == "M":
             continue
-        use, why = _use(values, name)
-        uses[name] = why
-        if use:
+        use, reasons[name] = _propose_use(values, name)
+        if use is not None:
             fields.setdefault(use, []).append(name)
-    return LogSchema.make(fields), uses
+    return LogSchema.make(fields), reasons
 
 
-def _use(values: Any, name: str) -> tuple[str | None, str]:
-    """What a column may serve for, and why."""
+def _propose_use(values: Any, name: str) -> tuple[str | None, str]:
+    """Propose the use of a column, with the reason."""
     if values.dtype.kind in "iuf":
         return "numeric", "numbers"
     texts = category_texts(values, name)
-    distinct = len(set(texts) - {""})
-    told = f"{distinct:,} values in {len(texts):,} rows"
-    if distinct <= 1 or distinct > _ID_SHARE * len(texts):
-        return None, f"{told}: left out"
-    return ("one_hot" if distinct <= _FEW else "categorical"), told
+    n_distinct = len(set(texts) - {""})
+    reason = f"{n_distinct:,} values in {len(texts):,} rows"
+    if n_distinct <= 1 or n_distinct > _ID_SHARE * len(texts):
+        return None, f"{reason}: left out"
+    if n_distinct <= _MAX_ONE_HOT:
+        return "one_hot", reason
+    return "categorical", reason

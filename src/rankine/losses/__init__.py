@@ -1,24 +1,24 @@
-"""Losses, each a leaf that knows nothing of its siblings.
+"""Losses: functions of score differences, their exact sums over pairs, and losses of whole lists.
 
-A pair loss is one file and one registration, see ``rankine.losses.base``; lists, domination and
-pairwise least squares have rooms of their own. Exact lifts stand beside the loss they lift.
+* ``pairwise``: one file per pair loss; each registers itself (see ``rankine.losses.base``)
+* ``all_pairs``, ``active_pairs``: the sum of a pair loss over all pairs as a function of scores
+* ``pair_queries``: which pairs count, and where query and row weights enter
+* ``least_squares``: pairwise least squares as a matrix product
+* ``lists``, ``list_risk``, ``list_objectives``: losses of whole lists
+* ``domination``: each better item against all worse ones at once
 """
 
+from rankine.core.discovery import import_modules
 from rankine.losses.all_pairs import AllPairsRisk
 from rankine.losses.base import pair_loss, pair_loss_names, pair_loss_spec, register_pair_loss
-from rankine.losses.hinge import Hinge
-from rankine.losses.logistic import Logistic
-from rankine.losses.squared import Squared
-from rankine.losses.squared_hinge import SquaredHinge
 
 __all__ = [
     "AllPairsRisk",
-    "Hinge",
-    "Logistic",
-    "Squared",
-    "SquaredHinge",
     "pair_loss",
     "pair_loss_names",
     "pair_loss_spec",
     "register_pair_loss",
 ]
+
+# Each module of the folder registers its loss; a new one needs no entry in any list.
+import_modules("rankine.losses.pairwise")

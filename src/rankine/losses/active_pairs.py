@@ -1,7 +1,9 @@
-"""Pair risk as a function of scores: value, slope and curvature without listing pairs.
+"""Hinge and squared hinge summed over all pairs as functions of scores, without listing pairs.
 
-With p = Xw, active sums ``above`` (c) and ``below`` (d) of row weights, and
-``near_i(g) = sum of w_j g_j`` over all active partners of i (see ``kernels.counting``)::
+A pair is *active* if its score difference is below the margin. For row i let ``above_i`` (c) and
+``below_i`` (d) be the sums of row weights of its active higher and lower partners, and
+``near_i(g)`` the sum of w_j g_j over all its active partners j (see ``kernels.counting``). With
+scores p = Xw::
 
     hinge    R  = sum_q om_q sum_i w_i [ (c_i - d_i) p_i + c_i ]          (Airola et al., eq. 3)
              u  = om w (c - d)
@@ -10,14 +12,14 @@ With p = Xw, active sums ``above`` (c) and ``below`` (d) of row weights, and
              u  = 2 om w ( t + c - d )
              Hv = 2 om w ( (c + d) v - near(v) )                          active pairs held fixed
 
-u is dR/dp. Scores are centred within the query before they are multiplied: legal, because only
-differences matter, and accurate, because no large offset cancels.
+where u is dR/dp and H is d2R/dp2. Scores are centred within their query before they are
+multiplied: R depends on differences only, and no large common offset cancels digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,12 +32,12 @@ from rankine.kernels.shards import map_shards
 from rankine.kernels.sorting import sort_scores
 from rankine.losses.pair_queries import PairQueries
 
-#: How active partners are summed: O(m log m), O(levels m), O(m^2).
+#: Algorithms that sum over active partners: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
 
 
 @jit
-def _pick(values: Any, items: Any, out: Any) -> None:
+def _copy_items(values: Any, items: Any, out: Any) -> None:
     for k in range(items.shape[0]):
         out[k] = values[items[k]]
 
@@ -47,10 +49,17 @@ def _gather(values: Any, rows: Any, items: Any, out: Any) -> None:
 
 
 @jit
+def _scatter(values: Any, rows: Any, items: Any, out: Any) -> None:
+    for k in range(items.shape[0]):
+        out[rows[items[k]]] = values[k]
+
+
+@jit
 def _centre(p: Any, starts: Any, out: Any) -> None:
+    """Subtract its mean from the scores of each query."""
     for q in range(starts.shape[0] - 1):
         start, stop = starts[q], starts[q + 1]
-        # The middle score first: the mean of what is left is small, whatever the offset.
+        # Subtract the middle score first: the mean of the differences is small for any offset.
         offset = p[(start + stop) // 2]
         mean = 0.0
         for k in range(start, stop):
@@ -61,57 +70,71 @@ def _centre(p: Any, starts: Any, out: Any) -> None:
 
 
 @jit
-def _hinge_finish(
-    p: Any, weight: Any, above: Any, below: Any, starts: Any, omega: Any, slope: Any
+def _hinge_sums(
+    p: Any,
+    weight: Any,
+    weighted: bool,
+    above: Any,
+    below: Any,
+    starts: Any,
+    omega: Any,
+    slope: Any,
 ) -> float:
-    """Sum the risk; ``slope`` receives u in sorted order."""
+    """Return the risk R of the hinge and write u to ``slope``; all arrays in sorted order."""
     risk = 0.0
     for q in range(starts.shape[0] - 1):
-        total = 0.0
+        query_risk = 0.0
         for k in range(starts[q], starts[q + 1]):
-            w = weight[k] if weight.shape[0] else 1.0
+            w = weight[k] if weighted else 1.0
             excess = w * (above[k] - below[k])
-            total += excess * p[k] + w * above[k]
+            query_risk += excess * p[k] + w * above[k]
             slope[k] = omega[q] * excess
-        risk += omega[q] * total
+        risk += omega[q] * query_risk
     return risk
 
 
 @jit
-def _squared_finish(
-    p: Any, weight: Any, above: Any, below: Any, near: Any, starts: Any, omega: Any, slope: Any
+def _squared_hinge_sums(
+    p: Any,
+    weight: Any,
+    weighted: bool,
+    above: Any,
+    below: Any,
+    near: Any,
+    starts: Any,
+    omega: Any,
+    slope: Any,
 ) -> float:
+    """Return the risk R of the squared hinge and write u to ``slope``; arrays in sorted order."""
     risk = 0.0
     for q in range(starts.shape[0] - 1):
-        total = 0.0
+        query_risk = 0.0
         for k in range(starts[q], starts[q + 1]):
-            w = weight[k] if weight.shape[0] else 1.0
-            pull = (above[k] + below[k]) * p[k] - near[k]
+            w = weight[k] if weighted else 1.0
+            t = (above[k] + below[k]) * p[k] - near[k]
             excess = above[k] - below[k]
-            total += w * (above[k] + (2.0 * excess + pull) * p[k])
-            slope[k] = 2.0 * omega[q] * w * (pull + excess)
-        risk += omega[q] * total
+            query_risk += w * (above[k] + (2.0 * excess + t) * p[k])
+            slope[k] = 2.0 * omega[q] * w * (t + excess)
+        risk += omega[q] * query_risk
     return risk
 
 
 @jit
-def _curvature_finish(
-    v: Any, weight: Any, degree: Any, near: Any, starts: Any, omega: Any, out: Any
+def _curvature_product(
+    v: Any, weight: Any, weighted: bool, degree: Any, near: Any, starts: Any, omega: Any, out: Any
 ) -> None:
+    """Write Hv of the squared hinge to ``out``; all arrays in sorted order."""
     for q in range(starts.shape[0] - 1):
         for k in range(starts[q], starts[q + 1]):
-            w = weight[k] if weight.shape[0] else 1.0
+            w = weight[k] if weighted else 1.0
             out[k] = 2.0 * omega[q] * w * (degree[k] * v[k] - near[k])
 
 
-@jit
-def _scatter(values: Any, rows: Any, items: Any, out: Any) -> None:
-    for k in range(items.shape[0]):
-        out[rows[items[k]]] = values[k]
-
-
 class ActivePairs:
-    """The active pairs at one vector of scores: sorted once, summed over as often as needed."""
+    """Active pairs at fixed scores: rows are sorted once and then summed over any number of times.
+
+    *Sorted order* is grouped by query and by score within a query.
+    """
 
     def __init__(
         self, queries: PairQueries, scores: NDArray[np.float64], counting: str, threads: int | None
@@ -119,64 +142,81 @@ class ActivePairs:
         self.queries = queries
         self.n_rows = len(scores)
         self.threads = threads
-        self._sum = COUNTINGS[counting]
+        self._sum_partners = COUNTINGS[counting]
         self.cuts = queries.cuts
         starts = queries.starts
-        sorted_scores, self.items, spare = sort_scores(scores, queries.rows, starts, threads)
-        ranks, items = np.empty_like(queries.ranks), self.items
-        self._in_parts(lambda a, b: _pick(queries.ranks, items[a:b], ranks[a:b]))
+        sorted_scores, items, spare = sort_scores(scores, queries.rows, starts, threads)
+        self.items = items
+        ranks = np.empty_like(queries.ranks)
+        self._over_row_shards(lambda a, b: _copy_items(queries.ranks, items[a:b], ranks[a:b]))
         self.rows = SortedRows(sorted_scores, ranks, queries.n_levels, starts)
-        self.weight = np.zeros(0) if queries.weight is None else queries.weight[self.items]
-        # Centred scores are what products need; the spare array has done its work.
+        self.weighted = queries.weighted
+        self.weight = queries.kernel_weight
+        if self.weighted:
+            self.weight = self.weight[items]
+        # The sort's second buffer is free again: it holds the centred scores from here on.
         _centre(sorted_scores, starts, spare)
         self.centred = spare
 
-    def _in_parts(self, work: Callable[[int, int], None]) -> None:
-        """Work that moves one row after the other, on the threads if there are many rows."""
-        map_shards(work, self.queries.parts, self.threads)
+    def _over_row_shards(self, work: Callable[[int, int], None]) -> None:
+        map_shards(work, self.queries.row_cuts, self.threads)
 
-    def sums(self, values: NDArray[np.float64] | None = None) -> list[NDArray[np.float64]]:
-        """Sums over active higher and lower partners of ``values`` (None: of row weights)."""
-        out = [np.empty(len(self.items)), np.empty(len(self.items))]
-        weighted = self.weight if values is None else values
-        asked = Each(weighted) if len(weighted) else Ones()
-        kind = np.float64 if len(weighted) else np.int32
-        spans = list(zip(self.cuts[:-1], self.cuts[1:], strict=True))
+    def sums(
+        self, values: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums over the active higher and over the active lower partners of each row.
 
-        def task(number: int, _next: int) -> None:
-            span, upward = divmod(number, 2)
-            first, last = int(spans[span][0]), int(spans[span][1])
-            levels = self.queries.n_levels[first:last]
-            tree = np.zeros(int(levels.max()) + 1 if len(levels) else 1, dtype=kind)
-            self._sum(self.rows, (first, last), asked, tree, upward == 0, out[upward])
+        Sums ``values`` (in sorted order), by default the row weights.
+        """
+        out = np.empty(len(self.items)), np.empty(len(self.items))
+        summands: Ones | Each
+        if values is not None:
+            summands = Each(values)
+        elif self.weighted:
+            summands = Each(self.weight)
+        else:
+            summands = Ones()
+        # Weights of 1 are counted in integers: half the memory, and no rounding.
+        dtype: Any = np.int32 if isinstance(summands, Ones) else np.float64
+        shards = list(zip(self.cuts[:-1], self.cuts[1:], strict=True))
 
-        map_shards(task, range(2 * len(spans) + 1), self.threads)
+        # Higher and lower partners of a shard are two tasks, so a single shard uses two threads.
+        def sum_partners(number: int, _next: int) -> None:
+            shard, direction = divmod(number, 2)
+            first, last = int(shards[shard][0]), int(shards[shard][1])
+            n_levels = self.queries.n_levels[first:last]
+            tree = np.zeros(int(n_levels.max(initial=0)) + 1, dtype=dtype)
+            upward = direction == 0
+            self._sum_partners(self.rows, (first, last), summands, tree, upward, out[direction])
+
+        map_shards(sum_partners, range(2 * len(shards) + 1), self.threads)
         return out
 
     def near(self, sorted_values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """near(g): sums of w_j g_j over all active partners."""
-        weighted = sorted_values * self.weight if len(self.weight) else sorted_values
-        above, below = self.sums(weighted)
+        """Return near(g): sums of w_j g_j over all active partners."""
+        if self.weighted:
+            sorted_values = sorted_values * self.weight
+        above, below = self.sums(sorted_values)
         above += below
         return above
 
     def sort(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Row-ordered values in sorted order."""
+        """Return values in row order in sorted order."""
         out, rows, items = np.empty(len(self.items)), self.queries.rows, self.items
-        self._in_parts(lambda a, b: _gather(values, rows, items[a:b], out[a:b]))
+        self._over_row_shards(lambda a, b: _gather(values, rows, items[a:b], out[a:b]))
         return out
 
     def unsort(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sorted values in row order; 0 for rows that form no pair."""
+        """Return sorted values in row order, 0 for rows that form no pair."""
         out, rows, items = np.zeros(self.n_rows), self.queries.rows, self.items
-        self._in_parts(lambda a, b: _scatter(values[a:b], rows, items[a:b], out))
+        self._over_row_shards(lambda a, b: _scatter(values[a:b], rows, items[a:b], out))
         return out
 
 
-class CountedRisk:
-    """A risk whose active pairs are counted rather than listed; the loss has margin 1."""
+class ActivePairsRisk:
+    """Base of risks that are sums over active pairs of a loss with margin 1."""
 
-    #: The risk of all the data at w = 0; see ``pair_risk``.
+    #: R(0) of all the data; ``pair_risk`` sets it.
     at_zero: float = 1.0
 
     def __init__(
@@ -188,7 +228,11 @@ class CountedRisk:
         threads: int | None = None,
     ) -> None:
         if loss.margin != 1.0:
-            raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
+            raise ParameterError(
+                f"exact sums need the margin 1, not {loss.margin!r}",
+                parameter="margin",
+                fix="Scale the features instead",
+            )
         self.loss = loss
         self.queries = queries
         self.omega = omega
@@ -196,124 +240,139 @@ class CountedRisk:
         self.threads = threads
 
     def active(self, scores: NDArray[np.float64]) -> ActivePairs:
-        """The active pairs at some scores."""
+        """Find the active pairs at ``scores``."""
         return ActivePairs(self.queries, scores, self.counting, self.threads)
 
 
-class HingeRisk(CountedRisk):
-    """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))."""
+class HingeRisk(ActivePairsRisk):
+    """R(p) = sum_q om_q sum over pairs of w_i w_j max(0, 1 - (p_i - p_j)); Airola et al., eq. 3."""
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """R and its subgradient u = dR/dp, in row order."""
+        """Return R and its subgradient u = dR/dp, in row order."""
         active = self.active(scores)
         above, below = active.sums()
-        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
-        risk = _hinge_finish(p, active.weight, above, below, starts, self.omega, slope)
+        slope = np.empty(len(above))
+        risk = _hinge_sums(
+            active.centred,
+            active.weight,
+            active.weighted,
+            above,
+            below,
+            self.queries.starts,
+            self.omega,
+            slope,
+        )
         return float(risk), active.unsort(slope)
 
     def smoothed(self, width: float) -> SmoothedHingeRisk:
-        """The hinge with its kink rounded over the last ``width`` before the margin.
+        """Return the risk with the hinge's kink rounded over the last ``width`` before the margin.
 
-        A width of 1 or more stands for half the squared hinge, which is no bound of the hinge but
-        bends everywhere: a start for narrower ones.
+        A width of 1 or more gives half the squared hinge. That is no lower bound of the hinge, but
+        has curvature everywhere: a start for narrower widths.
         """
         risk = SmoothedHingeRisk(self.loss, self.queries, self.omega, self.counting, self.threads)
-        risk.width, risk.at_zero = width, self.at_zero * (1.0 - 0.5 * min(width, 1.0))
+        risk.width = width
+        risk.at_zero = self.at_zero * (1.0 - 0.5 * min(width, 1.0))
         return risk
 
 
 @dataclass(frozen=True, eq=False)
 class SquaredHingeCurvature:
-    """v -> d2R/dp2 v with the active pairs of one vector of scores."""
+    """H = d2R/dp2 of the squared hinge with the active pairs of fixed scores."""
 
     active: ActivePairs
-    degree: NDArray[np.float64]
+    degree: NDArray[np.float64]  # c + d, in sorted order
     omega: NDArray[np.float64]
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Diagonal of the second derivative, in row order: 2 om w (c + d)."""
-        active = self.active
-        starts, out = active.queries.starts, np.zeros(len(self.degree))
-        ones = np.ones(len(self.degree))
-        _curvature_finish(ones, active.weight, self.degree, out, starts, self.omega, out)
-        return active.unsort(out)
+        """Return the diagonal 2 om w (c + d), in row order."""
+        zeros = np.zeros(len(self.degree))
+        return self._product(np.ones(len(self.degree)), zeros)
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Product with a row-ordered vector."""
-        active = self.active
-        sorted_values = active.sort(values)
-        starts = active.queries.starts
-        _centre(sorted_values, starts, sorted_values)
-        near = active.near(sorted_values)
-        _curvature_finish(sorted_values, active.weight, self.degree, near, starts, self.omega, near)
+        """Return the product with a vector in row order."""
+        sorted_values = self.active.sort(values)
+        _centre(sorted_values, self.active.queries.starts, sorted_values)
+        return self._product(sorted_values, self.active.near(sorted_values))
+
+    def _product(self, v: NDArray[np.float64], near: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 2 om w ((c + d) v - near) in row order; overwrites ``near``."""
+        active, starts = self.active, self.active.queries.starts
+        weight, weighted = active.weight, active.weighted
+        _curvature_product(v, weight, weighted, self.degree, near, starts, self.omega, near)
         return active.unsort(near)
 
 
-class SquaredHingeRisk(CountedRisk):
-    """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))^2."""
+class SquaredHingeRisk(ActivePairsRisk):
+    """R(p) = sum_q om_q sum over pairs of w_i w_j max(0, 1 - (p_i - p_j))^2; Lee and Lin, eq. 3."""
 
     def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], SquaredHingeCurvature]:
-        """R, its gradient u in row order, and its curvature."""
+        """Return R, its gradient u in row order, and its curvature."""
         active = self.active(scores)
         above, below = active.sums()
-        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
-        near = active.near(p)
-        risk = _squared_finish(p, active.weight, above, below, near, starts, self.omega, slope)
+        slope = np.empty(len(above))
+        risk = _squared_hinge_sums(
+            active.centred,
+            active.weight,
+            active.weighted,
+            above,
+            below,
+            active.near(active.centred),
+            self.queries.starts,
+            self.omega,
+            slope,
+        )
         above += below
         return float(risk), active.unsort(slope), SquaredHingeCurvature(active, above, self.omega)
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """R and its gradient u = dR/dp, in row order."""
+        """Return R and its gradient u = dR/dp, in row order."""
         risk, slope, _ = self.evaluate_with_curvature(scores)
         return risk, slope
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothedHingeCurvature:
-    """The difference of two curvatures of the squared hinge, or half of one."""
+    """Curvature of the smoothed hinge: factor (outer - inner), curvatures of squared hinges."""
 
     outer: SquaredHingeCurvature
-    inner: SquaredHingeCurvature | None
+    inner: SquaredHingeCurvature
     factor: float
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Diagonal of the second derivative, in row order."""
-        found = self.outer.diagonal()
-        if self.inner is not None:
-            found = np.maximum(found - self.inner.diagonal(), 0.0)
-        return found * self.factor
+        """Return the diagonal, in row order."""
+        difference = np.maximum(self.outer.diagonal() - self.inner.diagonal(), 0.0)
+        return difference * self.factor
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Product with a row-ordered vector."""
-        found = self.outer.times(values)
-        return (found if self.inner is None else found - self.inner.times(values)) * self.factor
+        """Return the product with a vector in row order."""
+        return (self.outer.times(values) - self.inner.times(values)) * self.factor
 
 
 class SmoothedHingeRisk(SquaredHingeRisk):
-    """The rounded hinge: 0 beyond the margin, (1 - z)^2 / (2 s) near it, 1 - z - s/2 elsewhere.
+    """Hinge with a rounded kink: 0 for z > 1, (1 - z)^2 / (2 s) in [1 - s, 1], else 1 - z - s/2.
 
-    It is [max(0, 1 - z)^2 - max(0, 1 - s - z)^2] / (2 s), two squared hinges whose pairs can be
-    counted, and lies between the hinge minus s/2 and the hinge (Nesterov 2005).
+    It equals [max(0, 1 - z)^2 - max(0, 1 - s - z)^2] / (2 s), two squared hinges whose active pairs
+    can be summed, and is between the hinge minus s/2 and the hinge (Nesterov 2005).
     """
 
+    #: s.
     width: float = 0.5
 
     def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], Any]:
-        """R, its gradient u in row order, and its curvature."""
-        rest = 1.0 - self.width
+        """Return R, its gradient u in row order, and its curvature."""
+        inner_margin = 1.0 - self.width
         outer, outer_slope, outer_curvature = super().evaluate_with_curvature(scores)
-        if rest <= 0.0:
-            return (
-                0.5 * outer,
-                0.5 * outer_slope,
-                SmoothedHingeCurvature(outer_curvature, None, 0.5),
-            )
-        inner, inner_slope, inner_curvature = super().evaluate_with_curvature(scores / rest)
+        if inner_margin <= 0.0:
+            return 0.5 * outer, 0.5 * outer_slope, replace(outer_curvature, omega=0.5 * self.omega)
+        # max(0, m - z)^2 = m^2 max(0, 1 - z/m)^2: the margin m is reached by scaling the scores.
+        scaled = scores / inner_margin
+        inner, inner_slope, inner_curvature = super().evaluate_with_curvature(scaled)
         factor = 0.5 / self.width
-        value = factor * (outer - rest * rest * inner)
-        slope = factor * (outer_slope - rest * inner_slope)
+        value = factor * (outer - inner_margin * inner_margin * inner)
+        slope = factor * (outer_slope - inner_margin * inner_slope)
         return value, slope, SmoothedHingeCurvature(outer_curvature, inner_curvature, factor)

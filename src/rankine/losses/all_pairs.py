@@ -1,11 +1,12 @@
-"""Any pair loss over all pairs, by visiting every one: O(pairs) time, threads over queries.
+"""Sums of any pair loss over all pairs, by visiting every pair: O(pairs) time.
 
-For losses and pair weights that have no O(m log m) form.
+These serve losses and pair weights without an O(m log m) form. Threads share the work by queries.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,39 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.losses.base import pair_loss
 from rankine.losses.pair_queries import PairQueries
 
-#: The mean over all pairs; over queries of their mean; over queries of the mean over label pairs.
-BY_PAIRS, BY_QUERIES, BY_LABELS = 0, 1, 2
-#: The mean that each way of drawing pairs has in expectation.
-MEANS = {"query": BY_QUERIES, "uniform": BY_PAIRS, "rejection": BY_PAIRS, "indexed": BY_LABELS}
+
+class PairMean(Enum):
+    """What a mean of pair losses is taken over."""
+
+    #: All pairs alike.
+    PAIRS = 0
+    #: Queries; each contributes the mean over its pairs.
+    QUERIES = 1
+    #: Queries; each contributes the mean over its pairs of labels of the mean over their pairs.
+    LABELS = 2
+
+
+#: The mean whose expectation each way of drawing pairs has.
+MEAN_OF_SAMPLING = {
+    "query": PairMean.QUERIES,
+    "uniform": PairMean.PAIRS,
+    "rejection": PairMean.PAIRS,
+    "indexed": PairMean.LABELS,
+}
 
 
 @jit
-def _block_sums(loss: Any, scores: Any, weights: Any, upper: Any, lower: Any) -> Any:
-    """Weighted loss and weight of all pairs of two levels, given as position ranges."""
-    total, mass = 0.0, 0.0
+def _level_pair_sums(loss: Any, scores: Any, weights: Any, upper: Any, lower: Any) -> Any:
+    """Return weighted loss and weight of all pairs of two levels, given as position ranges."""
+    total, weight = 0.0, 0.0
     for p in range(upper[0], upper[1]):
-        row_total, row_mass = 0.0, 0.0
+        row_total, row_weight = 0.0, 0.0
         for q in range(lower[0], lower[1]):
             row_total += weights[q] * pair_loss(loss, scores[p] - scores[q])[0]
-            row_mass += weights[q]
+            row_weight += weights[q]
         total += weights[p] * row_total
-        mass += weights[p] * row_mass
-    return total, mass
+        weight += weights[p] * row_weight
+    return total, weight
 
 
 @jit
@@ -42,86 +58,104 @@ def _query_sums(
     loss: Any,
     scores: Any,
     weights: Any,
-    starts: Any,
-    ptr: Any,
+    level_starts: Any,
+    level_ptr: Any,
     by_labels: bool,
-    span: Any,
+    queries: Any,
     out: Any,
 ) -> None:
-    """Loss and mass of some queries; each pair of labels weighs 1 if asked."""
-    for q in range(span[0], span[1]):
-        total, mass = 0.0, 0.0
-        for high in range(ptr[q] + 1, ptr[q + 1]):
-            for low in range(ptr[q], high):
-                upper, lower = (starts[high], starts[high + 1]), (starts[low], starts[low + 1])
-                part, part_mass = _block_sums(loss, scores, weights, upper, lower)
-                if by_labels and part_mass > 0.0:
-                    part, part_mass = part / part_mass, 1.0
-                total += part
-                mass += part_mass
+    """Write weighted loss and pair weight of each query to ``out``.
+
+    With ``by_labels`` each pair of labels contributes its mean loss with weight 1.
+    """
+    for q in range(queries[0], queries[1]):
+        total, weight = 0.0, 0.0
+        for high in range(level_ptr[q] + 1, level_ptr[q + 1]):
+            for low in range(level_ptr[q], high):
+                upper = (level_starts[high], level_starts[high + 1])
+                lower = (level_starts[low], level_starts[low + 1])
+                pair_total, pair_weight = _level_pair_sums(loss, scores, weights, upper, lower)
+                if by_labels and pair_weight > 0.0:
+                    pair_total, pair_weight = pair_total / pair_weight, 1.0
+                total += pair_total
+                weight += pair_weight
         out[q, 0] = total
-        out[q, 1] = mass
+        out[q, 1] = weight
 
 
 class MeanPairLoss:
-    """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of rows that come in blocks.
+    """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of blocks of rows.
 
-    Queries are added one by one, so that how the rows are cut changes no bit. ``mean`` is
-    ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
+    Queries are added one after another, so the result does not depend on how the rows are cut into
+    blocks, to the last bit.
     """
 
-    def __init__(self, loss: Any, mean: int) -> None:
+    def __init__(self, loss: Any, mean: PairMean) -> None:
         self.loss = loss
         self.mean = mean
-        self.sums = np.zeros(2)
+        self.sums = np.zeros(2)  # weighted loss, weight
 
     def add(
         self, data: Dataset, scores: NDArray[np.float64], query_weight: NDArray[np.float64]
     ) -> None:
         """Add the pairs of a block."""
         index = data.labels
-        ordered = scores[index.order]
+        ordered_scores = scores[index.order]
         weights = np.ones(data.n_rows) if data.weight is None else data.weight[index.order]
-        sums = np.zeros((data.n_queries, 2))
-        starts, ptr = index.level_starts, index.level_ptr
-        cuts = cut_by_weight(np.concatenate([[0], np.cumsum(index.pair_counts)]))
-        by_labels = self.mean == BY_LABELS
+        query_sums = np.zeros((data.n_queries, 2))
+        by_labels = self.mean is PairMean.LABELS
 
-        def visit(first: int, last: int) -> None:
-            span = (first, last)
-            _query_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
+        def add_queries(first: int, last: int) -> None:
+            _query_sums(
+                self.loss,
+                ordered_scores,
+                weights,
+                index.level_starts,
+                index.level_ptr,
+                by_labels,
+                (first, last),
+                query_sums,
+            )
 
-        map_shards(visit, cuts)
-        used = sums[:, 1] > 0
-        share, sums = query_weight[used, None], sums[used]
-        if self.mean != BY_PAIRS:
+        map_shards(add_queries, cut_by_weight(np.concatenate([[0], np.cumsum(index.pair_counts)])))
+        has_pairs = query_sums[:, 1] > 0
+        sums = query_sums[has_pairs]
+        if self.mean is not PairMean.PAIRS:
             sums = sums / sums[:, 1:]
-        self.sums = np.cumsum(np.concatenate([self.sums[None, :], share * sums]), axis=0)[-1]
+        weighted = query_weight[has_pairs, None] * sums
+        # cumsum adds row by row; sum() would add in a tree that depends on the block's size.
+        self.sums = np.cumsum(np.concatenate([self.sums[None, :], weighted]), axis=0)[-1]
 
     @property
     def value(self) -> float:
-        """The mean so far; NaN before the first pair."""
+        """Mean so far; NaN before the first pair."""
         return float(self.sums[0] / self.sums[1]) if self.sums[1] > 0 else float("nan")
 
 
+#: What ``_visit_pairs`` accumulates: dR/dp; d2R/dp2 times a vector; the diagonal of d2R/dp2.
+GRADIENT, CURVATURE_PRODUCT, CURVATURE_DIAGONAL = 0, 1, 2
+
+
 @jit
-def _visit(
+def _visit_pairs(
     loss: Any,
     scores: Any,
-    queries: Any,
+    query_rows: Any,
     ranks: Any,
-    weight: Any,
+    row_weights: Any,
     omega: Any,
     span: Any,
-    values: Any,
+    mode: int,
+    vector: Any,
     out: Any,
 ) -> float:
-    """Visit the pairs of some queries; their loss.
+    """Sum the loss over all preference pairs of the queries ``span``.
 
-    ``out`` receives dR/dp in row order, or d2R/dp2 times ``values`` where values are given. A
-    single value stands for the diagonal of d2R/dp2.
+    Accumulates what ``mode`` names into ``out``, in row order; ``vector`` (by row) is read by
+    ``CURVATURE_PRODUCT`` alone. The query factor omega and the two row weights multiply each pair.
     """
-    rows, starts = queries
+    rows, starts = query_rows
+    weights, weighted = row_weights
     total = 0.0
     for q in range(span[0], span[1]):
         for a in range(starts[q], starts[q + 1]):
@@ -129,33 +163,37 @@ def _visit(
             for b in range(starts[q], starts[q + 1]):
                 if ranks[b] < ranks[a]:
                     j = rows[b]
-                    share = omega[q]
-                    if weight.shape[0]:
-                        share *= weight[a] * weight[b]
-                    value, slope, bend = pair_loss(loss, scores[i] - scores[j])
-                    total += share * value
-                    if values.shape[0] > 1:
-                        pull = share * bend * (values[i] - values[j])
-                    elif values.shape[0] == 1:
-                        out[i] += share * bend
-                        out[j] += share * bend
+                    pair_weight = omega[q]
+                    if weighted:
+                        pair_weight *= weights[a] * weights[b]
+                    value, slope, curvature = pair_loss(loss, scores[i] - scores[j])
+                    total += pair_weight * value
+                    if mode == CURVATURE_DIAGONAL:
+                        out[i] += pair_weight * curvature
+                        out[j] += pair_weight * curvature
                         continue
+                    if mode == CURVATURE_PRODUCT:
+                        derivative = pair_weight * curvature * (vector[i] - vector[j])
                     else:
-                        pull = share * slope
-                    out[i] += pull
-                    out[j] -= pull
+                        derivative = pair_weight * slope
+                    out[i] += derivative
+                    out[j] -= derivative
     return total
 
 
 class AllPairsRisk:
-    """The exact lift of any pair loss: one step a pair.
+    """R(p) = sum_q omega_q sum over pairs of w_i w_j loss(p_i - p_j), one step per pair.
+
+    Works for every registered pair loss.
 
     Examples
     --------
-    >>> from rankine.losses import AllPairsRisk, Logistic, register_pair_loss
+    >>> from rankine.losses import AllPairsRisk, register_pair_loss
+    >>> from rankine.losses.pairwise.logistic import Logistic
     >>> register_pair_loss("logistic", Logistic, smooth=True, exact_sum=AllPairsRisk)
     """
 
+    #: R(0) of all the data; ``pair_risk`` sets it.
     at_zero: float = 1.0
 
     def __init__(
@@ -163,7 +201,7 @@ class AllPairsRisk:
         loss: Any,
         queries: PairQueries,
         omega: NDArray[np.float64],
-        counting: str = "pairs",  # noqa: ARG002 - there is one way to visit
+        counting: str = "pairs",  # noqa: ARG002 - every exact sum takes it; here pairs are visited
         threads: int | None = None,
     ) -> None:
         self.loss = loss
@@ -174,44 +212,52 @@ class AllPairsRisk:
         self.cuts = cut_by_weight(np.concatenate([[0], np.cumsum(sizes * sizes)]))
 
     def visit(
-        self, scores: NDArray[np.float64], values: NDArray[np.float64]
+        self, scores: NDArray[np.float64], mode: int, vector: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64]]:
-        """The loss, and what ``_visit`` gathers; queries share no row, so threads may write."""
+        """Return R and what ``mode`` names, see ``_visit_pairs``."""
         queries, out = self.queries, np.zeros(len(scores))
-        weight = np.zeros(0) if queries.weight is None else queries.weight
 
-        def part(first: int, last: int) -> float:
-            at, span = (queries.rows, queries.starts), (first, last)
-            return _visit(
-                self.loss, scores, at, queries.ranks, weight, self.omega, span, values, out
+        # Queries share no row, so threads write to different places of ``out``.
+        def visit_queries(first: int, last: int) -> float:
+            return _visit_pairs(
+                self.loss,
+                scores,
+                (queries.rows, queries.starts),
+                queries.ranks,
+                (queries.kernel_weight, queries.weighted),
+                self.omega,
+                (first, last),
+                mode,
+                vector,
+                out,
             )
 
-        totals = map_shards(part, self.cuts, self.threads)
+        totals = map_shards(visit_queries, self.cuts, self.threads)
         return float(sum(totals)), out
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """R and dR/dp, in row order."""
-        return self.visit(scores, np.zeros(0))
+        """Return R and dR/dp, in row order."""
+        return self.visit(scores, GRADIENT, scores)
 
     def evaluate_with_curvature(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], AllPairsCurvature]:
-        """R, dR/dp and d2R/dp2."""
+        """Return R, dR/dp and d2R/dp2."""
         value, slopes = self.evaluate(scores)
         return value, slopes, AllPairsCurvature(self, scores)
 
 
 @dataclass(frozen=True, eq=False)
 class AllPairsCurvature:
-    """d2R/dp2 at some scores."""
+    """d2R/dp2 at fixed scores."""
 
     risk: AllPairsRisk
     scores: NDArray[np.float64]
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Product with a row-ordered vector."""
-        return self.risk.visit(self.scores, values)[1]
+        """Return the product with a vector in row order."""
+        return self.risk.visit(self.scores, CURVATURE_PRODUCT, values)[1]
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Diagonal of the second derivative, in row order."""
-        return self.risk.visit(self.scores, np.ones(1))[1]
+        """Return the diagonal, in row order."""
+        return self.risk.visit(self.scores, CURVATURE_DIAGONAL, self.scores)[1]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rankine.core.errors import ParameterError
+from rankine.core.checks import check_choice
 from rankine.kernels.dispatch import generic
 from rankine.kernels.lists import ListWork
 from rankine.kernels.rows import Rows
@@ -48,9 +48,9 @@ def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) ->
 
 @generic
 def add_normal_product(
-    laplacian: Any, rows: Rows, q: int, v: Any, offset: Any, factor: float, out: Any
+    laplacian: Any, rows: Rows, q: int, v: Any, y: Any, residual: bool, factor: float, out: Any
 ) -> None:
-    """Add factor X_q^T L_q (X_q v - offset) of query q to ``out``.
+    """Add factor X_q^T L_q X_q v of query q to ``out``; with X_q v - y_q if ``residual``.
 
     Both products read the query's rows while they are in the processor's cache.
     """
@@ -125,12 +125,7 @@ def find_pair_loss(name: str, *, exact: bool = False) -> PairLoss:
     ParameterError
         There is none; the message lists the possible names.
     """
-    names = pair_loss_names(exact=exact)
-    if name not in names:
-        raise ParameterError(
-            f"{name!r} is not one of {', '.join(names)}", parameter="loss", fix="Choose one of them"
-        )
-    return PAIR_LOSSES[name]
+    return PAIR_LOSSES[check_choice("loss", name, pair_loss_names(exact=exact))]
 
 
 def pair_loss_spec(name: str, margin: float = 1.0) -> Any:

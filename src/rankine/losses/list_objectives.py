@@ -1,4 +1,4 @@
-"""From the words of an objective (``"ndcg@10"``, ``"recall@shown"``) to what the kernels read."""
+"""Parse list objectives such as ``"ndcg@10"`` into specifications for kernels."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def _dcg_gain(metric: Metric, longest: int) -> Any:
     return DcgGain(discounts(str(metric.discount), max(longest, 1)), metric.name == "ndcg")
 
 
-#: Metrics whose exchange of two items is known in O(1): name -> maker of the kernel's spec from the
-#: metric and the longest list. One more entry is one more objective, also for tuning.
+#: Metrics that can be trained for: those whose change, when two items change places, takes O(1).
+#: Each maps (metric, length of the longest list) to the kernel's specification. A new entry is a
+#: new objective, also for tuning.
 METRIC_OBJECTIVES: dict[str, Callable[[Metric, int], Any]] = {
     "ndcg": _dcg_gain,
     "dcg": _dcg_gain,
@@ -53,27 +54,27 @@ METRIC_OBJECTIVES: dict[str, Callable[[Metric, int], Any]] = {
 
 @dataclass(frozen=True)
 class ListObjective:
-    """What a list's loss is, before any data is seen."""
+    """The loss of a list, independent of any data."""
 
     #: ``"pairwise"``, ``"pointwise"`` or one of ``METRIC_OBJECTIVES``.
     name: str
-    #: Cutoff, gain, discount and threshold of a metric; None for the first two.
+    #: The metric with its cutoff, gain, discount and threshold; None for the first two names.
     metric: Metric | None
     #: Name of a pair loss; ``"squared"`` with ``"pointwise"`` is regression on the labels.
     loss: str
-    #: Of a loss that has one.
+    #: Margin of the pair loss, if it has one.
     margin: float
     #: Whether |Delta| is measured at the ranking by label instead of the model's.
-    target: bool
+    rank_by_label: bool
 
     def spec(self, longest: int) -> Any:
-        """The kernel's form, for lists of up to ``longest`` items."""
+        """Create the kernel's specification, for lists of up to ``longest`` items."""
         if self.name == "pointwise" and self.loss == "squared":
             return PointwiseSquared()
         loss = pair_loss_spec(self.loss, self.margin)
         if self.name == "pointwise":
             return Pointwise(loss)
-        return LambdaWeighted(loss, self._gain(longest), self.target)
+        return LambdaWeighted(loss, self._gain(longest), self.rank_by_label)
 
     def _gain(self, longest: int) -> Any:
         return (
@@ -83,31 +84,34 @@ class ListObjective:
         )
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
-        """What is compared within a list, by row: gains, relevance or the labels themselves."""
+        """Return the values compared within a list, by row: gains, relevance or labels."""
         if self.metric is None:
             return data.y
         if self.name in ("ndcg", "dcg"):
             levels = _gains(str(self.metric.gain), data)
         else:
             levels = relevance(data.y, float(self.metric.threshold or 0.0))
-        shown = self._displayed(data)
-        return levels if shown is None else np.where(shown, levels, 0.0)
+        displayed = self._displayed(data)
+        return levels if displayed is None else np.where(displayed, levels, 0.0)
 
     def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
-        """Weights by row; an item that was not displayed forms no pair. None: all 1."""
+        """Return row weights, 0 for items that were not displayed; None if all are 1."""
         weights = data.weight
-        shown = self._displayed(data)
-        if shown is None:
+        displayed = self._displayed(data)
+        if displayed is None:
             return weights
-        return shown.astype(np.float64) if weights is None else np.where(shown, weights, 0.0)
+        if weights is None:
+            return displayed.astype(np.float64)
+        return np.where(displayed, weights, 0.0)
 
     def _displayed(self, data: Dataset) -> NDArray[np.bool_] | None:
+        """Return which items were displayed; None without such a column."""
         if self.metric is None:
             return None
         return flag_column(self.metric.displayed, data.columns, data.n_rows)
 
     def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
-        """The cutoff of each list."""
+        """Return the cutoff of each list."""
         cutoff = None if self.metric is None else self.metric.cutoff
         if cutoff is None:
             return np.full(data.n_queries, NO_CUTOFF, dtype=np.int64)
@@ -115,11 +119,12 @@ class ListObjective:
 
 
 def objective_names() -> tuple[str, ...]:
-    """Every objective over pairs, with a cutoff where the metric needs one."""
+    """Return all objectives over pairs, with the cutoff 10 if the metric requires one."""
     from rankine.metrics import DEFINITIONS
 
-    needing = {name for name, known in DEFINITIONS.items() if known.cutoff == "required"}
-    return ("pairwise", *(f"{name}@10" if name in needing else name for name in METRIC_OBJECTIVES))
+    required = {name for name, metric in DEFINITIONS.items() if metric.cutoff == "required"}
+    names = (f"{name}@10" if name in required else name for name in METRIC_OBJECTIVES)
+    return ("pairwise", *names)
 
 
 def parse_objective(
@@ -129,37 +134,41 @@ def parse_objective(
     margin: float = 1.0,
     delta: str = "model",
 ) -> ListObjective:
-    """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
-    metric = None if text in ("pairwise", "pointwise") else _metric(text)
-    name = text if metric is None else metric.name
+    """Parse ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
+    name, metric = text, None
+    if text not in ("pairwise", "pointwise"):
+        metric = _parse_metric(text)
+        name = metric.name
     check_choice("loss", loss, pair_loss_names())
     check_choice("delta", delta, ("model", "target"))
     check_not_negative("margin", margin)
     return ListObjective(name, metric, loss, margin, delta == "target")
 
 
-def _metric(text: str) -> Metric:
+def _parse_metric(text: str) -> Metric:
     from rankine.metrics import parse_metric
 
     metric = parse_metric(text)
     if metric.name not in METRIC_OBJECTIVES or (metric.name == "map" and metric.cutoff is not None):
+        names = ", ".join(METRIC_OBJECTIVES)
         raise ParameterError(
-            f"objective={text!r} cannot be trained for",
-            fix=f"Choose pairwise, pointwise, {', '.join(METRIC_OBJECTIVES)}; @k or @COLUMN except for map",
+            f"{text!r} cannot be trained for",
+            parameter="objective",
+            fix=f"Choose pairwise, pointwise, {names}; @k or @COLUMN except for map",
         )
     return metric
 
 
-def _gains(kind: str, data: Dataset) -> NDArray[np.float64]:
-    """Gains by row; ``kind`` is "exp", "linear", a table "0,1,3" or the name of a column."""
-    if kind == "exp":
-        return _exponential(_from_zero(data))
-    labels = _from_zero(data) if kind == "linear" else data.y
-    return gain_values(kind, labels, data.columns)
+def _gains(gain: str, data: Dataset) -> NDArray[np.float64]:
+    """Return gains by row; ``gain`` is "exp", "linear", a table "0,1,3" or a column's name."""
+    if gain == "exp":
+        return _exponential_gains(_shift_to_zero(data))
+    labels = _shift_to_zero(data) if gain == "linear" else data.y
+    return gain_values(gain, labels, data.columns)
 
 
-def _from_zero(data: Dataset) -> NDArray[np.float64]:
-    """Labels, raised within the lists that have negative ones so that the lowest is 0."""
+def _shift_to_zero(data: Dataset) -> NDArray[np.float64]:
+    """Return labels raised so that the lowest is 0 in each list that has negative ones."""
     if data.n_rows == 0 or data.y.min() >= 0:
         return data.y
     index = data.queries
@@ -167,10 +176,12 @@ def _from_zero(data: Dataset) -> NDArray[np.float64]:
     return data.y - np.minimum(lowest, 0.0)[index.codes]
 
 
-def _exponential(labels: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exponential_gains(labels: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(labels) and labels.max() > MAX_EXP_LABEL:
         raise ParameterError(
-            f"a label spans {labels.max():g}, and 2^label - 1 is only sensible up to 31",
+            f"a label spans {labels.max():g}, but the exponential gain 2^label - 1 is limited to "
+            f"labels up to {MAX_EXP_LABEL:g}",
+            parameter="objective",
             fix="Train for 'ndcg:gain=linear' or 'pairwise', or rescale the labels",
         )
     return np.exp2(labels) - 1.0

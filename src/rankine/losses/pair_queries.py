@@ -1,13 +1,14 @@
-"""The rows that form pairs, query by query, and how much a query's pairs weigh.
+"""Rows that form pairs, query by query, and the weights of pairs.
 
-A pair (i, j) of query q weighs ``om_q w_i w_j``; row weights default to 1. With
-N_q = sum over pairs of w_i w_j, v_q the query's weight, and sums over queries that hold a pair::
+This is the place where query weights and row weights enter a pairwise risk. A pair (i, j) of query
+q has the weight ``omega_q w_i w_j`` with row weights w (1 by default). With the query's pair weight
+N_q = sum over its pairs of w_i w_j, the query weight v_q, and sums over queries with a pair::
 
-    "query"  om_q = v_q / (sum_q v_q  N_q)     mean over queries of the mean over pairs
-    "pair"   om_q = v_q / (sum_q v_q N_q)      mean over all pairs
-    "sum"    om_q = v_q
+    "query"  omega_q = v_q / (sum_q v_q  N_q)     mean over queries of the mean over pairs
+    "pair"   omega_q = v_q / (sum_q v_q N_q)      mean over all pairs
+    "sum"    omega_q = v_q
 
-Integer weights therefore equal repeated rows and repeated queries.
+Integer weights therefore give the same risk as repeated rows and repeated queries.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from rankine.losses.base import find_pair_loss, pair_loss
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
+#: Passed to kernels in place of row weights that are all 1; they never read it.
+_UNREAD = np.zeros(0)
+
 
 class PairTotals(NamedTuple):
-    """What normalisation needs to know of all the data: sums over queries that hold a pair."""
+    """Sums over all queries with a pair, which the normalisation divides by."""
 
     query_weight: float
     pair_weight: float
@@ -41,30 +45,36 @@ class PairTotals(NamedTuple):
 class PairQueries:
     """Rows of the queries that hold at least one pair of positive weight.
 
-    Query q holds ``rows[starts[q]:starts[q + 1]]``; ranks and weights are those of these places.
+    Query q has the rows ``rows[starts[q]:starts[q + 1]]``; ``ranks`` and ``weight`` are aligned
+    with ``rows`` (*grouped order*).
     """
 
     rows: NDArray[np.uint32]
     starts: NDArray[np.int64]
-    ranks: NDArray[np.uint32]  # of the label, 1..n_levels[q]; equal labels share a rank
-    n_levels: NDArray[np.int64]  # distinct labels per query
-    weight: NDArray[np.float64] | None  # None when all are 1
-    query_weight: NDArray[np.float64]  # v_q
-    pair_weight: NDArray[np.float64]  # N_q
+    #: Rank of each row's label within its query, 1..n_levels[q]; equal labels share a rank.
+    ranks: NDArray[np.uint32]
+    #: Number of distinct labels of each query.
+    n_levels: NDArray[np.int64]
+    #: Row weights; None when all are 1.
+    weight: NDArray[np.float64] | None
+    #: v_q.
+    query_weight: NDArray[np.float64]
+    #: N_q.
+    pair_weight: NDArray[np.float64]
 
     @classmethod
     def from_dataset(
         cls, data: Dataset, query_weight: NDArray[np.float64] | None = None
     ) -> PairQueries:
-        """Collect the usable queries of a dataset; there may be none (see ``PairTotals``)."""
+        """Collect the queries of a dataset that hold a pair; a partition may have none."""
         index, labels = data.queries, data.labels
         weights = np.ones(index.n_queries) if query_weight is None else query_weight
-        mass = (
-            labels.pair_counts.astype(np.float64)
-            if data.weight is None
-            else np.add.reduceat(labels.level_masses(data.weight), labels.level_ptr[:-1]) / 2
-        )
-        keep = (mass > 0) & (weights > 0)
+        if data.weight is None:
+            pair_weight = labels.pair_counts.astype(np.float64)
+        else:
+            level_masses = labels.level_masses(data.weight)
+            pair_weight = np.add.reduceat(level_masses, labels.level_ptr[:-1]) / 2
+        keep = (pair_weight > 0) & (weights > 0)
         level = np.repeat(np.arange(len(labels.level_sizes)), labels.level_sizes)
         rank_of_row = np.empty(index.n_rows, dtype=np.uint32)
         first_level = np.repeat(labels.level_ptr[:-1], index.sizes)
@@ -78,37 +88,47 @@ class PairQueries:
             labels.n_levels[keep],
             None if data.weight is None else data.weight[rows],
             weights[keep],
-            mass[keep],
+            pair_weight[keep],
         )
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows have weights other than 1."""
+        return self.weight is not None
+
+    @property
+    def kernel_weight(self) -> NDArray[np.float64]:
+        """Row weights for a kernel, which reads them only if ``weighted``."""
+        return _UNREAD if self.weight is None else self.weight
+
+    @property
     def n_pairs(self) -> NDArray[np.float64]:
-        """Pairs of positive weight of each query."""
-        first = np.cumsum(self.n_levels) - self.n_levels
-        level = np.repeat(first, np.diff(self.starts)) + self.ranks - 1
-        rows = np.bincount(level, None if self.weight is None else self.weight > 0.0)
-        squares = np.add.reduceat(rows**2, first)
-        return 0.5 * (np.add.reduceat(rows, first) ** 2 - squares)
+        """Number of pairs of positive weight of each query."""
+        first_level = np.cumsum(self.n_levels) - self.n_levels
+        level = np.repeat(first_level, np.diff(self.starts)) + self.ranks - 1
+        counts = np.bincount(level, None if self.weight is None else self.weight > 0.0)
+        squares = np.add.reduceat(counts**2, first_level)
+        return 0.5 * (np.add.reduceat(counts, first_level) ** 2 - squares)
 
     @cached_property
     def cuts(self) -> NDArray[np.int64]:
-        """Shards of whole queries."""
+        """Boundaries of shards of whole queries."""
         return cut_by_weight(self.starts)
 
     @cached_property
-    def parts(self) -> NDArray[np.int64]:
-        """Shards of rows, whatever their query; one if there are few rows."""
-        parts = N_SHARDS if len(self.rows) >= LONG else 1
-        return np.linspace(0, len(self.rows), parts + 1).astype(np.int64)
+    def row_cuts(self) -> NDArray[np.int64]:
+        """Boundaries of shards of rows, across queries; a single shard if there are few rows."""
+        n_shards = N_SHARDS if len(self.rows) >= LONG else 1
+        return np.linspace(0, len(self.rows), n_shards + 1).astype(np.int64)
 
     @property
     def n_queries(self) -> int:
-        """Queries that hold a pair."""
+        """Number of queries that hold a pair."""
         return len(self.starts) - 1
 
     @property
     def totals(self) -> PairTotals:
-        """Sums that normalisation needs."""
+        """Sums over these queries, for the normalisation."""
         return PairTotals(
             float(self.query_weight.sum()),
             float((self.query_weight * self.pair_weight).sum()),
@@ -119,7 +139,7 @@ class PairQueries:
 def query_omega(
     normalization: str, totals: PairTotals, queries: PairQueries
 ) -> NDArray[np.float64]:
-    """om_q of every query, given the totals of all the data."""
+    """Return omega_q of every query, given the totals of all the data."""
     check_normalization(normalization, totals.n_queries)
     if normalization == "sum":
         return queries.query_weight.copy()
@@ -129,7 +149,7 @@ def query_omega(
 
 
 def pair_totals(data: Dataset) -> PairTotals:
-    """Totals of a dataset, or of a partition."""
+    """Return the totals of a dataset or of a partition."""
     return PairQueries.from_dataset(data).totals
 
 
@@ -142,33 +162,35 @@ def pair_risk(
     totals: PairTotals | None = None,
     threads: int | None = None,
 ) -> Any:
-    """The risk of a registered pair loss over all pairs of a dataset, a function of its scores.
+    """Return the risk of a registered pair loss over all pairs, as a function of the scores.
 
-    ``totals`` are those of all the data where this is a partition of it; its ``at_zero`` is the
-    risk of all the data at w = 0.
+    ``totals`` are those of all the data if ``data`` is a partition of it; ``at_zero`` of the result
+    is the risk of all the data at w = 0.
     """
-    known = find_pair_loss(loss, exact=True)
+    registered = find_pair_loss(loss, exact=True)
     queries = PairQueries.from_dataset(data, query_weight)
-    whole = queries.totals if totals is None else totals
-    omega = query_omega(normalization, whole, queries)
-    spec = known.spec()
-    risk: Any = known.exact_sum and known.exact_sum(spec, queries, omega, counting, threads)
-    risk.at_zero = risk_at_zero(spec, normalization, whole)
+    if totals is None:
+        totals = queries.totals
+    omega = query_omega(normalization, totals, queries)
+    spec = registered.spec()
+    exact_sum: Any = registered.exact_sum
+    risk = exact_sum(spec, queries, omega, counting, threads)
+    risk.at_zero = risk_at_zero(spec, normalization, totals)
     return risk
 
 
 def risk_at_zero(loss: Any, normalization: str, totals: PairTotals) -> float:
-    """The risk of w = 0, where every pair has a score difference of 0."""
-    each = float(pair_loss(loss, 0.0)[0])
-    return each * totals.pair_weight if normalization == "sum" else each
+    """Return the risk at w = 0, where every pair has a score difference of 0."""
+    pair_value = float(pair_loss(loss, 0.0)[0])
+    return pair_value * totals.pair_weight if normalization == "sum" else pair_value
 
 
 def check_normalization(normalization: str, n_queries: int) -> None:
-    """Refuse an unknown word, and data without a single pair."""
+    """Raise an error for an unknown normalisation, and for data without a single pair."""
     check_choice("normalization", normalization, NORMALIZATIONS)
     if n_queries == 0:
         raise NoPairsError(
-            "no query holds two different labels of positive weight: one class or one sample "
-            "makes no pair",
+            "no query holds two different labels of positive weight, so there are no pairs to "
+            "learn from",
             fix="Check labels, query ids and weights; a query needs a better and a worse row",
         )

@@ -1,4 +1,4 @@
-"""What a ranker leaves behind: a frozen linear model in one checked file."""
+"""Trained models: linear weights, bundles of models, and the checked file they are stored in."""
 
 from rankine.model.bundle import ModelBundle
 from rankine.model.linear import LinearModel

@@ -1,4 +1,4 @@
-"""Many models over one feature space in one file: a ranker per topic, shop, country ..."""
+"""Bundles: many models over one feature space in one file, such as one per topic or shop."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle(StoredModel, Mapping[str, LinearModel]):
-    """One sparse row of weights per topic, shared feature names, one digest.
+    """A mapping from topics to models with the same features; one file, one digest.
 
-    ``bundle["topic"]`` is a ``LinearModel`` that shares the bundle's memory.
+    ``bundle["topic"]`` is a ``LinearModel`` that shares the memory of the bundle.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
     n_features
         Size of the shared feature space.
     starts
-        Topic ``t`` has weights ``starts[t]:starts[t + 1]``.
+        Topic number ``t`` has the weights ``starts[t]:starts[t + 1]``.
     indices, weights
         Positions and values of the non-zero weights, topic after topic.
     transforms, metric, parameters, provenance, base, names
-        Shared by all topics; as in ``LinearModel``.
+        Shared by all topics; see ``LinearModel``.
     """
 
     topics: PackedNames
@@ -67,8 +67,8 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
             or (starts[1:] < starts[:-1]).any()
         ):
             raise ModelError(
-                "the topics' starts are out of order or out of range",
-                fix="Give one rising start per topic, from 0 to the number of weights",
+                "the starts of topics are out of order or out of range",
+                fix="Pass one increasing start per topic, from 0 to the number of weights",
             )
         check_base(self.base)
         check_names(self.names, self.n_features)
@@ -91,7 +91,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         provenance: Mapping[str, Any] | None = None,
         base: int = 1,
     ) -> ModelBundle:
-        """Make a bundle of one weight vector (array or sparse row) per topic.
+        """Build a bundle from one weight vector (array or sparse row) per topic.
 
         Examples
         --------
@@ -103,13 +103,13 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         sizes = {row[0] for row in rows}
         if len(sizes) != 1:
             raise ModelError(
-                f"weights of {len(rows)} topics have sizes {sorted(sizes)}",
-                fix="Pass at least one topic, all over the same features",
+                f"the weights of {len(rows)} topics have sizes {sorted(sizes)}",
+                fix="Pass at least one topic, all with the same features",
             )
         return cls(
             PackedNames.pack(weights, "topic"),
             sizes.pop(),
-            np.cumsum([0, *(len(own) for _, own, _ in rows)]),
+            np.cumsum([0, *(len(indices) for _, indices, _ in rows)]),
             np.concatenate([row[1] for row in rows]),
             np.concatenate([row[2] for row in rows]),
             *training_metadata(transforms, metric, parameters, provenance),
@@ -150,7 +150,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         return None if self.names is None else self.names.strings
 
     def summary(self, top: int = 20) -> dict[str, Any]:
-        """What the bundle is, as plain data."""
+        """Return the size of the bundle and of its first topics, as plain data."""
         from rankine.model.show import bundle_summary
 
         return bundle_summary(self, top)
@@ -167,17 +167,19 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         )
 
 
-def select_model(found: LinearModel | ModelBundle, topic: str | None) -> LinearModel:
-    """A model, or the model of a bundle that is named."""
-    if isinstance(found, LinearModel):
+def select_model(model: LinearModel | ModelBundle, topic: str | None) -> LinearModel:
+    """Return a model, or the named model of a bundle."""
+    if isinstance(model, LinearModel):
         if topic is not None:
-            raise ParameterError("this is a single model, not a bundle", fix="Leave topic= out")
-        return found
-    if topic is None or topic not in found:
+            raise ParameterError(
+                "this is a single model, not a bundle", fix="Leave it out", parameter="topic"
+            )
+        return model
+    if topic is None or topic not in model:
+        reason = f"the bundle has no topic {topic!r}"
+        if topic is None:
+            reason = f"this is a bundle of {len(model)} models"
         raise ParameterError(
-            f"this is a bundle of {len(found)} models"
-            if topic is None
-            else f"the bundle has no topic {topic!r}",
-            fix="Name one of its topics: topic=TOPIC; rankine inspect lists them",
+            reason, fix="Name one of its topics; rankine inspect lists them", parameter="topic"
         )
-    return found[topic]
+    return model[topic]

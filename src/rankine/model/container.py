@@ -1,18 +1,18 @@
-"""The container: a safetensors file with one canonical header and a digest over every byte.
+"""The model file: a safetensors file with one canonical header and a digest over every byte.
 
-Layout, byte by byte (``docs/model-file.md`` tells the same story to users)::
+Layout, byte by byte (``docs/model-file.md`` documents it for users)::
 
     0    8   N, the header's length, little-endian unsigned; a multiple of 8, at most 1 MiB
     8    N   header: canonical JSON, padded with spaces to a multiple of 8
     8+N  ..  tensors, one after the other without gaps: 8-byte types first, then by name
 
 The header starts with ``{"__metadata__":{"digest":"`` + 64 hex digits + ``","format":"rankine/1",``
-so the digest stands at a fixed place: it is the SHA-256 of the whole file with these 64 characters
+so the digest has a fixed offset: it is the SHA-256 of the whole file with these 64 characters
 replaced by zeros, and it is checked before anything is parsed.
 
-Reading trusts nothing. Lengths are compared with the file's size before they are used, arrays are
+Files are not trusted. Lengths are compared with the file's size before they are used, arrays are
 views of the bytes read, and the header must equal, byte for byte, what writing the parsed content
-again gives; so duplicate keys, unknown fields, spare spaces, gaps and overlaps have no room.
+again gives. This excludes duplicate keys, unknown fields, extra spaces, gaps and overlaps.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_OPENING = b'{"__metadata__":{"digest":"'
-_DIGEST_AT = 8 + len(_OPENING)
-_BLANK = b"0" * 64
+_HEADER_START = b'{"__metadata__":{"digest":"'
+_DIGEST_OFFSET = 8 + len(_HEADER_START)
+_ZERO_DIGEST = b"0" * 64
 _AFTER_DIGEST = re.compile(rb'","format":"rankine/([1-9][0-9]{0,3})","')
 
-#: What files that are no models usually are: first bytes -> name.
+#: Kinds of files that users confuse with models: first bytes -> name.
 _OTHER_KINDS = {
     b"\x80\x02": "a pickle",
     b"\x80\x03": "a pickle",
@@ -61,7 +61,7 @@ _OTHER_KINDS = {
 
 
 class Content(NamedTuple):
-    """What a container holds."""
+    """Document, tensors and digest of a model file."""
 
     document: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
@@ -69,33 +69,33 @@ class Content(NamedTuple):
 
 
 def pack(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> tuple[list[Any], str]:
-    """Pieces of the file, in order, and its digest."""
+    """Return the parts of the file, in order, and its digest."""
     arrays = {name: _storable(array) for name, array in tensors.items()}
     shapes = {name: (_NAMES[array.dtype], len(array)) for name, array in arrays.items()}
-    header = _header(document, shapes, _BLANK.decode())
+    header = _header(document, shapes, _ZERO_DIGEST.decode())
     if len(header) > MAX_HEADER_BYTES:
         raise ModelFormatError(
-            f"the model's parameters and provenance take {len(header):,} bytes, "
-            f"more than the {MAX_HEADER_BYTES:,} a header may hold",
+            f"the header with the model's parameters and provenance has {len(header):,} bytes; "
+            f"the limit is {MAX_HEADER_BYTES:,}",
             fix="Shorten parameters or provenance",
         )
     start = len(header).to_bytes(8, "little") + header
     payload = [arrays[name].view(np.uint8).data for name in _order(shapes) if len(arrays[name])]
     digest = hashlib.sha256(start)
-    for piece in payload:
-        digest.update(piece)
-    found = digest.hexdigest()
-    signed = start[:_DIGEST_AT] + found.encode() + start[_DIGEST_AT + 64 :]
-    return [signed, *payload], found
+    for tensor_bytes in payload:
+        digest.update(tensor_bytes)
+    text = digest.hexdigest()
+    signed = start[:_DIGEST_OFFSET] + text.encode() + start[_DIGEST_OFFSET + 64 :]
+    return [signed, *payload], text
 
 
 def check_start(start: bytes, size: int) -> int:
-    """Check the first bytes of a file of ``size`` bytes; returns the header's length."""
+    """Check the first bytes of a file of ``size`` bytes; return the length of the header."""
     length = int.from_bytes(start[:8], "little")
-    if start[8 : 8 + len(_OPENING)] == _OPENING:
+    if start[8 : 8 + len(_HEADER_START)] == _HEADER_START:
         if length > MAX_HEADER_BYTES:
             raise ModelFormatError(
-                f"the header claims {length:,} bytes, the limit is {MAX_HEADER_BYTES:,}",
+                f"the header has {length:,} bytes; the limit is {MAX_HEADER_BYTES:,}",
                 fix="The file is damaged; copy it again",
             )
         if length % 8 or 8 + length > size:
@@ -104,27 +104,29 @@ def check_start(start: bytes, size: int) -> int:
                 fix="The file is cut short or damaged; copy it again",
             )
         return length
-    kind = next((name for head, name in _OTHER_KINDS.items() if start.startswith(head)), "")
+    kinds = (name for head, name in _OTHER_KINDS.items() if start.startswith(head))
+    kind = next(kinds, "")
     if not kind and size == 0:
         kind = "an empty file"
     if not kind and start[8:9] == b"{":
         kind = "a safetensors file, but not one of rankine's"
+    looks_like = f"; this looks like {kind}" if kind else ""
     raise ModelFormatError(
-        f"not a rankine model; this looks like {kind}" if kind else "not a rankine model",
+        f"not a rankine model{looks_like}",
         fix="Pass a file written by model.save or rankine train",
     )
 
 
 def unpack(data: bytes) -> Content:
-    """Check a whole file and view its content."""
+    """Check a whole file and return its content; tensors are views of ``data``."""
     length = check_start(data, len(data))
     digest = _check_digest(data)
-    version = _AFTER_DIGEST.match(data, _DIGEST_AT + 64, 8 + length)
+    version = _AFTER_DIGEST.match(data, _DIGEST_OFFSET + 64, 8 + length)
     if version is None:
-        raise ModelFormatError("the header names no rankine format", fix="Copy the file again")
+        raise ModelFormatError("the header has no rankine format", fix="Copy the file again")
     if int(version[1]) > FORMAT_VERSION:
         raise ModelVersionError(
-            f"the file has format {int(version[1])}, this rankine reads up to {FORMAT_VERSION}",
+            f"the file has format {int(version[1])}; this version reads up to {FORMAT_VERSION}",
             fix="Upgrade rankine, or save the model with this version",
         )
     try:
@@ -138,17 +140,17 @@ def unpack(data: bytes) -> Content:
 
 
 def _check_digest(data: bytes) -> str:
-    stored = data[_DIGEST_AT : _DIGEST_AT + 64]
-    digest = hashlib.sha256(data[:_DIGEST_AT])
-    digest.update(_BLANK)
-    digest.update(memoryview(data)[_DIGEST_AT + 64 :])
-    found = digest.hexdigest()
-    if found.encode() != stored:
+    stored = data[_DIGEST_OFFSET : _DIGEST_OFFSET + 64]
+    digest = hashlib.sha256(data[:_DIGEST_OFFSET])
+    digest.update(_ZERO_DIGEST)
+    digest.update(memoryview(data)[_DIGEST_OFFSET + 64 :])
+    computed = digest.hexdigest()
+    if computed.encode() != stored:
         raise DigestError(
             "the content does not match its SHA-256 digest: the file was cut, changed or damaged",
             fix="Copy it again from where it was saved",
         )
-    return found
+    return computed
 
 
 def _parse(data: bytes, length: int, digest: str) -> Content:
@@ -159,15 +161,14 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
     if len(entries) > MAX_TENSORS:
         raise ValueError(f"{len(entries)} tensors, at most {MAX_TENSORS} are allowed")
     shapes = {name: _shape(entry) for name, entry in entries.items()}
-    again = _header(document, shapes, digest)
-    if data[8 : 8 + length] != again:
+    if data[8 : 8 + length] != _header(document, shapes, digest):
         raise ValueError("the header is not in canonical form")
     tensors: dict[str, NDArray[Any]] = {}
     position = 8 + length
     for name in _order(shapes):
         dtype, count = _DTYPES[shapes[name][0]], shapes[name][1]
         if count > (len(data) - position) // dtype.itemsize:
-            raise ValueError(f"tensor {name!r} reaches beyond the end of the file")
+            raise ValueError(f"tensor {name!r} extends past the end of the file")
         view = np.frombuffer(data, dtype=dtype, count=count, offset=position)
         tensors[name] = view.astype(dtype.newbyteorder("="), copy=False)
         position += count * dtype.itemsize
@@ -177,15 +178,15 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
 
 
 def _shape(entry: Any) -> tuple[str, int]:
-    """Type and length of a tensor entry; offsets are checked by writing the header again."""
+    """Return type and length of a tensor entry; offsets are checked by writing the header again."""
     kind, (count,) = entry["dtype"], entry["shape"]
     if kind not in _DTYPES or type(count) is not int or count < 0:
-        raise ValueError("a tensor is neither F64, I64 nor U8 of some length")
+        raise ValueError("a tensor is not a vector of F64, I64 or U8")
     return kind, count
 
 
 def _order(shapes: Mapping[str, tuple[str, int]]) -> list[str]:
-    """Order in the payload: wide types first, so that every array is aligned."""
+    """Return the order in the payload: wide types first, so that every array is aligned."""
     return sorted(shapes, key=lambda name: (-_DTYPES[shapes[name][0]].itemsize, name))
 
 

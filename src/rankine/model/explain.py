@@ -1,14 +1,14 @@
-"""Why a row has its score, and why one row stands above another: exactly.
+"""Exact explanations of a score, and of the difference of two scores.
 
-A linear score is a sum, so its explanation is the sum's terms::
+A linear score is a sum; its explanation is the list of the terms::
 
     f(x)         = sum_j w_j x_j
     f(a) - f(b)  = sum_j w_j (a_j - b_j)
 
-Each term is the float64 product of the stored weight with the value (or with the difference of the
-two values), and the total is ``math.fsum`` of the terms: the correctly rounded sum, the same for
-any order of the terms. A scorer adds the same products in another order, so that its score may
-differ in the last digits. Rows may be dense, sparse or named.
+Each term is the float64 product of the stored weight with the value (or with the difference of two
+values). The total is ``math.fsum`` of the terms, the correctly rounded sum, which does not depend
+on their order. A scorer adds the same products in another order, so its score may differ in the
+last digits. Rows may be dense, sparse or named.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
 from rankine.model.linear import LinearModel
-from rankine.model.tables import Tables, find_tables
+from rankine.model.tables import Tables, TableTerm, find_tables
 
 
 def name_positions(model: LinearModel) -> dict[str, int]:
-    """Name of a feature -> its position among the model's weights, -1 where the weight is zero.
+    """Map feature names to positions among the model's weights, -1 if the weight is zero.
 
-    Features without names are known by their index in text files, ``str(index + base)``; those are
-    listed only for the non-zero weights.
+    Features without names are identified by their index in text files, ``str(index + base)``, and
+    included only if their weight is not zero.
     """
     names = model.feature_names
     positions = {} if names is None else dict.fromkeys(names, -1)
@@ -40,20 +40,23 @@ def name_positions(model: LinearModel) -> dict[str, int]:
 
 
 def unknown_feature(model: LinearModel, name: object) -> FeatureMismatchError:
-    """The error for a feature the model has never seen."""
+    """Build the error for a feature that the model does not have."""
     shown = printable(str(name))
-    hint = "Check the spelling, or ask for unknown features to count as zero"
+    fix = "Check the spelling, or set unknown='zero' to count unknown features as zero"
     if isinstance(name, str) and model.feature_names is not None and len(name) <= 200:
         import difflib
 
         close = difflib.get_close_matches(name, model.feature_names[:10_000])
         if close:
-            hint = f"Did you mean {printable(close[0])!r}? Or ask for unknown features to be zero"
-    return FeatureMismatchError(f"the model knows no feature {shown!r}", fix=hint)
+            fix = (
+                f"Did you mean {printable(close[0])!r}? Otherwise set unknown='zero' to count "
+                "unknown features as zero"
+            )
+    return FeatureMismatchError(f"the model has no feature {shown!r}", fix=fix)
 
 
 def row_values(model: LinearModel, row: Any) -> NDArray[np.float64]:
-    """Values of one row at the model's weights; the row may be dense, sparse or named."""
+    """Return the values of one dense, sparse or named row at the model's weights."""
     if isinstance(row, Mapping):
         values = _named(model, row)
     elif hasattr(row, "tocsr"):
@@ -75,7 +78,7 @@ def _dense(model: LinearModel, row: Any) -> NDArray[np.float64]:
         values = values[0]
     if values.shape != (model.n_features,):
         raise FeatureMismatchError(
-            f"a row of shape {np.shape(row)} for a model of {model.n_features} features",
+            f"a row has shape {np.shape(row)}, and the model has {model.n_features} features",
             fix="Pass one value per feature of the model",
         )
     return values[model.indices]
@@ -86,8 +89,8 @@ def _sparse(model: LinearModel, row: Any) -> NDArray[np.float64]:
     width = matrix.shape[-1]
     if width != model.n_features or int(np.prod(matrix.shape[:-1])) != 1:
         raise FeatureMismatchError(
-            f"a row of shape {tuple(row.shape)} for a model of {model.n_features} features",
-            fix="Pass one row over the model's features",
+            f"a row has shape {tuple(row.shape)}, and the model has {model.n_features} features",
+            fix="Pass one row with the model's features",
         )
     return values_at(model.indices, matrix.indices, matrix.data)
 
@@ -95,23 +98,23 @@ def _sparse(model: LinearModel, row: Any) -> NDArray[np.float64]:
 def values_at(
     indices: NDArray[np.int64], columns: NDArray[Any], data: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Values of a sparse row at increasing positions."""
+    """Return the values of a sparse row at increasing positions; repeated columns are added."""
     values = np.zeros(len(indices))
-    at = np.searchsorted(indices, columns)
-    inside = at < len(indices)
-    inside[inside] = indices[at[inside]] == columns[inside]
-    np.add.at(values, at[inside], data[inside].astype(np.float64))
+    positions = np.searchsorted(indices, columns)
+    present = positions < len(indices)
+    present[present] = indices[positions[present]] == columns[present]
+    np.add.at(values, positions[present], data[present].astype(np.float64))
     return values
 
 
 def _named(model: LinearModel, row: Mapping[Any, Any]) -> NDArray[np.float64]:
     positions = name_positions(model)
-    closed = model.feature_names is not None
+    all_names_known = model.feature_names is not None
     values = np.zeros(model.nnz)
     for name, value in row.items():
         k = positions.get(name)
         if k is None:
-            if closed:
+            if all_names_known:
                 raise unknown_feature(model, name)
             continue
         if not isinstance(value, (int, float, np.number, np.bool_)):
@@ -127,9 +130,9 @@ def _named(model: LinearModel, row: Mapping[Any, Any]) -> NDArray[np.float64]:
 class Contribution:
     """One term: ``contribution = weight * value``, or ``weight * (value - other)`` in a pair.
 
-    The term of a table is its entry (in a pair, the difference of two entries); ``where`` then says
-    which cell it is, ``weight`` is the entry of the row explained, ``index`` its place among the
-    model's weights, and ``value`` is the column's value (None if missing, or in a grid).
+    The term of a table is its entry (in a pair, the difference of two entries). Then ``where``
+    describes the cell, ``weight`` is the entry of the explained row, ``index`` its position among
+    the model's weights, and ``value`` the value of the column (None if missing, or in a grid).
     """
 
     name: str
@@ -160,26 +163,25 @@ class Explanation:
     pair: bool = False
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
-        """Plain data for JSON; ``rest`` is the sum of the contributions beyond ``limit``."""
+        """Return data for JSON; ``rest`` is the sum of the contributions after ``limit``."""
         shown = self.contributions[:limit]
-        rest = self.contributions[len(shown) :]
+        hidden = self.contributions[len(shown) :]
         terms = [asdict(term) for term in shown]
         for term in terms:
             if term["where"] is None:
                 del term["where"]
-        if not self.pair:
-            for term in terms:
+            if not self.pair:
                 del term["other"]
         return {
             "total": self.total,
             "pair": self.pair,
             "contributions": terms,
-            "rest": math.fsum(term.contribution for term in rest),
-            "rest_count": len(rest),
+            "rest": math.fsum(term.contribution for term in hidden),
+            "rest_count": len(hidden),
         }
 
     def text(self, limit: int | None = 10) -> str:
-        """Plain table, safe to print whatever the features are called."""
+        """Format a table; feature names are made safe to print."""
         from rankine.model.show import explanation_text
 
         return explanation_text(self, limit)
@@ -189,9 +191,9 @@ class Explanation:
 
 
 def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
-    """Contributions to the score of row a, or, given b, to the difference of two scores.
+    """Compute the contributions to the score of row a or, given b, to the difference of scores.
 
-    A model that scales each list cannot explain a row without it: ``Scorer.explain`` does that.
+    A model that scales within lists needs the whole list: use ``Scorer.explain``.
     """
     tables = find_tables(model)
     if tables is not None:
@@ -200,7 +202,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
         kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
         raise ModelError(
             f"this model transforms rows before its weights ({kinds})",
-            fix="Use Scorer(model).explain(rows, i), which runs the transforms on the whole list",
+            fix="Use Scorer(model).explain(rows, i), which transforms the whole list",
         )
     return contributions_at(
         model, row_values(model, a), None if b is None else row_values(model, b)
@@ -208,52 +210,57 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
 
 
 def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
-    """Entries of every table at row a, or differences of entries at rows a and b."""
+    """Explain a score by the entries of all tables, or a difference by differences of entries."""
     terms = []
     for term in tables.terms:
-        here = tables.places(term, a)
-        there = None if b is None else tables.places(term, b)
-        entry = float(term.values[here])
-        gain = entry - (0.0 if there is None else float(term.values[there]))
-        if gain != 0.0:
-            where = [names[k] for names, k in zip(term.labels, here, strict=True)]
-            versus = [] if there is None else [
-                names[k] for names, k in zip(term.labels, there, strict=True)
-            ]  # fmt: skip
-            text = ", ".join(where) + (f"; not {', '.join(versus)}" if versus else "")
-            index = term.start + int(np.ravel_multi_index(here, term.values.shape))
-            single = term.columns[0] if len(term.columns) == 1 else None
-            value, other = _plain(a, single), None if b is None else _plain(b, single)
-            terms.append(Contribution(tables.name(term), index, entry, value, other, gain, text))
+        position = tables.positions(term, a)
+        entry = float(term.values[position])
+        contribution = entry
+        where = _cell_text(term, position)
+        if b is not None:
+            other_position = tables.positions(term, b)
+            contribution = entry - float(term.values[other_position])
+            where = f"{where}; not {_cell_text(term, other_position)}"
+        if contribution == 0.0:
+            continue
+        value = other = None
+        if len(term.columns) == 1:
+            value, other = _column_value(a, term.columns[0]), _column_value(b, term.columns[0])
+        index = term.start + int(np.ravel_multi_index(position, term.values.shape))
+        name = tables.name(term)
+        terms.append(Contribution(name, index, entry, value, other, contribution, where))
     for k, j in enumerate(tables.bins.linear):
-        weight = float(tables.weights[tables.linear_start + k])
-        gap = float(a[j]) if b is None else float(a[j]) - float(b[j])
-        if weight * gap != 0.0:
-            other = None if b is None else float(b[j])
-            index = tables.linear_start + k
-            terms.append(
-                Contribution(tables.column_name(j), index, weight, float(a[j]), other, weight * gap)
-            )
+        index = tables.linear_start + k
+        weight = float(tables.weights[index])
+        value, other = float(a[j]), None if b is None else float(b[j])
+        contribution = weight * (value - (other or 0.0))
+        if contribution != 0.0:
+            name = tables.column_name(j)
+            terms.append(Contribution(name, index, weight, value, other, contribution))
     terms.sort(key=lambda term: -abs(term.contribution))
     total = math.fsum(term.contribution for term in terms)
     return Explanation(total, tuple(terms), b is not None)
 
 
-def _plain(row: Any, column: int | None) -> float | None:
-    return None if column is None or np.isnan(row[column]) else float(row[column])
+def _cell_text(term: TableTerm, position: tuple[int, ...]) -> str:
+    return ", ".join(labels[k] for labels, k in zip(term.labels, position, strict=True))
+
+
+def _column_value(row: Any, column: int) -> float | None:
+    if row is None or np.isnan(row[column]):
+        return None
+    return float(row[column])
 
 
 def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:
-    """Explain values that already stand at the positions of the weights."""
+    """Explain rows given by their values at the positions of the weights."""
     with np.errstate(over="ignore"):
-        gap = values if others is None else values - others
-        terms = model.values * gap
+        differences = values if others is None else values - others
+        terms = model.values * differences
     if not np.isfinite(terms).all():
-        raise SchemaError(
-            "a contribution is beyond the floating-point numbers", fix="Scale the features"
-        )
-    kept = np.flatnonzero(terms)
-    kept = kept[np.argsort(-np.abs(terms[kept]), kind="stable")]
+        raise SchemaError("a contribution overflows float64", fix="Scale the features")
+    nonzero = np.flatnonzero(terms)
+    largest_first = nonzero[np.argsort(-np.abs(terms[nonzero]), kind="stable")]
     contributions = tuple(
         Contribution(
             model.weight_names[k],
@@ -263,7 +270,7 @@ def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanatio
             None if others is None else float(others[k]),
             float(terms[k]),
         )
-        for k in kept.tolist()
+        for k in largest_first.tolist()
     )
     total = math.fsum(term.contribution for term in contributions)
     return Explanation(total, contributions, others is not None)

@@ -1,8 +1,8 @@
-"""Models of other programs: sofia-ml, and SVMrank (also SVMlight with a linear kernel).
+"""Read models of other programs: sofia-ml, and SVMrank (also SVMlight with a linear kernel).
 
-sofia-ml writes all weights on one line; the first is that of a bias feature x_0 = 1, which adds the
-same to every row of a list and is dropped. SVMrank writes a header and support vectors, one a line:
-w = sum_i (alpha_i y_i) x_i; its threshold b is a constant too.
+sofia-ml writes all weights on one line. The first belongs to a bias feature x_0 = 1, which adds the
+same number to every row of a list and is dropped. SVMrank writes a header and one support vector
+per line: w = sum_i (alpha_i y_i) x_i. Its threshold b is a constant too and is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rankine.model.weights import MAX_FEATURES
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
 _SVM_FIRST = re.compile(r"SVM-(?:light|rank|struct)\S* Version V?\S+\s*\Z")
 _START_BYTES = 256
-#: Lines of an SVMlight header, in order, by the comment that follows the value.
+#: Comments after the values of an SVMlight header, in the order of its lines.
 _SVM_HEADER = (
     "kernel type",
     "kernel parameter -d",
@@ -49,7 +49,7 @@ def is_foreign(path: str | os.PathLike[str]) -> bool:
 
 
 def read_foreign(path: str | os.PathLike[str]) -> LinearModel:
-    """Read a sofia-ml or SVMrank model, whichever the file is."""
+    """Read a model of sofia-ml or SVMrank; the first bytes tell which."""
     with Path(path).open("rb") as file:
         svm = file.read(4) == b"SVM-"
     return read_svmrank(path) if svm else read_sofia(path)
@@ -58,13 +58,13 @@ def read_foreign(path: str | os.PathLike[str]) -> LinearModel:
 def read_sofia(path: str | os.PathLike[str]) -> LinearModel:
     """Read a sofia-ml model: weights on one line, the bias first.
 
-    Models trained with ``--hash_mask_bits`` look the same but live in another feature space; they
-    cannot be told apart and must not be read.
+    Models trained with ``--hash_mask_bits`` have the same format but hashed features. They cannot
+    be distinguished and must not be read.
     """
     name = os.fspath(path)
     lines = [line for line in _lines(name) if line[1].strip()]
     if len(lines) != 1:
-        raise _bad(name, f"{len(lines)} lines of weights instead of one", 1)
+        raise _format_error(name, f"{len(lines)} lines of weights instead of one", 1)
     number, text = lines[0]
     weights = [_number(name, number, token) for token in text.split()]
     return LinearModel.from_weights(
@@ -81,7 +81,7 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
     header = _svm_header(name, lines)
     n_features = int(header["highest feature index"])
     if not 0 <= n_features <= MAX_FEATURES:
-        raise _bad(name, f"{n_features} features", 8)
+        raise _format_error(name, f"{n_features} features", 8)
     weights: dict[int, float] = {}
     n_vectors = 0
     for number, line in lines:
@@ -95,12 +95,12 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
             if index in {"qid", "cid", "sid"}:
                 continue
             if not index.isdigit() or not 1 <= int(index) <= n_features:
-                raise _bad(name, f"bad feature {printable(token, 40)!r}", number)
+                raise _format_error(name, f"bad feature {printable(token, 40)!r}", number)
             j = int(index) - 1
             weights[j] = weights.get(j, 0.0) + factor * _number(name, number, value)
     expected = int(header["number of support vectors plus 1"]) - 1
     if n_vectors != expected:
-        raise _bad(name, f"{n_vectors} support vectors, the header says {expected}", None)
+        raise _format_error(name, f"{n_vectors} support vectors, the header says {expected}", None)
     indices = np.array(sorted(j for j, w in weights.items() if w != 0), dtype=np.int64)
     return LinearModel(
         n_features,
@@ -118,40 +118,40 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
 def _svm_header(name: str, lines: Iterator[tuple[int, str]]) -> dict[str, Any]:
     number, first = next(lines, (1, ""))
     if not _SVM_FIRST.match(first):
-        raise _bad(name, "not an SVMlight or SVMrank model", number)
+        raise _format_error(name, "not an SVMlight or SVMrank model", number)
     header: dict[str, Any] = {}
     for key in _SVM_HEADER:
         number, line = next(lines, (number + 1, ""))
         value, _, comment = line.partition("#")
         if not comment.strip().startswith(key):
-            raise _bad(name, f"line with {key!r} is missing", number)
+            raise _format_error(name, f"line with {key!r} is missing", number)
         header[key] = value.strip() if key.endswith("-u") else _number(name, number, value.strip())
     if header["kernel type"] != 0:
-        raise _bad(name, f"kernel type {header['kernel type']:g} is not linear", 2)
+        raise _format_error(name, f"kernel type {header['kernel type']:g} is not linear", 2)
     return header
 
 
 def _lines(name: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file; one that is not ASCII is no model."""
+    """Yield the numbered lines of a text file. Only comments may be other than ASCII."""
     with Path(name).open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 text, sign, comment = line.partition(b"#")
                 yield number, text.decode("ascii") + (sign + comment).decode("latin-1")
             except UnicodeDecodeError as error:
-                raise _bad(name, "not a text model", number) from error
+                raise _format_error(name, "not a text model", number) from error
 
 
 def _number(name: str, line: int, token: str) -> float:
     if not _NUMBER.match(token):
-        raise _bad(name, f"{printable(token, 40)!r} is not a number", line)
+        raise _format_error(name, f"{printable(token, 40)!r} is not a number", line)
     value = float(token)
     if not np.isfinite(value):
-        raise _bad(name, f"{printable(token, 40)!r} is not finite", line)
+        raise _format_error(name, f"{printable(token, 40)!r} is not finite", line)
     return value
 
 
-def _bad(name: str, reason: str, line: int | None) -> ModelFormatError:
+def _format_error(name: str, reason: str, line: int | None) -> ModelFormatError:
     return ModelFormatError(
         reason, fix="Pass a model written by sofia-ml or SVMrank", file=name, line=line
     )

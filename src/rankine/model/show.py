@@ -1,4 +1,4 @@
-"""A model to look at: plain data, text, rich tables, HTML; names from files are made safe."""
+"""Show models and explanations as plain data, text and HTML; names from files are made safe."""
 
 from __future__ import annotations
 
@@ -26,32 +26,36 @@ from rankine.model.tables import find_tables
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
-    """Size, norms, the ``top`` heaviest weights (of tables: ranges), and how it was trained."""
+    """Return size, norms, the ``top`` largest weights (of tables: ranges) and the training."""
+    kind, largest = "linear", _largest_weights(model, top)
+    tables = find_tables(model)
+    if tables is not None:
+        kind, ranges = "additive", tables.ranges()
+        shown = [{"name": name, "weight": size} for name, size in ranges[:top]]
+        largest = {"n_tables": len(ranges), "top_weights": shown}
+    return {
+        "kind": kind,
+        **_metadata(model),
+        "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
+        "l1_norm": float(np.abs(model.values).sum()),
+        "l2_norm": float(np.sqrt(np.square(model.values).sum())),
+        "probes": 0 if model.probes is None else len(model.probes.rows),
+        **largest,
+    }
+
+
+def _largest_weights(model: LinearModel, top: int) -> dict[str, Any]:
     order = np.argsort(-np.abs(model.values), kind="stable")[:top]
     names = model.weight_names
-    tables = find_tables(model)
-    heaviest: dict[str, Any] = {
+    return {
         "top_weights": [
             {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
             for k in order.tolist()
         ]
     }
-    if tables is not None:
-        ranges = tables.ranges()
-        shown = [{"name": name, "weight": size} for name, size in ranges[:top]]
-        heaviest = {"n_tables": len(ranges), "top_weights": shown}
-    return {
-        "kind": "linear" if tables is None else "additive",
-        **_facts(model),
-        "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
-        "l1_norm": float(np.abs(model.values).sum()),
-        "l2_norm": float(np.sqrt(np.square(model.values).sum())),
-        "probes": 0 if model.probes is None else len(model.probes.rows),
-        **heaviest,
-    }
 
 
-def _facts(model: LinearModel | ModelBundle) -> dict[str, Any]:
+def _metadata(model: LinearModel | ModelBundle) -> dict[str, Any]:
     return {
         "digest": model.digest,
         "n_features": model.n_features,
@@ -66,11 +70,11 @@ def _facts(model: LinearModel | ModelBundle) -> dict[str, Any]:
 
 
 def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
-    """Size of a bundle and of its first ``top`` topics."""
+    """Return the size of a bundle and of its first ``top`` topics."""
     sizes = np.diff(bundle.starts).tolist()
     return {
         "kind": "bundle",
-        **_facts(bundle),
+        **_metadata(bundle),
         "n_topics": len(bundle),
         "topics": [
             {"topic": topic, "nnz": nnz}
@@ -79,12 +83,13 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
     }
 
 
+#: Number of weights and topics in HTML.
 TOP = 8
-_PLUS, _MINUS = "#2f6fab", "#c2570c"
+_POSITIVE_COLOUR, _NEGATIVE_COLOUR = "#2f6fab", "#c2570c"
 
 
 def model_html(model: LinearModel) -> str:
-    """Size, metric, ranker, digest and the heaviest weights, or the tables of widest range."""
+    """Render size, metric, ranker, digest and the largest weights or tables as HTML."""
     names, values = model.weight_names, model.values
     tables = find_tables(model)
     if tables is not None:
@@ -102,7 +107,7 @@ def model_html(model: LinearModel) -> str:
 
 
 def bundle_html(bundle: ModelBundle) -> str:
-    """Number of models, shared features, the first topics."""
+    """Render the number of models and features and the first topics as HTML."""
     rows: list[tuple[Any, Any]] = [
         ("models", f"{len(bundle):,}"),
         ("weights", f"{bundle.nnz:,} over {bundle.n_features:,} features"),
@@ -113,7 +118,7 @@ def bundle_html(bundle: ModelBundle) -> str:
 
 
 def weights_html(names: Any, values: NDArray[np.float64]) -> Html:
-    """The heaviest of some weights, a bar each."""
+    """Render the largest weights with a bar each."""
     order = np.argsort(-np.abs(values), kind="stable")[:TOP].tolist()
     if not order:
         return join(["none"])
@@ -123,16 +128,21 @@ def weights_html(names: Any, values: NDArray[np.float64]) -> Html:
             tag("br") if k else None,
             name_of(names[j], 40),
             f" {values[j]:+.4g} ",
-            small_bar(abs(float(values[j])) / largest, _MINUS if values[j] < 0 else _PLUS),
+            small_bar(
+                abs(float(values[j])) / largest,
+                _NEGATIVE_COLOUR if values[j] < 0 else _POSITIVE_COLOUR,
+            ),
         ]
         for k, j in enumerate(order)
     ]
-    more = [tag("br"), f"and {len(values) - TOP:,} more"] if len(values) > TOP else None
-    return join([lines, more])
+    remaining = None
+    if len(values) > TOP:
+        remaining = [tag("br"), f"and {len(values) - TOP:,} more"]
+    return join([lines, remaining])
 
 
 def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
-    """Aligned columns, a rest line where terms are left out, and the total."""
+    """Format an explanation as aligned columns, with a line for the omitted terms and the total."""
     head, body = _cells(explanation, limit)
     widths = [max(len(row[c]) for row in [head, *body]) for c in range(len(head))]
     lines = [
@@ -151,10 +161,9 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     shown = explanation.contributions[:limit]
     body = []
     for term in shown:
-        values = [term.value] if term.other is None else [term.value, term.other]
-        if pair and len(values) == 1:
-            values = [term.value, None]
-        numbers = [term.weight, *values]
+        numbers = [term.weight, term.value]
+        if pair:
+            numbers.append(term.other)
         body.append(
             [
                 printable(term.where or term.name, 60),
@@ -163,17 +172,17 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
             ]
         )
     blank = [""] * (len(head) - 2)
-    rest = explanation.contributions[len(shown) :]
-    if rest:
-        amount = math.fsum(term.contribution for term in rest)
-        body.append([f"({len(rest)} more)", *blank, f"{amount:+.6g}"])
+    hidden = explanation.contributions[len(shown) :]
+    if hidden:
+        amount = math.fsum(term.contribution for term in hidden)
+        body.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
     label = "score of a - score of b" if pair else "score"
     body.append([label, *blank, f"{explanation.total:+.6g}"])
     return head, body
 
 
 def summary_text(data: dict[str, Any]) -> str:
-    """A summary (``model.summary()``) as lines of text."""
+    """Format a summary (``model.summary()``) as lines of text."""
     lines = [
         f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted",
         f"digest      {data['digest']}",
@@ -181,8 +190,8 @@ def summary_text(data: dict[str, Any]) -> str:
     if data.get("metric"):
         lines.append(f"metric      {printable(data['metric'])}")
     for spec in data["transforms"]:
-        rest = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
-        lines.append(f"transform   {printable(spec['type'])} {printable(rest)}".rstrip())
+        fields = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
+        lines.append(f"transform   {printable(spec['type'])} {printable(fields)}".rstrip())
     for section in ("parameters", "provenance"):
         for key, value in data[section].items():
             lines.append(f"{section[:10]:<11} {printable(str(key))} = {printable(str(value))}")
@@ -202,7 +211,9 @@ def summary_text(data: dict[str, Any]) -> str:
         f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
         for row in data["top_weights"]
     )
-    kind, total = ("tables", data["n_tables"]) if "n_tables" in data else ("weights", data["nnz"])
+    kind, total = "weights", data["nnz"]
+    if "n_tables" in data:
+        kind, total = "tables", data["n_tables"]
     if total > len(data["top_weights"]):
         lines.append(f"({total - len(data['top_weights'])} more {kind})")
     return "\n".join(lines)

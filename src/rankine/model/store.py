@@ -1,4 +1,4 @@
-"""Models to bytes and back: the document, the tensors, and what each must satisfy."""
+"""Convert models to file content and back, and check the content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankine.model.container import check_start, pack, unpack
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_PROBES, PackedNames, Probes, StoredModel
 
-#: As many bytes tell a model file from any other.
+#: Number of first bytes that identify a model file.
 START_BYTES = 64
 
 M = TypeVar("M", bound=StoredModel)
@@ -41,30 +41,31 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
-    """The document of a model."""
-    linear = isinstance(model, LinearModel)
+    """Return the JSON document of a model."""
+    kind, probes = "bundle", None
+    if isinstance(model, LinearModel):
+        kind, probes = "linear", msgspec.to_builtins(model.probes)
     document = Document(
-        "linear" if linear else "bundle",
+        kind,
         model.n_features,
         model.base,
         model.metric,
         dict(model.parameters),
         dict(model.provenance),
         encode_transforms(model.transforms),
-        msgspec.to_builtins(model.probes) if isinstance(model, LinearModel) else None,
+        probes,
     )
     builtins: dict[str, Any] = msgspec.to_builtins(document)
     return builtins
 
 
 def encode(model: LinearModel | ModelBundle) -> tuple[list[Any], str]:
-    """Pieces of the file and its digest."""
-    tensors: dict[str, NDArray[Any]] = {
-        "indices": model.indices,
-        "values": model.values if isinstance(model, LinearModel) else model.weights,
-    }
-    if not isinstance(model, LinearModel):
-        tensors["starts"] = model.starts
+    """Return the parts of a model's file, in order, and its digest."""
+    tensors: dict[str, NDArray[Any]] = {"indices": model.indices}
+    if isinstance(model, LinearModel):
+        tensors["values"] = model.values
+    else:
+        tensors["values"], tensors["starts"] = model.weights, model.starts
         tensors["topic_ends"], tensors["topics"] = model.topics.ends, model.topics.text
     if model.names is not None:
         tensors["name_ends"], tensors["names"] = model.names.ends, model.names.text
@@ -73,26 +74,26 @@ def encode(model: LinearModel | ModelBundle) -> tuple[list[Any], str]:
 
 def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None:
     """Write a model file atomically."""
-    pieces, _ = encode(model)
+    parts, _ = encode(model)
     with atomic_file(path) as file:
-        for piece in pieces:
-            file.write(piece)
+        for part in parts:
+            file.write(part)
 
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
-    """Read a file that holds a model of this kind (``StoredModel``: a model or a bundle)."""
-    # Unbuffered: a buffered file would copy the whole.
+    """Read a file that contains a model of this class (``StoredModel``: a model or a bundle)."""
+    # Unbuffered: a buffered file would copy the content once more.
     with attach_file_to_errors(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
         return decode(read_model_bytes(file), kind)
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
-    """Read a model or a bundle, whichever the file holds."""
+    """Read a file that contains a model or a bundle."""
     return load(path, StoredModel)  # type: ignore[return-value]
 
 
 def read_model_bytes(file: io.FileIO) -> bytes:
-    """All bytes of a file whose first bytes look like a model's (others are not read in full)."""
+    """Read a model file. Other files are refused after their first bytes."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
@@ -102,7 +103,7 @@ def read_model_bytes(file: io.FileIO) -> bytes:
 
 
 def decode(data: bytes, kind: type[M]) -> M:
-    """A model of this kind from the bytes of its file."""
+    """Return the model of this class that a file's content describes."""
     model = decode_any(data)
     if isinstance(model, kind):
         return model
@@ -114,7 +115,7 @@ def decode(data: bytes, kind: type[M]) -> M:
 
 
 def decode_any(data: bytes) -> LinearModel | ModelBundle:
-    """A model or a bundle from the bytes of its file."""
+    """Return the model or bundle that a file's content describes."""
     content = unpack(data)
     try:
         document = msgspec.convert(content.document, Document, strict=True)
@@ -123,7 +124,7 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
         elif document.kind == "bundle":
             model = _bundle(document, content.tensors)
         else:
-            raise ModelFormatError(f"unknown kind of model {document.kind[:40]!r}")
+            raise ModelFormatError(f"unknown model kind {document.kind[:40]!r}")
     except msgspec.ValidationError as error:
         raise ModelFormatError(
             f"malformed model document: {error}", fix="The file was not written by rankine"
@@ -132,36 +133,40 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
         raise
     except ModelError as error:
         raise ModelFormatError(error.reason, fix=error.fix) from error
-    # The container holds the canonical bytes of its document: if the model gives the same document
-    # back, saving it again gives the same file, and the digest is its own.
+    # If the model describes itself by the same document, saving it again gives the same file, and
+    # the digest of the file is that of the model.
     if canonical_json(describe(model)) != canonical_json(content.document):
         raise ModelFormatError("the model document is not in canonical form")
     model.__dict__["digest"] = content.digest
     return model
 
 
-def _trained(document: Document) -> tuple[Any, str | None, Any, Any, int]:
-    """What models and bundles remember in the same order: transforms to base."""
-    transforms = decode_transforms(document.transforms)
-    told = document.parameters, document.provenance
-    return transforms, document.metric, *told, document.base
+def _shared_fields(document: Document) -> tuple[Any, str | None, Any, Any, int]:
+    """Return the fields that models and bundles share, in the order of their constructors."""
+    return (
+        decode_transforms(document.transforms),
+        document.metric,
+        document.parameters,
+        document.provenance,
+        document.base,
+    )
 
 
 def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel:
-    _expect(tensors, {"indices": np.int64, "values": np.float64})
+    _check_tensors(tensors, {"indices": np.int64, "values": np.float64})
     probes = None if document.probes is None else _probes(document)
     return LinearModel(
         document.n_features,
         tensors["indices"],
         tensors["values"],
-        *_trained(document),
+        *_shared_fields(document),
         probes,
         _names(tensors),
     )
 
 
 def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle:
-    _expect(
+    _check_tensors(
         tensors,
         {
             "indices": np.int64,
@@ -177,18 +182,18 @@ def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle
         tensors["starts"],
         tensors["indices"],
         tensors["values"],
-        *_trained(document),
+        *_shared_fields(document),
         _names(tensors),
     )
 
 
-def _expect(tensors: dict[str, NDArray[Any]], wanted: dict[str, Any]) -> None:
-    """Exactly these tensors, and names or none, each of its type."""
+def _check_tensors(tensors: dict[str, NDArray[Any]], expected: dict[str, Any]) -> None:
+    """Check that exactly these tensors exist, with or without names, each of its type."""
     if "names" in tensors:
-        wanted = {**wanted, "names": np.uint8, "name_ends": np.int64}
-    if set(tensors) != set(wanted):
-        raise ModelFormatError(f"tensors are {sorted(tensors)}, expected {sorted(wanted)}")
-    for name, dtype in wanted.items():
+        expected = {**expected, "names": np.uint8, "name_ends": np.int64}
+    if set(tensors) != set(expected):
+        raise ModelFormatError(f"tensors are {sorted(tensors)}, expected {sorted(expected)}")
+    for name, dtype in expected.items():
         if tensors[name].dtype != dtype:
             raise ModelFormatError(f"tensor {name!r} has type {tensors[name].dtype}")
 
@@ -204,9 +209,9 @@ def _probes(document: Document) -> Probes:
     if len(probes.rows) != len(probes.scores) or not 0 < len(probes.rows) <= MAX_PROBES:
         raise ModelFormatError(f"probes must be 1 to {MAX_PROBES} rows with a score each")
     for probe in probes.rows:
-        bad = len(probe.indices) != len(probe.values) or any(
-            not 0 <= j < document.n_features for j in probe.indices
-        )
-        if bad or any(b <= a for a, b in zip(probe.indices[:-1], probe.indices[1:], strict=True)):
+        indices = probe.indices
+        in_range = all(0 <= j < document.n_features for j in indices)
+        increasing = all(a < b for a, b in zip(indices[:-1], indices[1:], strict=True))
+        if len(indices) != len(probe.values) or not in_range or not increasing:
             raise ModelFormatError("a probe's positions are out of range or out of order")
     return probes

@@ -1,9 +1,9 @@
-"""What every model file is made of: weights, names, rows that test it, and saving.
+"""Parts that all model files share: weights, packed names, probes, and loading and saving.
 
-Weights are made from anything array-like and checked before anybody relies on them. A million names
-as Python strings would take several times the file's size; packed (UTF-8 bytes and where each name
-ends), they are checked where they lie and become strings when somebody asks. Probes are rows with
-known scores, so that a server can test itself before it swaps; they are made up, never taken from
+Weights come from any array-like and are checked once. Names are stored packed, as UTF-8 bytes and
+the end of each name, because a million Python strings would take several times the size of the
+file. They are checked in this form and decoded on first use. Probes are rows with known scores, by
+which a server tests itself before it replaces a model. They are generated, never taken from
 training data: a model file must not leak a log.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -25,22 +26,21 @@ from rankine.core.specs import ListRange, RunScores
 from rankine.core.strict_json import to_json_value
 from rankine.kernels.run_scores import run_score_values
 
-#: Positions fit into 32 bits.
+#: Positions of features are 32-bit integers.
 MAX_FEATURES = int(np.iinfo(np.int32).max)
 
 
 def sparse_weights(w: Any) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]:
-    """Size, positions and values of the non-zero weights of an array or sparse row."""
+    """Return size, positions and values of the non-zero weights of an array or sparse row."""
     if hasattr(w, "tocsr"):
         row = w.tocsr() if w.shape[0] == 1 else w.T.tocsr()
         if row.shape[0] != 1:
             raise ModelError(f"weights have shape {w.shape}", fix="Pass one weight per feature")
-        dense_positions = np.asarray(row.indices, dtype=np.int64)
-        order = np.argsort(dense_positions, kind="stable")
-        indices = dense_positions[order]
+        stored = np.asarray(row.indices, dtype=np.int64)
+        order = np.argsort(stored, kind="stable")
         values = np.asarray(row.data, dtype=np.float64)[order]
-        keep = values != 0
-        return int(row.shape[1]), indices[keep], values[keep]
+        nonzero = values != 0
+        return int(row.shape[1]), stored[order][nonzero], values[nonzero]
     try:
         dense = np.asarray(w, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -56,16 +56,20 @@ def sparse_weights(w: Any) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]
 def check_sparse(
     indices: NDArray[Any], values: NDArray[Any], n_features: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Read-only arrays: positions strictly increasing below ``n_features``, finite non-zeros."""
+    """Check weights and return them as read-only arrays.
+
+    Positions must increase strictly and be below ``n_features``; values must be finite and not 0.
+    """
     if not 0 <= n_features <= MAX_FEATURES:
         raise ModelError(
-            f"{n_features} features", fix=f"A model holds 0 to {MAX_FEATURES:,} features"
+            f"the model has {n_features} features",
+            fix=f"Use 0 to {MAX_FEATURES:,} features",
         )
     positions, weights = read_only(indices, np.int64), read_only(values, np.float64)
     if positions.ndim != 1 or positions.shape != weights.shape:
         raise ModelError(
-            f"{positions.shape} positions for {weights.shape} weights",
-            fix="Give each weight one position",
+            f"positions of shape {positions.shape} for weights of shape {weights.shape}",
+            fix="Pass one position per weight",
         )
     if len(positions) and (
         positions[0] < 0
@@ -80,29 +84,30 @@ def check_sparse(
         k = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise ModelError(
             f"the weight at position {positions[k]} is {weights[k]}",
-            fix="Train again with a smaller step or scaled features; such a model is never saved",
+            fix="Train again with a smaller step or scaled features",
         )
     if not weights.all():
         raise ModelError("a stored weight is zero", fix="Store non-zero weights only")
     return positions, weights
 
 
-def read_only(given: Any, dtype: Any) -> NDArray[Any]:
-    """A read-only array that shares no writable memory with the caller's."""
-    array = np.ascontiguousarray(given, dtype=dtype)
+def read_only(values: Any, dtype: Any) -> NDArray[Any]:
+    """Return a read-only array that shares no writable memory with ``values``."""
+    array = np.ascontiguousarray(values, dtype=dtype)
     if not array.flags.writeable:
         return array
-    if np.may_share_memory(array, given):
+    if np.may_share_memory(array, values):
         array = array.copy()
     array.flags.writeable = False
     return array
 
 
+#: Number of names that are checked at a time, so that memory stays bounded.
 _CHECK_BLOCK = 4096
 
 
 class PackedNames:
-    """Distinct names in order: their bytes one after the other, and where each ends."""
+    """Distinct names in order, stored as their concatenated bytes and the end of each name."""
 
     def __init__(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         self.text = text
@@ -120,11 +125,8 @@ class PackedNames:
                 f"a {what} is not valid Unicode: {error.object!r}", fix="Rename it"
             ) from error
         if len(set(parts)) != len(parts):
-            seen: set[bytes] = set()
-            twice = next(part for part in parts if part in seen or seen.add(part))  # type: ignore[func-returns-value]
-            raise ParameterError(
-                f"{what} {twice.decode()!r} appears twice", fix="Give every one its own name"
-            )
+            duplicate = Counter(parts).most_common(1)[0][0]
+            raise ParameterError(f"{what} {duplicate.decode()!r} appears twice", fix="Rename one")
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), ends)
 
@@ -143,11 +145,11 @@ class PackedNames:
         return {name: k for k, name in enumerate(self.strings)}
 
     def _check(self) -> None:
-        """Ends in order, valid UTF-8 within every name, no name twice; in bounded memory."""
+        """Check in bounded memory that ends increase, names are UTF-8, and no name repeats."""
         ends, size = self.ends, len(self.text)
         if len(ends) == 0:
             if size:
-                raise ModelFormatError("name bytes without names")
+                raise ModelFormatError("there are bytes of names, but no names")
             return
         if ends[0] < 0 or int(ends[-1]) != size or (ends[1:] < ends[:-1]).any():
             raise ModelFormatError("ends of names are out of order or out of range")
@@ -165,18 +167,21 @@ class PackedNames:
                     raise ModelFormatError(f"name {first + k} is not UTF-8") from error
                 hashes[first + k] = hash(name)
                 begin = end
+        # Equal hashes are rare: only then are all names decoded and compared.
         hashes.sort()
         if (hashes[1:] == hashes[:-1]).any() and len(set(self.strings)) != len(ends):
             raise ModelFormatError("a name appears twice")
 
 
+#: Largest number of probes that a file may hold.
 MAX_PROBES = 16
-_ROWS = 4
-_WEIGHTS = 16
+# Size of the generated probes: rows, and weights that they touch.
+_N_ROWS = 4
+_MAX_WEIGHTS = 16
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One row: positions and values in the model's feature space, or raw columns of a log."""
+    """One row: positions and values of features, or raw columns of a log."""
 
     indices: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
@@ -193,64 +198,66 @@ class Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def make_probes(
     indices: Sequence[int], values: Sequence[float], transforms: Sequence[Any]
 ) -> Probes | None:
-    """Four made-up rows over at most 16 of the weights, scored in plain Python.
+    """Generate four rows over at most 16 of the weights and score them in plain Python.
 
-    None for a model without weights or with weights near the largest number, and for transforms
-    that this arithmetic does not know.
+    Return None for a model without weights, for weights near the largest float, and for transforms
+    that are not computed here.
     """
     if not indices or any(not isinstance(spec, (ListRange, RunScores)) for spec in transforms):
         return None
-    step = max(1, len(indices) // _WEIGHTS)
-    kept = range(0, len(indices), step)[:_WEIGHTS]
-    width = range(len(kept))
-    rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in width] for i in range(_ROWS)]
-    scaled = [_by_range(rows, k) if transforms else [row[k] for row in rows] for k in width]
+    step = max(1, len(indices) // _MAX_WEIGHTS)
+    touched = range(0, len(indices), step)[:_MAX_WEIGHTS]
+    columns = range(len(touched))
+    rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in columns] for i in range(_N_ROWS)]
     if transforms and isinstance(transforms[0], RunScores):
-        starts = np.array([0, _ROWS], dtype=np.int64)
-        scaled = run_score_values(transforms[0], np.array(rows), starts).T.tolist()
-    terms = [[values[p] * scaled[k][i] for k, p in enumerate(kept)] for i in range(_ROWS)]
-    # Weights so large that a sum overflows cannot be tested by one.
+        starts = np.array([0, _N_ROWS], dtype=np.int64)
+        features = run_score_values(transforms[0], np.array(rows), starts).T.tolist()
+    elif transforms:
+        features = [_divide_by_range([row[k] for row in rows]) for k in columns]
+    else:
+        features = [[row[k] for row in rows] for k in columns]
+    terms = [[values[p] * features[k][i] for k, p in enumerate(touched)] for i in range(_N_ROWS)]
+    # A sum that overflows cannot be compared with a score.
     if not math.isfinite(sum(abs(term) for row in terms for term in row)):
         return None
     scores = [math.fsum(row) for row in terms]
-    positions = tuple(int(indices[p]) for p in kept)
+    positions = tuple(int(indices[p]) for p in touched)
     return Probes(tuple(Probe(positions, tuple(row)) for row in rows), tuple(scores))
 
 
-def _by_range(rows: Sequence[Sequence[float]], k: int) -> list[float]:
-    column = [row[k] for row in rows]
+def _divide_by_range(column: Sequence[float]) -> list[float]:
     span = max(column) - min(column)
     return [x / span if span > 0 else 0.0 for x in column]
 
 
 class StoredModel:
-    """Has one canonical content; what that is, ``rankine.model.store`` knows."""
+    """Base of models that are saved to one file; ``rankine.model.store`` defines its content."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file without trusting it; see ``docs/model-file.md``."""
+        """Read and check a model file; see ``docs/model-file.md``."""
         from rankine.model.store import load
 
         return load(path, cls)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read the content of a file."""
+        """Read and check the content of a model file."""
         from rankine.model.store import decode
 
         return decode(data, cls)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the whole file this is saved as; equal models have equal digests."""
+        """SHA-256 of the file that ``save`` writes; equal models have equal digests."""
         return self._encoded()[1]
 
     def to_bytes(self) -> bytes:
-        """Content of the file that ``save`` writes."""
+        """Return the content of the file that ``save`` writes."""
         return b"".join(self._encoded()[0])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file, atomically: a failure or kill leaves the old file as it was."""
+        """Write the model file atomically: a failure leaves the old file unchanged."""
         from rankine.model.store import save
 
         save(self, path)  # type: ignore[arg-type]
@@ -273,19 +280,25 @@ def training_metadata(
     parameters: Mapping[str, Any] | None,
     provenance: Mapping[str, Any] | None,
 ) -> tuple[tuple[msgspec.Struct, ...], str | None, Any, Any]:
-    """How a model was trained, as its file holds it: specs, text, plain JSON data."""
-    told = to_json_value(dict(parameters or {})), to_json_value(dict(provenance or {}))
-    return tuple(transforms), None if metric is None else str(metric), *told
+    """Convert transforms, metric, parameters and provenance to what a model file stores."""
+    return (
+        tuple(transforms),
+        None if metric is None else str(metric),
+        to_json_value(dict(parameters or {})),
+        to_json_value(dict(provenance or {})),
+    )
 
 
 def check_base(base: int) -> None:
-    """Refuse a first index other than 0 and 1."""
+    """Raise unless the index of the first feature is 0 or 1."""
     if base not in (0, 1):
-        raise ModelError(f"base is {base}", fix="Features count from 0 or from 1")
+        raise ModelError(
+            f"base is {base}", fix="Number features from 0 or from 1", parameter="base"
+        )
 
 
 def check_names(names: Any, *sizes: int) -> None:
-    """Refuse names that are neither one per feature nor one per non-zero weight."""
+    """Raise unless the number of names is one of ``sizes``: features, or non-zero weights."""
     if names is not None and len(names) not in sizes:
         raise ModelError(
             f"{len(names)} feature names for {sizes[0]} features",

@@ -21,7 +21,7 @@ from rankine.kernels.random import permutation, stream_seed
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
-from rankine.losses.squared_hinge import SquaredHinge
+from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from rankine.metrics import evaluate_on, parse_metric
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains

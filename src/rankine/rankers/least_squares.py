@@ -13,8 +13,8 @@ from rankine.core.checks import check_choice, check_count, check_positive, check
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import SPLIT, permutation, stream_seed
+from rankine.losses.least_squares import PAIR_CHOICES, least_squares_risk
 from rankine.losses.pair_queries import NORMALIZATIONS
-from rankine.losses.squared import PAIR_CHOICES, least_squares_risk
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number

@@ -22,7 +22,7 @@ from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
 from rankine.kernels.random import resolve_seed
 from rankine.losses import pair_loss_names, pair_loss_spec
-from rankine.losses.all_pairs import MEANS, MeanPairLoss
+from rankine.losses.all_pairs import MEAN_OF_SAMPLING, MeanPairLoss
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Evaluator, FitMonitor, FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
@@ -446,14 +446,17 @@ class SPDRanker(BaseRanker):
         def record(step: int, coef: NDArray[np.float64]) -> dict[str, float]:
             if step not in steps:
                 return {}
-            mean, first = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), 0
+            mean, first = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._drawn_as]), 0
             for block in source.blocks():
                 mean.add(block, row_scores(block.X, coef), source.weights(block, first))
                 first += block.n_queries
             penalty = 0.5 * self.l2 * float(coef @ coef)
             values = {"objective": penalty + mean.value}
             if evaluator is not None:
-                held, data = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), evaluator.data
+                held, data = (
+                    MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._drawn_as]),
+                    evaluator.data,
+                )
                 held.add(data, row_scores(data.X, coef[: data.n_features]), np.ones(data.n_queries))
                 values["eval_objective"] = penalty + held.value
             return values

@@ -1,4 +1,4 @@
-"""How sure a difference of scores makes us: score gaps against preferences."""
+"""Relate differences of scores to preferences: how often the higher score is right."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.reporting.judged import Judged
-from rankine.reporting.page import Section, count, figures, number, percent
+from rankine.reporting.evaluated import EvaluatedModel
+from rankine.reporting.numbers import count, number, percent
+from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
 
@@ -36,8 +37,8 @@ class Bin:
 class Calibration:
     """Bins of equal counts by gap, and the slope of the best logistic curve 1/(1 + e^(-slope gap)).
 
-    ``all_pairs`` tells whether every pair was counted, or a sample; ``tied`` pairs have equal
-    scores and count half right.
+    ``all_pairs`` is False if the pairs are a sample; ``tied`` pairs have equal scores and count as
+    half right.
     """
 
     bins: Sequence[Bin]
@@ -48,22 +49,23 @@ class Calibration:
     all_pairs: bool
 
 
-def calibration(judged: Judged, seed: int = 0) -> Calibration | None:
-    """Bin the pairs of different labels by |s_i - s_j|; None where there is no pair."""
-    if len(judged.data.labels.queries_with_pairs) == 0:
+def calibration(evaluated: EvaluatedModel, seed: int = 0) -> Calibration | None:
+    """Bin the pairs of different labels by |s_i - s_j|; None if there is no pair."""
+    if len(evaluated.data.labels.queries_with_pairs) == 0:
         return None
-    better, worse, whole = pair_rows(judged.data, MAX_PAIRS, seed)
-    gap = judged.scores[better] - judged.scores[worse]
+    better, worse, all_pairs = pair_rows(evaluated.data, MAX_PAIRS, seed)
+    gap = evaluated.scores[better] - evaluated.scores[worse]
     size = np.abs(gap)
     right = np.where(gap > 0, 1.0, np.where(gap == 0, 0.5, 0.0))
     order = np.argsort(size, kind="stable")
     parts = np.array_split(order, min(BINS, len(order)))
     bins = [_bin(size[part], right[part]) for part in parts]
     tied = int((gap == 0).sum())
-    return Calibration(bins, _slope(gap), float(right.mean()), len(gap), tied, whole)
+    return Calibration(bins, _slope(gap), float(right.mean()), len(gap), tied, all_pairs)
 
 
 def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
+    """Return a bin with Wilson's interval, which stays inside 0..1 for shares near the ends."""
     n, p = len(size), float(right.mean())
     centre = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
@@ -71,30 +73,33 @@ def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
 
 
 def _slope(gap: NDArray[np.float64]) -> float:
-    """Maximum likelihood of P(better above worse) = 1/(1 + e^(-a gap)), a >= 0, by bisection.
+    """Fit P(better above worse) = 1/(1 + e^(-a gap)), a >= 0, to all pairs by maximum likelihood.
 
-    The derivative sum_k gap_k / (1 + e^(a gap_k)) falls with a.
+    The derivative of the log likelihood, sum_k gap_k / (1 + e^(a gap_k)), falls with a: bisection.
     """
-    unit = float(np.abs(gap).mean())
     if gap.sum() <= 0:
         return 0.0
+    unit = float(np.abs(gap).mean())  # scores have any scale; the search starts at 1
     z = gap / unit
 
-    def rising(a: float) -> bool:
+    def increasing(a: float) -> bool:
         return float((z / (1 + np.exp(np.clip(a * z, -700, 700)))).sum()) > 0
 
     low, high = 0.0, 1.0
-    while rising(high) and high < 1e6:
+    while increasing(high) and high < 1e6:
         low, high = high, 2 * high
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) else (low, middle)
+        if increasing(middle):
+            low = middle
+        else:
+            high = middle
     return 0.5 * (low + high) / unit
 
 
-def calibration_section(found: Calibration) -> Section:
-    """Share of right pairs against the gap of their scores."""
-    bins = found.bins
+def calibration_section(calibration: Calibration) -> Section:
+    """Build a chart of the share of rightly ordered pairs against the gap of their scores."""
+    bins, slope = calibration.bins, calibration.slope
     gaps = [b.gap for b in bins]
     measured = Line(
         "measured",
@@ -105,38 +110,29 @@ def calibration_section(found: Calibration) -> Section:
         [b.high for b in bins],
         tips=[f"gap {b.gap:.3g}: {percent(b.share, 1)} of {count(b.pairs)} pairs" for b in bins],
     )
-    top = max(gaps)
-    steps = [top * k / 40 for k in range(41)]
-    fitted = Line(
-        "logistic curve",
-        "soft",
-        steps,
-        [1 / (1 + math.exp(-min(found.slope * g, 700))) for g in steps],
-        points=False,
+    steps = [max(gaps) * k / 40 for k in range(41)]
+    curve = [1 / (1 + math.exp(-min(slope * gap, 700))) for gap in steps]
+    fitted = Line("logistic curve", "soft", steps, curve, points=False)
+    pairs = "all pairs" if calibration.all_pairs else "a random sample of pairs"
+    certainty = ""
+    if slope > 0:
+        gap = number(math.log(9) / slope, 2)
+        certainty = f" By the logistic curve (dashed), a gap of {gap} means 90 %."
+    caption = (
+        "Two items of one list whose labels differ: how often the one with the higher score has "
+        f"the higher label ({pairs}, {count(calibration.pairs)}; right in "
+        f"{percent(calibration.right, 1)} of them).{certainty} Read: the curve should rise from "
+        "one half; a flat curve means that the size of a gap carries no information."
     )
-    which = "all pairs" if found.all_pairs else "a random sample of pairs"
-    sure = (
-        f" A gap of {number(math.log(9) / found.slope, 2)} stands for 90 % by the logistic curve "
-        "(dashed)."
-        if found.slope > 0
-        else ""
-    )
-    words = (
-        f"Two items of one list whose labels differ: how often the one with the higher score has "
-        f"the higher label ({which}, {count(found.pairs)}; right in {percent(found.right, 1)} of "
-        f"them).{sure} Read: the curve should rise from one half; a flat one means that the size "
-        "of a gap says nothing."
-    )
-    key = [("model", "measured, with 95 % interval"), ("soft", "best logistic curve")]
     chart = line_chart(
         "Score gap against preference",
         [fitted, measured],
         ("difference of scores", "in the right order"),
-        words,
+        caption,
         about="Share of rightly ordered pairs against the difference of their scores",
-        key=key,
+        key=[("model", "measured, with 95 % interval"), ("soft", "best logistic curve")],
         y_values=(0.5, 1.0),
     )
-    lead = "Scores have no unit. This picture gives them one: how sure a difference makes us."
+    lead = "Scores have no unit. This figure shows how certain a difference of two scores is."
     title = "How sure is a gap between two scores?"
     return Section("gaps", "Score gaps", title, lead, figures(chart))

@@ -1,4 +1,4 @@
-"""The data that the model was judged on: queries, labels, lengths, features that cannot help."""
+"""Describe the evaluation data: queries, labels, list lengths, features that cannot help."""
 
 from __future__ import annotations
 
@@ -7,33 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.safe_text import Html, join, listed, name_of, tag
 from rankine.data.dataset import Dataset
 from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
 from rankine.model.tables import find_tables
-from rankine.reporting.judged import Judged
-from rankine.reporting.page import (
-    Section,
-    card,
-    count,
-    facts,
-    figures,
-    from_table,
-    note,
-    percent,
-    plural,
-)
+from rankine.reporting.evaluated import EvaluatedModel
+from rankine.reporting.html import names, parts, sentences
+from rankine.reporting.numbers import count, percent, plural
+from rankine.reporting.page import Section, figures, result_table
 from rankine.reporting.svg import histogram
 from rankine.transforms.drift import DRIFT_HEADER, Drift
 
-#: Distinct labels shown one by one.
+#: Largest number of distinct labels that get a column each.
 MAX_LEVELS = 12
 BINS = 20
-#: Names listed of features that cannot help.
+#: Largest number of names listed for features that cannot help.
 NAMED = 20
 
 
@@ -48,12 +40,12 @@ class Histogram:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Sizes and oddities of the data that the model was judged on.
+    """Sizes and anomalies of the evaluation data.
 
-    ``without_pairs``: queries whose items all have one label; ``without_value``: queries that the
-    headline's metric leaves to its ``no_relevant`` rule; ``zero``: features that are always 0;
-    ``constant``: features with one value other than 0; ``flat``: further features that differ
-    between lists but never within one.
+    ``without_pairs``: queries whose items all have the same label; ``without_value``: queries to
+    which the headline's metric applies its ``no_relevant`` rule; ``zero``: features that are always
+    0; ``constant``: features with a single value other than 0; ``flat``: further features that
+    differ between lists but never within one.
     """
 
     rows: int
@@ -80,46 +72,45 @@ class DataSummary:
     fingerprint: str
 
 
-def data_summary(judged: Judged) -> DataSummary:
-    """Everything the data section shows."""
-    data = judged.data
+def data_summary(evaluated: EvaluatedModel) -> DataSummary:
+    """Collect everything that the data section shows."""
+    data, metric = evaluated.data, evaluated.metric
     low, high = column_ranges(data.X)
-    one_value = low == high
-    zero = one_value & (low == 0)
-    constant = one_value & ~zero
+    single_valued = low == high
+    zero = single_valued & (low == 0)
+    constant = single_valued & ~zero
     flat = np.zeros(len(low), dtype=np.bool_)
-    if judged.view is judged.model:
-        flat = ~one_value & (judged.spread == 0)
-    metric = judged.metric
-    missing = count_without_value(metric, data.y, data.queries, columns=data_columns(data))
-    kind = "sparse" if sparse.issparse(data.X) else "dense"
-    tables = find_tables(judged.model)
-    name_of_column = judged.feature_name if tables is None else tables.column_name
-    named = {
-        key: [name_of_column(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]
-        for key, mask in (("zero", zero), ("constant", constant), ("flat", flat))
-    }
-    given = [name for name in ("docid", "weight", "position") if getattr(data, name) is not None]
+    if evaluated.view is evaluated.model:
+        flat = ~single_valued & (evaluated.spread == 0)
+    storage = "sparse" if sparse.issparse(data.X) else "dense"
+    tables = find_tables(evaluated.model)
+    column_name = evaluated.feature_name if tables is None else tables.column_name
+
+    def first_names(mask: NDArray[np.bool_]) -> list[str]:
+        return [column_name(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]
+
+    optional = ("docid", "weight", "position")
+    columns = [column for column in optional if getattr(data, column) is not None]
     return DataSummary(
         data.n_rows,
         data.n_queries,
         data.n_features,
         data.nnz,
-        f"{kind} {data.X.dtype}",
+        f"{storage} {data.X.dtype}",
         levels(data),
         lengths(data),
         np.quantile(data.queries.sizes, [0, 0.25, 0.5, 0.75, 1]).tolist(),
         data.n_queries - len(data.labels.queries_with_pairs),
-        missing,
+        count_without_value(metric, data.y, data.queries, columns=data_columns(data)),
         metric.no_relevant,
         data.labels.n_pairs,
         int(zero.sum()),
         int(constant.sum()),
         int(flat.sum()),
-        named["zero"],
-        named["constant"],
-        named["flat"],
-        [*given, *data.columns],
+        first_names(zero),
+        first_names(constant),
+        first_names(flat),
+        [*columns, *data.columns],
         dict(data.read_counts),
         list(data.sources),
         data.fingerprint,
@@ -127,17 +118,17 @@ def data_summary(judged: Judged) -> DataSummary:
 
 
 def levels(data: Dataset) -> Histogram:
-    """Items of each label; of many labels, in equal intervals."""
-    found, counts = np.unique(data.y, return_counts=True)
-    if len(found) <= MAX_LEVELS:
-        names = [f"{level:g}" for level in found.tolist()]
-        return Histogram(names, list(range(len(names) + 1)), counts.tolist())
+    """Count the items of each label; of many labels, in intervals of equal width."""
+    labels, counts = np.unique(data.y, return_counts=True)
+    if len(labels) <= MAX_LEVELS:
+        texts = [f"{label:g}" for label in labels.tolist()]
+        return Histogram(texts, list(range(len(texts) + 1)), counts.tolist())
     counts, edges = np.histogram(data.y, bins=BINS)
     return Histogram([], edges.tolist(), counts.tolist())
 
 
 def lengths(data: Dataset) -> Histogram:
-    """Lists by their number of items."""
+    """Count the lists by their number of items."""
     sizes = data.queries.sizes
     low, high = int(sizes.min()), int(sizes.max())
     width = -(-(high - low + 1) // BINS)
@@ -147,10 +138,10 @@ def lengths(data: Dataset) -> Histogram:
 
 
 def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Smallest and largest known value of every column, implicit zeros included."""
+    """Return the smallest and the largest known value of every column, with implicit zeros."""
     if not sparse.issparse(X):
-        known = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
-        return known[0].astype(np.float64), known[1].astype(np.float64)
+        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        return low.astype(np.float64), high.astype(np.float64)
     n_rows, n_features = X.shape
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     np.fmin.at(low, X.indices, X.data)
@@ -160,101 +151,98 @@ def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return low, high
 
 
-def data_section(found: DataSummary) -> Section:
-    """Histograms, oddities, and where it came from."""
-    low, _, middle, _, high = found.length_quantiles
+def data_section(summary: DataSummary) -> Section:
+    """Build histograms of labels and lengths, and a list of sizes, anomalies and sources."""
+    low, _, middle, _, high = summary.length_quantiles
     lead = (
-        f"{plural(found.rows, 'item')} in {plural(found.queries, 'query', 'queries')}; lists hold "
-        f"{count(low)} to {count(high)} items, half of them {count(middle)} or fewer."
+        f"{plural(summary.rows, 'item')} in {plural(summary.queries, 'query', 'queries')}; lists "
+        f"hold {count(low)} to {count(high)} items, half of them {count(middle)} or fewer."
     )
-    pictures = figures(_labels(found.labels), _lengths(found.lengths))
-    return Section(
-        "data", "Data", "What was it judged on?", lead, join([pictures, card(facts(_facts(found)))])
-    )
+    body = figures(_labels(summary.labels), _lengths(summary.lengths))
+    body += parts.card(parts.facts(_facts(summary)))
+    return Section("data", "Data", "What was it judged on?", lead, body)
 
 
-def drift_section(found: Drift) -> Section:
-    """The columns of the log against those of the training."""
+def drift_section(drift: Drift) -> Section:
+    """Build a table that compares the columns of the log with those of the training data."""
     lead = (
-        "Columns and scores now against the training's: the population stability index (above .25: "
-        "much has changed), values that the training never saw, the largest shift at a decile, and "
-        "missing values."
+        "Columns and scores now, compared with the training data: the population stability index "
+        "(PSI; above .25 much has changed), values that were absent in training, the largest shift "
+        "at a decile, and missing values."
     )
-    words = " ".join(f"{alarm}." for alarm in found.alarms) or "Nothing is above its limit."
-    parts = [card(from_table(Table("", DRIFT_HEADER, found.cells()))), note(words)]
-    return Section("drift", "Drift", "Does the log look like the training?", lead, join(parts))
+    alarms = " ".join(f"{alarm}." for alarm in drift.alarms) or "Nothing is above its limit."
+    body = parts.card(result_table(Table("", DRIFT_HEADER, drift.cells()))) + parts.note(alarms)
+    return Section("drift", "Drift", "Does the log look like the training?", lead, body)
 
 
-def _labels(found: Histogram) -> Html:
-    total = sum(found.counts)
-    if found.names:
-        best = max(range(len(found.counts)), key=lambda k: found.counts[k])
-        words = (
-            f"Items of each label; {percent(found.counts[best] / total)} have label "
-            f"{found.names[best]}. Read: where almost all items have one label, few pairs teach."
+def _labels(labels: Histogram) -> Markup:
+    if labels.names:
+        mode = int(np.argmax(labels.counts))
+        share = percent(labels.counts[mode] / sum(labels.counts))
+        caption = (
+            f"Items of each label; {share} have label {labels.names[mode]}. Read: if almost all "
+            "items have the same label, there are few pairs to learn from."
         )
     else:
-        words = "Items by label, in equal intervals. Read: labels may be any numbers."
+        caption = "Items by label, in intervals of equal width. Labels may be any numbers."
     return histogram(
         "Labels",
-        [float(e) for e in found.edges],
-        found.counts,
+        [float(edge) for edge in labels.edges],
+        labels.counts,
         ("label", "items"),
-        words,
+        caption,
         about="Histogram of labels",
-        labels=found.names or None,
+        labels=labels.names or None,
     )
 
 
-def _lengths(found: Histogram) -> Html:
-    words = (
-        "Queries by the number of their items. Read: in very short lists every order looks good; "
-        "very long ones hold most of the pairs."
+def _lengths(lengths: Histogram) -> Markup:
+    caption = (
+        "Queries by their number of items. Read: in very short lists every order looks good; very "
+        "long lists hold most of the pairs."
     )
-    names = ("items of a query", "queries")
+    axis_names = ("items of a query", "queries")
     about = "Histogram of list lengths"
-    return histogram("List lengths", found.edges, found.counts, names, words, about=about)
+    return histogram(
+        "List lengths", lengths.edges, lengths.counts, axis_names, caption, about=about
+    )
 
 
-def _facts(found: DataSummary) -> list[tuple[str, Any]]:
+def _facts(summary: DataSummary) -> list[tuple[str, Any]]:
+    n_values = count(summary.values)
+    without_pairs = f"{plural(summary.without_pairs, 'query', 'queries')} without any pair"
     rows: list[tuple[str, Any]] = [
-        ("features", f"{count(found.n_features)}, {found.storage}, {count(found.values)} values"),
-        ("pairs", f"{count(found.pairs)} pairs of items with different labels"),
+        ("features", f"{count(summary.n_features)}, {summary.storage}, {n_values} values"),
+        ("pairs", f"{count(summary.pairs)} pairs of items with different labels"),
         (
-            "one label only",
-            f"{plural(found.without_pairs, 'query', 'queries')} without any pair"
-            + _rule(found.without_value, found.no_relevant),
+            "same label only",
+            without_pairs + _rule(summary.without_value, summary.no_relevant),
         ),
     ]
-    for title, number, names in (
-        ("always zero", found.zero, found.zero_names),
-        ("constant", found.constant, found.constant_names),
-        ("constant within lists", found.flat, found.flat_names),
+    for title, n, dead in (
+        ("always zero", summary.zero, summary.zero_names),
+        ("constant", summary.constant, summary.constant_names),
+        ("constant within lists", summary.flat, summary.flat_names),
     ):
-        if number:
-            rows.append(
-                (title, [f"{plural(number, 'feature')}: ", listed(names, 12, total=number)])
-            )
-    if not (found.zero or found.constant or found.flat):
+        if n:
+            rows.append((title, sentences.dead_features(n, dead)))
+    if not (summary.zero or summary.constant or summary.flat):
         rows.append(("dead features", "none: every feature differs within some list"))
-    if found.columns:
-        rows.append(("further columns", listed(found.columns, 12)))
-    if found.notes:
-        told = [
-            tag("div", name_of(name.replace("_", " ")), f": {count(number)}")
-            for name, number in found.notes.items()
-        ]
-        rows.append(("counted by the reader", told))
-    else:
-        rows.append(("counted by the reader", "no row skipped, no value replaced"))
-    if found.sources:
-        rows.append(("files", listed(found.sources, 12)))
-    rows.append(("fingerprint", tag("code", found.fingerprint)))
+    if summary.columns:
+        rows.append(("further columns", names(summary.columns, 12)))
+    counts: Any = "no row skipped, no value replaced"
+    if summary.notes:
+        counts = sentences.reader_counts(summary.notes)
+    rows.append(("counted by the reader", counts))
+    if summary.sources:
+        rows.append(("files", names(summary.sources, 12)))
+    rows.append(("fingerprint", sentences.code(summary.fingerprint)))
     return rows
 
 
-def _rule(without: int, rule: str | None) -> str:
-    if without == 0 or rule is None:
+def _rule(without_value: int, rule: str | None) -> str:
+    """Return what the means do with queries that have no relevant item."""
+    if without_value == 0 or rule is None:
         return ""
-    counted = "are left out of the means" if rule == "skip" else f"count {rule} in the means"
-    return f"; {plural(without, 'query', 'queries')} without a relevant item {counted}"
+    effect = "are left out of the means" if rule == "skip" else f"count {rule} in the means"
+    return f"; {plural(without_value, 'query', 'queries')} without a relevant item {effect}"

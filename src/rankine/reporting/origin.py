@@ -1,4 +1,4 @@
-"""How the model and this page were made, and how to make them again."""
+"""Show how the model and this page were made, and the commands that make them again."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from markupsafe import Markup
 
 from rankine._version import __version__
 from rankine.core.errors import ParameterError
-from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import encode_transforms
 from rankine.data.dataset import Dataset
 from rankine.logs.clicks import coec_formula
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.reporting.page import Section, card, count, facts, shown
+from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.numbers import count, parameter_text
+from rankine.reporting.page import Section
 
-#: Parameters that have an option of their own on the command line.
+#: Parameters with a command line option; the others are set by ``--set``.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
+_TITLE = "How was it made?"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Parameters and provenance of the model, versions, and commands.
+    """Parameters and provenance of the model, versions, and the training command.
 
     ``seen`` names files of the report's data that the model was trained on.
     """
@@ -46,137 +49,146 @@ class Origin:
 
 
 def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
-    """Where a model comes from."""
-    name = model.parameters.get("ranker")
-    story = model.provenance.get("training")
-    story = dict(story) if isinstance(story, Mapping) else {}
-    sources = [str(s) for s in story.get("sources") or ()]
-    here = () if data is None else data.sources
+    """Read from the model file how the model was made."""
+    ranker = model.parameters.get("ranker")
+    training = _training_record(model)
+    trained_on = [str(source) for source in training.get("sources") or ()]
+    sources = data.sources if data is not None else ()
+    version = model.provenance.get("rankine")
     return Origin(
         model.digest,
-        None if name is None else str(name),
+        None if ranker is None else str(ranker),
         {k: v for k, v in model.parameters.items() if k not in {"ranker", "log"}},
-        ranker_class(name)().get_params(deep=False) if name in RANKERS else {},
+        ranker_class(ranker)().get_params(deep=False) if ranker in RANKERS else {},
         [str(spec.get("type", "")) for spec in encode_transforms(model.transforms)],
-        story,
-        str(model.provenance["rankine"]) if "rankine" in model.provenance else None,
+        training,
+        None if version is None else str(version),
         {
             "rankine": __version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
         training_command(model),
-        [source for source in here if source in sources],
+        [source for source in sources if source in trained_on],
     )
 
 
+def _training_record(model: LinearModel) -> dict[str, Any]:
+    record = model.provenance.get("training")
+    return dict(record) if isinstance(record, Mapping) else {}
+
+
 def training_command(model: LinearModel) -> str | None:
-    """``rankine train ...`` with what the model file remembers; None for models made elsewhere."""
-    name = model.parameters.get("ranker")
-    story = model.provenance.get("training")
+    """Return the ``rankine train`` command that made a model; None for models made elsewhere."""
+    ranker = str(model.parameters.get("ranker"))
     try:
-        known = ranker_class(str(name))().get_params(deep=False)
+        defaults = ranker_class(ranker)().get_params(deep=False)
     except ParameterError:
         return None
-    sources = story.get("sources") if isinstance(story, Mapping) else None
-    words = ["rankine", "train", *([str(s) for s in sources] if sources else ["TRAINING_DATA"])]
-    words += ["--ranker", str(name)]
+    sources = _training_record(model).get("sources") or ["TRAINING_DATA"]
+    arguments = ["rankine", "train", *map(str, sources), "--ranker", ranker]
     for key, value in model.parameters.items():
-        if key not in known or value == known[key]:
+        if key not in defaults or value == defaults[key]:
             continue
         if key in _OPTIONS:
-            words += [_OPTIONS[key], shown(value)]
+            arguments += [_OPTIONS[key], parameter_text(value)]
         elif not isinstance(value, dict):
-            words += ["--set", f"{key}={_exact(value)}"]
-    words += _log_options(model)
+            arguments += ["--set", f"{key}={_exact(value)}"]
+    arguments += _log_options(model)
     if model.base != 1:
-        words += ["--base", str(model.base)]
-    return shlex.join([*words, "--out", "model.rankine"])
+        arguments += ["--base", str(model.base)]
+    return shlex.join([*arguments, "--out", "model.rankine"])
 
 
 def _exact(value: Any) -> str:
-    """As ``--set`` reads it back to the same value."""
-    return repr(value) if isinstance(value, (float, list)) else shown(value)
+    """Format a value so that ``--set`` reads back the same value."""
+    return repr(value) if isinstance(value, (float, list)) else parameter_text(value)
 
 
 def _log_options(model: LinearModel) -> list[str]:
-    """Options of a model that reads raw columns."""
+    """Return the options of a model that reads raw columns."""
     schema = schema_of(model)
     if schema is None:
         return []
-    counted = schema.label is not None and coec_formula(schema.label) is not None
-    placed = any(model.parameters.get(name) for name in ("propensity", "position_offset"))
-    left_out = {"crosses", "weight"}
-    left_out |= set() if counted else {"item", "search"}
-    left_out |= set() if counted or placed else {"position"}
-    words: list[str] = []
-    for name, value in msgspec.to_builtins(schema).items():
-        if name not in left_out:
-            given = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
-            words += [f"--{name.replace('_', '-')}", given]
+    # Columns that only some label formulas and propensity models read are left out for the others.
+    coec = schema.label is not None and coec_formula(schema.label) is not None
+    positional = any(model.parameters.get(key) for key in ("propensity", "position_offset"))
+    omitted = {"crosses", "weight"}
+    if not coec:
+        omitted |= {"item", "search"}
+        if not positional:
+            omitted.add("position")
+    options: list[str] = []
+    for key, value in msgspec.to_builtins(schema).items():
+        if key not in omitted:
+            text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+            options += [f"--{key.replace('_', '-')}", text]
     for cross in schema.crosses:
-        words += ["--cross", cross]
-    return words
+        options += ["--cross", cross]
+    return options
 
 
-def origin_section(found: Origin, command: str | None) -> Section:
-    """Parameters, versions, commands."""
-    rows: list[tuple[str, Any]] = [("ranker", name_of(found.ranker or "unknown"))]
-    if found.trained_with is not None:
-        rows.append(("trained with", name_of(f"rankine {found.trained_with}")))
-    for key, value in found.training.items():
+def origin_section(made_by: Origin, command: str | None) -> Section:
+    """Build the lists of provenance and parameters, and the commands to copy."""
+    rows: list[tuple[str, Any]] = [("ranker", name(made_by.ranker or "unknown"))]
+    if made_by.trained_with is not None:
+        rows.append(("trained with", name(f"rankine {made_by.trained_with}")))
+    for key, value in made_by.training.items():
         if value not in (None, [], ""):
             rows.append((key.replace("_", " "), _value(value)))
-    if found.transforms:
-        rows.append(("before the weights", name_of(", ".join(found.transforms))))
-    rows.append(("model digest", tag("code", found.digest)))
-    rows.append(("this page", ", ".join(f"{k} {v}" for k, v in found.versions.items())))
-    parts = [
-        card(tag("h3", "Where it comes from"), facts(rows)),
-        card(tag("h3", "Parameters"), facts(_parameters(found))),
+    if made_by.transforms:
+        rows.append(("transforms", name(", ".join(made_by.transforms))))
+    rows.append(("model digest", sentences.code(made_by.digest)))
+    rows.append(("this page", ", ".join(f"{k} {v}" for k, v in made_by.versions.items())))
+    body = [
+        parts.card(parts.facts(rows), "Where it comes from"),
+        parts.card(parts.facts(_parameters(made_by)), "Parameters"),
     ]
-    if found.command is not None:
-        words = "It holds what the model file remembers; add the reading options your files need."
-        parts.append(_command("Train it again", found.command, words))
+    if made_by.command is not None:
+        remark = (
+            "The command holds what the model file records. Add the reading options that your "
+            "files need."
+        )
+        body.append(parts.command("Train it again", made_by.command, remark))
     if command is not None:
-        parts.append(_command("Make this page again", command))
-    lead = "What the model file remembers of its making, and the commands that go with it."
-    return Section("origin", "How it was made", "How was it made?", lead, join(parts))
+        body.append(parts.command("Make this page again", command))
+    lead = "What the model file records about its training, and the commands to repeat it."
+    return Section("origin", "How it was made", _TITLE, lead, concatenate(body))
 
 
 def command_section(
-    command: str | None, *, lead: str = "", notes: Sequence[Html] = ()
+    command: str | None, *, lead: str = "", notes: Sequence[Markup] = ()
 ) -> list[Section]:
-    """How a page without a model of its own was made; nothing where nothing is known."""
-    if command is None and not notes:
+    """Build the last section of a page without a model; no section if nothing is recorded."""
+    body = list(notes)
+    if command is not None:
+        body.append(parts.command("Make this page again", command))
+    if not body:
         return []
-    again = None if command is None else _command("Make this page again", command)
-    return [Section("origin", "How it was made", "How was it made?", lead, join([*notes, again]))]
+    return [Section("origin", "How it was made", _TITLE, lead, concatenate(body))]
 
 
-def _command(title: str, command: str, words: str | None = None) -> Html:
-    """A command to copy."""
-    told = tag("figcaption", words) if words else None
-    return card(tag("h3", title), tag("pre", text(command, 4000)), told)
-
-
-def _parameters(found: Origin) -> list[tuple[str, Any]]:
-    given = found.parameters.items()
-    usual = [key for key, v in given if key in found.defaults and found.defaults[key] == v]
-    rows: list[tuple[str, Any]] = [(key, _value(value)) for key, value in given if key not in usual]
-    if usual:
-        words = ", ".join(f"{key} = {shown(found.parameters[key])}" for key in usual)
-        rows.append(("at their defaults", tag("span", name_of(words, 2000), class_="terms")))
+def _parameters(made_by: Origin) -> list[tuple[str, Any]]:
+    """Return the parameters that were changed one by one, and those at their defaults together."""
+    defaults = made_by.defaults
+    rows: list[tuple[str, Any]] = []
+    unchanged = []
+    for key, value in made_by.parameters.items():
+        if key in defaults and defaults[key] == value:
+            unchanged.append(f"{key} = {parameter_text(value)}")
+        else:
+            rows.append((key, _value(value)))
+    if unchanged:
+        rows.append(("at their defaults", sentences.default_parameters(", ".join(unchanged))))
     return rows or [("", "none recorded")]
 
 
-def _value(value: Any) -> Html:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return name_of(shown(value), 400)
-    if isinstance(value, int):
-        return text(count(value))
+def _value(value: Any) -> Markup | str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return count(value)
     if isinstance(value, list):
-        return name_of(", ".join(shown(v) for v in value[:20]), 600)
+        return name(", ".join(parameter_text(v) for v in value[:20]), 600)
     if isinstance(value, Mapping):
-        return name_of(", ".join(f"{k}: {shown(v)}" for k, v in list(value.items())[:20]), 600)
-    return name_of(shown(value), 200)
+        items = list(value.items())[:20]
+        return name(", ".join(f"{k}: {parameter_text(v)}" for k, v in items), 600)
+    return name(parameter_text(value), 400)

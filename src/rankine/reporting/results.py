@@ -1,43 +1,29 @@
-"""The reports of finished work: comparisons, the LETOR protocol, paths, searches.
+"""Make the reports of finished results: comparisons, LETOR protocol, interleaving, paths, searches.
 
-All are one kind of page: a sentence, tiles, then sections of tables and lines.
+All are the same kind of page: a sentence, tiles, then sections of tables and charts.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
-from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.compare import Comparison
 from rankine.evaluation.interleave import Interleaving
 from rankine.evaluation.letor import LetorResult
 from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables, task_tables
 from rankine.metrics import parse_metric
 from rankine.rankers.path import RegularizationPath
-from rankine.reporting.headline import strip_table, system_strip, verdict_of
-from rankine.reporting.lists import ListItem, Ranked, lists_part
+from rankine.reporting.headline import strip_table, system_strip, verdict_text
+from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.numbers import count, number, parameter_text, percent, plural, signed
 from rankine.reporting.origin import command_section, origin, origin_section
-from rankine.reporting.page import (
-    Report,
-    Section,
-    card,
-    count,
-    figures,
-    from_table,
-    make_report,
-    note,
-    number,
-    percent,
-    plural,
-    shown,
-    signed,
-    table,
-    tile,
-)
+from rankine.reporting.page import Report, Section, figures, make_report, result_table, table
+from rankine.reporting.query_lists import ListItem, Ranked, query_lists
 from rankine.reporting.svg import Bar, Line, bars, interval, line_chart, linear
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import weights, weights_section
@@ -47,15 +33,15 @@ if TYPE_CHECKING:
     from rankine.evaluation.letor import MethodResult, TaskResult
     from rankine.tuning.result import TrialRecord, TuningResult
 
-#: Colours of several things side by side.
+#: Colour classes of systems that are compared.
 KINDS = ("model", "against", "feature", "shown", "random")
-#: Trials in the table.
+#: Number of trials in the table of a search.
 TOP = 25
-RAW = "A bar is the weight itself: compare bars only where features have the same scale."
+RAW = "A bar is the weight itself: compare bars only if features have the same scale."
 
 
 def result_report(subject: Any, *, title: str | None, command: str | None) -> Report | None:
-    """The report of a finished search, comparison, protocol or path; None for anything else."""
+    """Make the report of a finished result; None for anything else."""
     if isinstance(subject, Comparison):
         subject = [subject]
     if isinstance(subject, list) and subject and all(isinstance(c, Comparison) for c in subject):
@@ -66,81 +52,93 @@ def result_report(subject: Any, *, title: str | None, command: str | None) -> Re
         return _path_report(subject, title, command)
     if isinstance(subject, Interleaving):
         return _interleaving_report(subject, title, command)
-    # Tuning needs its own extra; a result of it shows that its module is there already.
+    # Tuning needs an extra. Whoever holds a result has imported its module.
     tuning = sys.modules.get("rankine.tuning.result")
     if tuning is not None and isinstance(subject, tuning.TuningResult):
         return _tune_report(subject, title, command)
     return None
 
 
+def _against(names: Sequence[str], more: str) -> str:
+    title = " against ".join(names[:3])
+    if len(names) > 3:
+        title += more
+    return title
+
+
 # ---------------------------------------------------------------------- comparisons
-def _compare_report(found: Sequence[Comparison], title: str | None, command: str | None) -> Report:
-    """Per metric: means, paired differences, tests, the queries that changed most."""
-    first = found[0]
-    names = [system.name for system in first.systems]
-    heading = title or " against ".join(names[:3]) + (" and more" if len(names) > 3 else "")
-    sections = [part for one in found for part in _compared(one, several=len(found) > 1)]
+def _compare_report(
+    comparisons: Sequence[Comparison], title: str | None, command: str | None
+) -> Report:
+    """Show means, paired differences, tests and the queries that changed most, per metric."""
+    first = comparisons[0]
+    title = title or _against([system.name for system in first.systems], " and more")
+    sections: list[Section] = []
+    for comparison in comparisons:
+        sections += _compared(comparison, several=len(comparisons) > 1)
     sections += command_section(command)
     sign = 1.0 if first.metric.larger_is_better else -1.0
     best = max(first.systems, key=lambda system: sign * system.mean)
-    proven = sum(pair.significant for pair in first.pairs)
-    summary = [
-        name_of(best.name, 60),
-        f" has the best {first.metric.title}: ",
-        tag("strong", number(best.mean)),
-        f" on {plural(len(first.ids), 'query', 'queries')}. Of ",
-        f"{plural(len(first.pairs), 'pair')} of systems, {count(proven)} ",
-        f"{'differs' if proven == 1 else 'differ'} by more than chance.",
-    ]
-    spans = ((s, f"{number(s.low, 3)} to {number(s.high, 3)}") for s in first.systems[:4])
-    tiles = [tile(name_of(s.name, 40), number(s.mean), span) for s, span in spans]
-    numbers = {"comparisons": [one.to_dict() for one in found]}
-    return make_report(heading, "rankine comparison", summary, tiles, sections, numbers)
-
-
-def _compared(found: Comparison, *, several: bool) -> list[Section]:
-    short = found.metric.title
-    place = "".join(c if c.isalnum() else "-" for c in str(found.metric))
-    left_out = f"; {count(found.skipped)} without a value left out" if found.skipped else ""
-    lead = (
-        f"{'Weighted means' if found.weighted else 'Means'} over "
-        f"{plural(len(found.ids), 'query', 'queries')}{left_out}, with "
-        f"{found.confidence:.0%} intervals from {count(found.n_resamples)} resamplings of the "
-        f"queries. A difference counts as none when its interval lies within {found.margin:g}."
+    n_significant = sum(pair.significant for pair in first.pairs)
+    summary = sentences.comparison_summary(
+        first.metric, best, len(first.ids), len(first.pairs), n_significant
     )
-    cards = [card(_means(found)), card(_differences(found)), card(from_table(found.tables()[2]))]
-    title = f"Which is better by {short}?" if several else "Which is better?"
-    sections = [Section(f"means-{place}", short, title, lead, join(cards))]
-    if found.changed:
-        groups = [("Queries that changed most", [_ranked(change) for change in found.changed])]
-        body = lists_part(groups, short)
-        sections.append(Section(f"changed-{place}", f"{short}: queries", "What changed?", "", body))
+    tiles = []
+    for system in first.systems[:4]:
+        ends = f"{number(system.low, 3)} to {number(system.high, 3)}"
+        tiles.append(parts.tile(name(system.name, 40), number(system.mean), ends))
+    numbers = {"comparisons": [comparison.to_dict() for comparison in comparisons]}
+    return make_report(title, "rankine comparison", summary, tiles, sections, numbers)
+
+
+def _compared(comparison: Comparison, *, several: bool) -> list[Section]:
+    metric = comparison.metric.title
+    anchor = "".join(c if c.isalnum() else "-" for c in str(comparison.metric))
+    means = "Weighted means" if comparison.weighted else "Means"
+    skipped = ""
+    if comparison.skipped:
+        skipped = f"; {count(comparison.skipped)} without a value left out"
+    lead = (
+        f"{means} over {plural(len(comparison.ids), 'query', 'queries')}{skipped}, with "
+        f"{comparison.confidence:.0%} intervals from {count(comparison.n_resamples)} resamplings "
+        "of the queries. Two systems count as equivalent if the interval of their difference is "
+        f"within \N{PLUS-MINUS SIGN}{comparison.margin:g}."
+    )
+    tests = result_table(comparison.tables()[2])
+    cards = map(parts.card, (_means(comparison), _differences(comparison), tests))
+    title = f"Which is better by {metric}?" if several else "Which is better?"
+    sections = [Section(f"means-{anchor}", metric, title, lead, concatenate(cards))]
+    if comparison.changed:
+        queries = [_ranked(change) for change in comparison.changed]
+        body = query_lists([("Queries that changed most", queries)], metric)
+        short = f"{metric}: queries"
+        sections.append(Section(f"changed-{anchor}", short, "What changed?", "", body))
     return sections
 
 
-def _means(found: Comparison) -> Html:
-    scale = linear([v for s in found.systems for v in (s.mean, s.low, s.high)])
+def _means(comparison: Comparison) -> Markup:
+    scale = linear([v for s in comparison.systems for v in (s.mean, s.low, s.high)])
     rows = []
-    for k, s in enumerate(found.systems):
-        span = f"{number(s.low)} to {number(s.high)}"
-        strip = system_strip(s, scale, KINDS[k % len(KINDS)])
-        rows.append((name_of(s.name, 60), strip, number(s.mean), tag("small", span), None))
-    caption = f"{found.metric.title} of each system"
+    for k, system in enumerate(comparison.systems):
+        ends = parts.with_small("", f"{number(system.low)} to {number(system.high)}")
+        strip = system_strip(system, scale, KINDS[k % len(KINDS)])
+        rows.append((name(system.name, 60), strip, number(system.mean), ends, None))
+    caption = f"{comparison.metric.title} of each system"
     return strip_table(caption, ("", "mean", "interval", ""), scale, rows)
 
 
-def _differences(found: Comparison) -> Html:
-    scale = linear([0.0, *(v for p in found.pairs for v in (p.difference, p.low, p.high))])
+def _differences(comparison: Comparison) -> Markup:
+    ends = [v for p in comparison.pairs for v in (p.difference, p.low, p.high)]
+    scale = linear([0.0, *ends])
     rows = []
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         tally = f"{count(pair.wins)} won, {count(pair.ties)} equal, {count(pair.losses)} lost"
-        name = [name_of(pair.b, 40), " minus ", name_of(pair.a, 40), tag("small", tally)]
         tip = f"{pair.difference:+.4f}, interval {pair.low:+.4f} to {pair.high:+.4f}"
         kind = "model" if pair.significant else "random"
-        ends = (pair.low, pair.high)
-        strip = interval(pair.difference, ends, scale, kind, tip, zero=0.0)
-        span = tag("small", f"{signed(pair.low)} to {signed(pair.high)}")
-        rows.append((name, strip, signed(pair.difference), span, verdict_of(pair)))
+        strip = interval(pair.difference, (pair.low, pair.high), scale, kind, tip, zero=0.0)
+        span = parts.with_small("", f"{signed(pair.low)} to {signed(pair.high)}")
+        label = sentences.difference_of(pair, tally)
+        rows.append((label, strip, signed(pair.difference), span, verdict_text(pair)))
     header = ("", "difference", "interval", "")
     return strip_table("Differences, query by query", header, scale, rows)
 
@@ -160,162 +158,169 @@ def _ranked(change: ChangedQuery) -> Ranked:
 
 # ---------------------------------------------------------------------- the LETOR protocol
 def _letor_report(result: LetorResult, title: str | None, command: str | None) -> Report:
-    """Per task: NDCG@k, the folds, the tables papers print; over tasks the average ranks."""
-    heading = title or f"LETOR protocol on {', '.join(task.name for task in result.tasks[:3])}"
-    has = all(result.metric in m.means for task in result.tasks for m in task.methods[:1])
-    metric = result.metric if has else "map"
-    # Ids come from the order of the tasks, not from their names: names are anything.
+    """Show NDCG@k, folds and published tables per task, and average ranks over tasks."""
+    title = title or f"LETOR protocol on {', '.join(task.name for task in result.tasks[:3])}"
+    metric = result.metric
+    if any(metric not in m.means for task in result.tasks for m in task.methods[:1]):
+        metric = "map"
+    # Section ids come from the order of the tasks: their names may hold anything.
     sections = [_task(task, k, result.metric, metric) for k, task in enumerate(result.tasks)]
     for ranks in rank_tables(result):
-        lead = "1 is best. Friedman's test asks whether methods differ over tasks at all."
-        body = card(from_table(ranks))
+        lead = "1 is best. Friedman's test checks whether methods differ over tasks at all."
+        body = parts.card(result_table(ranks))
         sections.append(Section("ranks", "Over tasks", "Which is best over all tasks?", lead, body))
     rules = (
-        "On every fold each setting is trained on the training part; the one with the best value "
-        "on the validation part is kept, and it alone sees the test part, once."
+        "On every fold each setting is trained on the training part. The setting with the best "
+        "value on the validation part is evaluated once on the test part."
     )
-    notes = [note(text) for text in letor_notes(result)]
+    notes = [parts.note(text) for text in letor_notes(result)]
     sections += command_section(command, lead=rules, notes=notes)
-    words: list[Any] = []
+    winners = []
     for task in result.tasks[:3]:
-        own = [m for m in task.methods if not m.published and metric in m.means]
-        if own:
-            best = max(own, key=lambda m: m.means[metric])
-            words += [
-                name_of(task.name, 60),
-                f": {parse_metric(metric).title} ",
-                tag("strong", number(best.means[metric])),
-                " by ",
-                name_of(best.name, 60),
-                f", mean over the test parts of {plural(len(best.folds), 'fold')}. ",
-            ]
+        measured = [m for m in task.methods if not m.published and metric in m.means]
+        if measured:
+            winners.append((task.name, max(measured, key=lambda method: method.means[metric])))
+    summary = sentences.letor_summary(metric, parse_metric(metric).title, winners)
     tiles = _method_tiles(result.tasks[0], metric)
     kicker = "rankine: the LETOR protocol"
-    return make_report(heading, kicker, words, tiles, sections, letor_dict(result))
+    return make_report(title, kicker, summary, tiles, sections, letor_dict(result))
 
 
-def _method_tiles(task: TaskResult, metric: str) -> list[Html]:
-    found: list[Html] = []
-    for method in task.methods:
-        if method.published or metric not in method.means or len(found) == 5:
-            continue
+def _method_tiles(task: TaskResult, metric: str) -> list[Markup]:
+    measured = [m for m in task.methods if not m.published and metric in m.means]
+    tiles = []
+    for method in measured[:5]:
         values = [fold.values[metric] for fold in method.folds if metric in fold.values]
-        span = f"folds {number(min(values), 3)} to {number(max(values), 3)}" if values else None
-        found.append(tile(name_of(method.name, 40), number(method.means[metric]), span))
-    return found
+        ends = None
+        if values:
+            ends = f"folds {number(min(values), 3)} to {number(max(values), 3)}"
+        tiles.append(parts.tile(name(method.name, 40), number(method.means[metric]), ends))
+    return tiles
 
 
-def _task(task: TaskResult, place: int, metric: str, drawn: str) -> Section:
-    cards = [card(from_table(one)) for one in task_tables(task, metric)]
-    lead = f"Means over the test parts of the folds, by the rules of the {task.script} script."
+def _task(task: TaskResult, index: int, metric: str, drawn_metric: str) -> Section:
+    def by_depth(method: MethodResult) -> dict[int, float]:
+        means = {k: method.means.get(f"ndcg@{k}") for k in range(1, 11)}
+        return {k: mean for k, mean in means.items() if mean is not None}
+
+    def by_fold(method: MethodResult) -> dict[int, float]:
+        folds = [fold.values for fold in method.folds if drawn_metric in fold.values]
+        return dict(enumerate((values[drawn_metric] for values in folds), 1))
+
     depths = _method_lines(
         task,
-        lambda m: {k: m.means[f"ndcg@{k}"] for k in range(1, 11) if f"ndcg@{k}" in m.means},
+        by_depth,
         "NDCG@k",
         ("k, documents from the top", "NDCG@k"),
         "Quality of the first k documents. Read: the higher the line, the better. LETOR's scripts "
-        "give 0 to lists that are shorter than k, so that lines may fall at the end.",
+        "give 0 to lists that are shorter than k, so lines may fall at the end.",
         ticks=(1, 3, 5, 8, 10),
     )
-    title = parse_metric(drawn).title
+    title = parse_metric(drawn_metric).title
     folds = _method_lines(
         task,
-        lambda m: dict(enumerate((f.values[drawn] for f in m.folds if drawn in f.values), 1)),
+        by_fold,
         f"{title} of every fold",
         ("fold", title),
-        "One value per fold. Read: where folds differ more than methods do, a small difference of "
-        "means says little; lines that do not cross differ on every fold.",
-        ticks=tuple(range(1, 1 + max(len(m.folds) for m in task.methods))),
+        "One value per fold. Read: if folds differ more than methods do, a small difference of "
+        "means is weak evidence; lines that do not cross differ on every fold.",
+        ticks=range(1, 1 + max(len(m.folds) for m in task.methods)),
     )
-    body = join([figures(depths, folds), *cards])
-    return Section(f"task-{place}", task.name, f"{task.name}: how good is each?", lead, body)
+    cards = [parts.card(result_table(each)) for each in task_tables(task, metric)]
+    body = figures(depths, folds) + concatenate(cards)
+    lead = f"Means over the test parts of the folds, by the rules of the {task.script} script."
+    return Section(f"task-{index}", task.name, f"{task.name}: how good is each?", lead, body)
 
 
 def _method_lines(
     task: TaskResult,
-    values: Any,
+    values: Callable[[MethodResult], dict[int, float]],
     title: str,
-    names: tuple[str, str],
-    words: str,
+    axis_names: tuple[str, str],
+    caption: str,
     *,
-    ticks: Sequence[int],
-) -> Html | None:
-    """A line per method: own ones in colours, in front; published ones grey, as one in the key."""
-    own = [m for m in task.methods if not m.published]
-    colours: list[tuple[MethodResult, str]] = [(m, KINDS[k % 4]) for k, m in enumerate(own)]
+    ticks: Iterable[int],
+) -> Markup | None:
+    """Draw a line per method: published methods in grey under one key entry, ours in colours."""
+    ours = [method for method in task.methods if not method.published]
+    colours = {method.name: KINDS[k % 4] for k, method in enumerate(ours)}
     lines: list[Line] = []
     key: list[tuple[str, Any]] = []
-    for method, kind in [*((m, "random") for m in task.methods if m.published), *colours[::-1]]:
-        known = values(method)
-        if len(known) < 2:
+    # The later line is drawn on top: ours cover the published ones, the first of ours all others.
+    for method in [*(m for m in task.methods if m.published), *ours[::-1]]:
+        points = values(method)
+        if len(points) < 2:
             continue
-        lines.append(Line(method.name, kind, [float(k) for k in known], list(known.values())))
+        kind = "random" if method.published else colours[method.name]
+        lines.append(Line(method.name, kind, [float(k) for k in points], list(points.values())))
         if not method.published:
-            key.insert(0, (kind, name_of(method.name, 40)))
+            key.insert(0, (kind, name(method.name, 40)))
         elif not key:
             key = [(kind, "published")]
-    at = [float(t) for t in ticks]
-    return (
-        line_chart(title, lines, names, words, key=key, about=title, x_ticks=at) if lines else None
+    if not lines:
+        return None
+    x_ticks = [float(tick) for tick in ticks]
+    return line_chart(title, lines, axis_names, caption, key=key, about=title, x_ticks=x_ticks)
+
+
+# ---------------------------------------------------------------------- interleaving
+def _interleaving_report(result: Interleaving, title: str | None, command: str | None) -> Report:
+    """Show the points of every model, and the tests of every pair."""
+    title = title or _against(result.teams, " ...")
+    n_decided = sum(pair.verdict != "undecided" for pair in result.pairs)
+    summary = (
+        f"{plural(result.lists, 'shared list')}, {plural(result.n_units, 'unit')} "
+        f"({result.unit}): {count(n_decided)} of {plural(len(result.pairs), 'pair')} of models "
+        "decided."
     )
+    total = sum(result.points) or 1.0
+    tiles = [
+        parts.tile(name(team, 40), percent(points / total), f"of {number(total)} points")
+        for team, points in zip(result.teams[:4], result.points, strict=False)
+    ]
+    lead = (
+        "Models picked the items of each list in turns. A click is a point for the model that "
+        "picked the item. The exact test counts which model has more points, the bootstrap "
+        "estimates their mean difference; the verdict is that of the exact test, adjusted for all "
+        "pairs (Holm)."
+    )
+    body = concatenate(result_table(each) for each in result.tables())
+    points_section = Section("points", "points", "Who is preferred", lead, body)
+    sections = [points_section, *command_section(command)]
+    numbers = {"interleaving": result.to_dict()}
+    return make_report(title, "rankine interleaving", summary, tiles, sections, numbers)
 
 
 # ---------------------------------------------------------------------- paths
 def path_curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
-    """One curve, or one for each solver where there are several."""
-    several = getattr(path, "curves", None)
-    return [(None, path)] if several is None else list(several().items())
-
-
-def _interleaving_report(found: Interleaving, title: str | None, command: str | None) -> Report:
-    """Points by team, and the tests of every pair."""
-    heading = title or " against ".join(found.teams[:3]) + (" ..." if len(found.teams) > 3 else "")
-    proven = [pair for pair in found.pairs if pair.verdict != "undecided"]
-    words = [
-        f"{plural(found.lists, 'shared list')}, {plural(found.n_units, 'unit')} ({found.unit}): ",
-        f"{count(len(proven))} of {plural(len(found.pairs), 'pair')} of models decided.",
-    ]
-    total = sum(found.points) or 1.0
-    tiles = [
-        tile(name_of(name, 40), percent(points / total), f"of {number(total)} points")
-        for name, points in zip(found.teams[:4], found.points, strict=False)
-    ]
-    lead = (
-        "Models picked the items of each list in turns; a click is a point for the model that "
-        "picked the item. The exact test counts who has more points, the bootstrap their mean "
-        "difference; the verdict is that of the exact test, adjusted for all pairs (Holm)."
-    )
-    body = join([from_table(part) for part in found.tables()])
-    points = Section("points", "points", "Who is preferred", lead, body)
-    sections = [points, *command_section(command)]
-    numbers = {"interleaving": found.to_dict()}
-    return make_report(heading, "rankine interleaving", words, tiles, sections, numbers)
+    """Return the curves of a path: one, or a named one for each solver."""
+    curves = getattr(path, "curves", None)
+    return [(None, path)] if curves is None else list(curves().items())
 
 
 def _path_report(path: RegularizationPath, title: str | None, command: str | None) -> Report:
-    """Quality against size, every step, and the best model."""
+    """Show quality against size, every step, and the best model."""
     best = path.best()
-    name = path.metric if path.measured else "training loss"
-    height = number(float((path.values if path.measured else path.loss)[best]))
+    metric, values = "training loss", path.loss
+    if path.measured:
+        metric, values = path.metric, path.values
+    value = number(float(values[best]))
     model = path.to_model(best)
-    heading = title or f"Quality against size: {model.parameters.get('ranker') or 'path'}"
-    summary = [
-        f"The best of {plural(len(path), 'model')} has ",
-        tag("strong", count(path.nonzeros[best])),
-        f" of {count(model.n_features)} weights and {name} ",
-        tag("strong", height),
-        "." if path.measured else ". Without validation data the smallest loss wins.",
-    ]
+    n_weights = int(path.nonzeros[best])
+    title = title or f"Quality against size: {model.parameters.get('ranker') or 'path'}"
+    summary = sentences.path_summary(
+        len(path), n_weights, model.n_features, metric, value, path.measured
+    )
     tiles = [
-        tile(name, height, "best step"),
-        tile("weights", count(path.nonzeros[best]), f"of {count(model.n_features)}"),
-        tile("models", count(len(path)), f"{float(path.seconds.sum()):.1f} s in all"),
+        parts.tile(metric, value, "best step"),
+        parts.tile("weights", count(n_weights), f"of {count(model.n_features)}"),
+        parts.tile("models", count(len(path)), f"{float(path.seconds.sum()):.1f} s in all"),
     ]
     learned = weights(model, model.values)
     lead = "One model per strength of the penalty: the stronger it is, the fewer weights are left."
-    body = [figures(_sizes(path, name, best)), card(_steps(path, name, best))]
+    body = figures(_sizes(path, metric, best)) + parts.card(_steps(path, metric, best))
     sections = [
-        Section("sizes", "Size", "How does quality follow size?", lead, join(body)),
+        Section("sizes", "Size", "How does quality follow size?", lead, body),
         weights_section(learned, RAW),
         origin_section(origin(model), command),
     ]
@@ -326,43 +331,45 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
         "steps": path.records(),
         "weights": learned,
     }
-    return make_report(heading, "rankine path", summary, tiles, sections, numbers)
+    return make_report(title, "rankine path", summary, tiles, sections, numbers)
 
 
-def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
+def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
     lines = []
-    for k, (curve_name, curve) in enumerate(path_curves(path)):
-        heights = curve.values if path.measured else curve.loss
-        drawn = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(heights))
-        if len(drawn) == 0:
+    for k, (solver, curve) in enumerate(path_curves(path)):
+        values = curve.values if path.measured else curve.loss
+        # The axis is logarithmic: the empty model has no place on it.
+        steps = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(values))
+        if len(steps) == 0:
             continue
-        along = curve.x_axis[0]
-        drawn = drawn[np.argsort(along[drawn], kind="stable")]
-        sizes, y = curve.nonzeros[drawn].tolist(), heights[drawn].tolist()
-        tips = [f"{plural(s, 'weight')}: {number(v)}" for s, v in zip(sizes, y, strict=True)]
-        x = [float(s) for s in along[drawn]]
-        lines.append(Line(curve_name or name, KINDS[k % len(KINDS)], x, y, tips=tips))
-    against = path.x_axis[1]
-    words = (
-        f"Each dot is a model. Read: go left from the best "
-        f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more than "
-        "the smaller model is worth to you."
-        if path.strength == "l1"
-        else "Each dot is a model, each line a number of pairs; curves are smoother to the right."
-    )
-    about, title = f"{name} against {against}", "Quality against size"
-    names = (against, name)
-    return line_chart(title, lines, names, words, about=about, log_x=True) if lines else None
+        sizes = curve.x_axis[0]
+        steps = steps[np.argsort(sizes[steps], kind="stable")]
+        x, y = [float(size) for size in sizes[steps]], values[steps].tolist()
+        nonzeros = curve.nonzeros[steps].tolist()
+        tips = [f"{plural(n, 'weight')}: {number(v)}" for n, v in zip(nonzeros, y, strict=True)]
+        lines.append(Line(solver or metric, KINDS[k % len(KINDS)], x, y, tips=tips))
+    if not lines:
+        return None
+    caption = "Each dot is a model, each line a number of pairs; curves are smoother to the right."
+    if path.strength == "l1":
+        caption = (
+            "Each dot is a model. Read: go left from the best "
+            f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more "
+            "than the smaller model is worth to you."
+        )
+    axis_names = (path.x_axis[1], metric)
+    about = f"{metric} against {axis_names[0]}"
+    return line_chart("Quality against size", lines, axis_names, caption, about=about, log_x=True)
 
 
-def _steps(path: RegularizationPath, name: str, best: int) -> Html:
+def _steps(path: RegularizationPath, metric: str, best: int) -> Markup:
     records = path.records()
-    kinds = [kind for kind in ("solver", "pairs") if kind in records[0]]
-    header = [*kinds, path.strength, "weights", name, "seconds"]
+    settings = [column for column in ("solver", "pairs") if column in records[0]]
+    header = [*settings, path.strength, "weights", metric, "seconds"]
     quality = path.metric if path.measured else "loss"
     rows = [
         [
-            *(str(record[kind]) for kind in kinds),
+            *(str(record[column]) for column in settings),
             f"{record[path.strength]:.4g}",
             count(record["nonzeros"]),
             number(record[quality]),
@@ -375,169 +382,153 @@ def _steps(path: RegularizationPath, name: str, best: int) -> Html:
 
 
 # ---------------------------------------------------------------------- searches
-def _tune_report(found: TuningResult, title: str | None, command: str | None) -> Report:
-    """Trials, parameters, importances, and the model that was fitted in the end."""
-    metric = parse_metric(found.metric)
-    name, larger = metric.title, metric.larger_is_better
-    heading = title or f"Tuning {type(found.ranker).__name__} for {name}"
-    learned = weights(found.model, found.model.values)
-    done = [r for r in found.trace if r.value is not None]
-    seconds = sum(record.seconds or 0.0 for record in found.trace)
-    lead = f"{plural(len(found.trace), 'trial')}, {seconds:.1f} s of training in all."
-    body = figures(_trials(found, done, name), _importances(found, name))
-    ranked = card(_best_trials(found, done, name, larger=larger))
+def _tune_report(result: TuningResult, title: str | None, command: str | None) -> Report:
+    """Show trials, parameters and their importances, and the model that was fitted in the end."""
+    metric = parse_metric(result.metric)
+    title = title or f"Tuning {type(result.ranker).__name__} for {metric.title}"
+    learned = weights(result.model, result.model.values)
+    finished = [record for record in result.trace if record.value is not None]
+    n_trials, n_unfinished = len(result.trace), 0
+    for record in result.trace:
+        n_unfinished += record.state != "complete"
+    seconds = sum(record.seconds or 0.0 for record in result.trace)
+    lead = f"{plural(n_trials, 'trial')}, {seconds:.1f} s of training in all."
+    charts = figures(_trials(result, finished, metric.title), _importances(result, metric.title))
+    larger = metric.larger_is_better
+    best_trials = parts.card(_best_trials(result, finished, metric.title, larger=larger))
     sections: list[Section | None] = [
-        Section("trials", "Trials", "How did the search go?", lead, body),
-        _parameters(found, done, name, larger=larger),
-        Section("table", "Top trials", "Which settings did best?", "", ranked),
+        Section("trials", "Trials", "How did the search go?", lead, charts),
+        _parameters(result, finished, metric.title, larger=larger),
+        Section("table", "Top trials", "Which settings did best?", "", best_trials),
         weights_section(learned, RAW),
-        training_section(training(found.model)),
-        origin_section(origin(found.model), command),
+        training_section(training(result.model)),
+        origin_section(origin(result.model), command),
     ]
+    n_features = count(result.model.n_features)
     tiles = [
-        tile(f"best {name}", number(found.best_value), "on held-out queries"),
-        tile("trials", count(len(found.trace)), f"{count(_unfinished(found))} given up or failed"),
-        tile("weights", count(found.model.nnz), f"of {count(found.model.n_features)}"),
+        parts.tile(f"best {metric.title}", number(result.best_value), "on held-out queries"),
+        parts.tile("trials", count(n_trials), f"{count(n_unfinished)} stopped early or failed"),
+        parts.tile("weights", count(result.model.nnz), f"of {n_features}"),
     ]
-    if found.test is not None:
-        tiles.insert(1, tile(f"test {name}", number(found.test), "measured once"))
-    numbers = {**found.to_dict(), "learned": learned}
-    summary = _tune_summary(found, name)
-    return make_report(heading, "rankine tuning", summary, tiles, sections, numbers)
-
-
-def _unfinished(found: TuningResult) -> int:
-    return sum(record.state != "complete" for record in found.trace)
-
-
-def _tune_summary(found: TuningResult, name: str) -> list[Any]:
-    chosen = ", ".join(f"{key} = {shown(value)}" for key, value in found.best_params.items())
-    words: list[Any] = [
-        f"The best of {plural(len(found.trace), 'trial')} reaches {name} ",
-        tag("strong", number(found.best_value)),
-        " on held-out queries with ",
-        name_of(chosen or "the ranker's own parameters", 200),
-        ".",
-    ]
-    if found.test is not None:
-        value = tag("strong", number(found.test))
-        words += [" On the newest queries, which it never saw, it reaches ", value, "."]
-    return words
-
-
-def _trials(found: TuningResult, done: Sequence[TrialRecord], name: str) -> Html:
-    lines = []
-    best = [r for r in found.trace if r.best is not None]
-    if best:
-        heights = [float(r.best or 0) for r in best]
-        x = [float(r.number) for r in best]
-        lines.append(Line("best so far", "against", x, heights, step=True, points=False))
-    for feasible, kind, words in ((True, "model", "trial"), (False, "random", "above a limit")):
-        some = [r for r in done if r.feasible is feasible]
-        if some:
-            tips = [f"trial {r.number}: {number(r.value)} ({_setting(r)})" for r in some]
-            x, y = [float(r.number) for r in some], [float(r.value or 0) for r in some]
-            lines.append(Line(words, kind, x, y, joined=False, tips=tips))
-    words = (
-        "Each dot is a setting, the line the best one so far. Read: a line that has been level for "
-        "long says that more trials would hardly help."
+    if result.test is not None:
+        tiles.insert(1, parts.tile(f"test {metric.title}", number(result.test), "measured once"))
+    settings = [f"{key} = {parameter_text(value)}" for key, value in result.best_params.items()]
+    summary = sentences.tuning_summary(
+        n_trials, metric.title, result.best_value, ", ".join(settings), result.test
     )
+    numbers = {**result.to_dict(), "learned": learned}
+    return make_report(title, "rankine tuning", summary, tiles, sections, numbers)
+
+
+def _trials(result: TuningResult, finished: Sequence[TrialRecord], metric: str) -> Markup:
+    lines = []
+    best = [(r.number, r.best) for r in result.trace if r.best is not None]
+    if best:
+        trials, values = zip(*best, strict=True)
+        lines.append(Line("best so far", "against", trials, values, step=True, points=False))
+    for feasible, kind, label in ((True, "model", "trial"), (False, "random", "above a limit")):
+        dots = [r for r in finished if r.feasible is feasible]
+        if dots:
+            tips = [f"trial {r.number}: {number(r.value)} ({_setting(r)})" for r in dots]
+            x, y = [float(r.number) for r in dots], [float(r.value or 0) for r in dots]
+            lines.append(Line(label, kind, x, y, joined=False, tips=tips))
     if not lines:
-        return tag("p", "No trial finished.")
-    about = f"{name} of every trial"
-    return line_chart("Trial by trial", lines, ("trial", name), words, about=about)
+        return parts.note("No trial finished.")
+    caption = (
+        "Each dot is a setting, the line is the best setting so far. Read: if the line has been "
+        "level for long, more trials would hardly help."
+    )
+    about = f"{metric} of every trial"
+    return line_chart("Trial by trial", lines, ("trial", metric), caption, about=about)
 
 
 def _setting(record: TrialRecord) -> str:
-    return ", ".join(f"{key}={shown(value)}" for key, value in record.parameters.items())
+    return ", ".join(f"{key}={parameter_text(v)}" for key, v in record.parameters.items())
 
 
-def _importances(found: TuningResult, name: str) -> Html | None:
-    if not found.importances:
+def _importances(result: TuningResult, metric: str) -> Markup | None:
+    if not result.importances:
         return None
     rows = [
-        Bar(name_of(key), share, f"{key}: {share:.3f}", (percent(share),))
-        for key, share in sorted(found.importances.items(), key=lambda item: -item[1])
+        Bar(name(key), share, f"{key}: {share:.3f}", (percent(share),))
+        for key, share in sorted(result.importances.items(), key=lambda item: -item[1])
     ]
-    words = (
-        f"Share of the variation of {name} that each parameter explains over the trials. Read: "
-        "search those with long bars more finely, leave the others alone."
+    caption = (
+        f"Share of the variation of {metric} over the trials that each parameter explains. Read: "
+        "search parameters with long bars more finely, leave the others alone."
     )
-    return bars("What matters", rows, words)
+    return bars("What matters", rows, caption)
 
 
 def _parameters(
-    found: TuningResult, done: Sequence[TrialRecord], name: str, *, larger: bool
+    result: TuningResult, finished: Sequence[TrialRecord], metric: str, *, larger: bool
 ) -> Section | None:
-    pictures = []
-    for key in dict.fromkeys(key for record in done for key in record.parameters):
-        known = [(r, r.parameters[key]) for r in done if key in r.parameters]
-        if all(isinstance(v, (int, float)) and not isinstance(v, bool) for _, v in known):
-            pictures.append(_numeric(key, known, found, name))
+    charts = []
+    for key in dict.fromkeys(key for record in finished for key in record.parameters):
+        values = [(r, r.parameters[key]) for r in finished if key in r.parameters]
+        if all(isinstance(v, (int, float)) and not isinstance(v, bool) for _, v in values):
+            charts.append(_numeric(key, values, result, metric))
         else:
-            pictures.append(_choices(key, known, name, larger=larger))
-    if not any(pictures):
+            charts.append(_choices(key, values, metric, larger=larger))
+    if not any(charts):
         return None
-    lead = f"{name} of all finished trials against one parameter at a time."
-    return Section("parameters", "Parameters", "Which values work?", lead, figures(*pictures))
+    lead = f"{metric} of all finished trials against one parameter at a time."
+    return Section("parameters", "Parameters", "Which values work?", lead, figures(*charts))
 
 
-def _numeric(key: str, known: Any, found: TuningResult, name: str) -> Html | None:
-    x = [float(v) for _, v in known]
+def _numeric(
+    key: str, values: Sequence[tuple[TrialRecord, Any]], result: TuningResult, metric: str
+) -> Markup | None:
+    x = [float(value) for _, value in values]
     if len(set(x)) < 2:
         return None
-    tips = [f"{key}={shown(v)}: {number(r.value)}" for r, v in known]
-    y = [float(r.value) for r, _ in known]
+    tips = [f"{key}={parameter_text(v)}: {number(r.value)}" for r, v in values]
+    y = [float(record.value or 0) for record, _ in values]
     lines = [Line(key, "model", x, y, joined=False, tips=tips)]
-    if key in found.best_params:
-        best = found.best_params[key]
-        at = ([float(best)], [found.best_value])
-        lines.append(Line("best", "against", *at, joined=False, tips=[f"best: {shown(best)}"]))
-    words = (
-        f"Read: where dots stand highest, {key} suits this data; best at an edge of the picture "
-        "asks for a wider range."
+    if key in result.best_params:
+        best = result.best_params[key]
+        tip = f"best: {parameter_text(best)}"
+        point = ([float(best)], [result.best_value])
+        lines.append(Line("best", "against", *point, joined=False, tips=[tip]))
+    caption = (
+        f"Read: where the dots are highest, {key} suits this data. If the best dot is at an edge "
+        "of the chart, search a wider range."
     )
-    log = min(x) > 0 and max(x) / min(x) > 20
-    return line_chart(key, lines, (key, name), words, key=(), log_x=log)
+    log_x = min(x) > 0 and max(x) / min(x) > 20
+    return line_chart(key, lines, (key, metric), caption, key=(), log_x=log_x)
 
 
-def _choices(key: str, known: Any, name: str, *, larger: bool) -> Html:
+def _choices(
+    key: str, values: Sequence[tuple[TrialRecord, Any]], metric: str, *, larger: bool
+) -> Markup:
     groups: dict[str, list[float]] = {}
-    for record, value in known:
-        groups.setdefault(shown(value), []).append(float(record.value))
-    choose = max if larger else min
-    rows = [
-        Bar(
-            [name_of(choice), tag("small", plural(len(values), "trial"))],
-            choose(values),
-            f"{choice}: {choose(values):.4f}",
-            (number(choose(values)),),
-        )
-        for choice, values in sorted(groups.items(), key=lambda g: choose(g[1]), reverse=larger)
-    ]
-    return bars(
-        key, rows, f"Best {name} of each choice. Read: few trials say little about a choice."
-    )
+    for record, value in values:
+        groups.setdefault(parameter_text(value), []).append(float(record.value or 0))
+    best_of = max if larger else min
+    rows = []
+    for choice, results in groups.items():
+        label = parts.with_small(name(choice), plural(len(results), "trial"))
+        best = best_of(results)
+        rows.append(Bar(label, best, f"{choice}: {best:.4f}", (number(best),)))
+    rows.sort(key=lambda row: row.value, reverse=larger)
+    caption = f"Best {metric} of each choice. Read: few trials are weak evidence about a choice."
+    return bars(key, rows, caption)
 
 
 def _best_trials(
-    found: TuningResult, done: Sequence[TrialRecord], name: str, *, larger: bool
-) -> Html:
-    top = sorted(done, key=lambda r: float(r.value or 0), reverse=larger)[:TOP]
-    names = list(dict.fromkeys(key for record in top for key in record.parameters))
-    header = ["trial", *(name_of(key, 40) for key in names), name, "weights", "seconds"]
-    rows = [
-        [
-            str(r.number),
-            *(
-                name_of(shown(r.parameters[key]), 40) if key in r.parameters else ""
-                for key in names
-            ),
-            number(r.value),
-            "" if r.weights is None else count(r.weights),
-            "" if r.seconds is None else f"{r.seconds:.2f}",
+    result: TuningResult, finished: Sequence[TrialRecord], metric: str, *, larger: bool
+) -> Markup:
+    top = sorted(finished, key=lambda r: float(r.value or 0), reverse=larger)[:TOP]
+    keys = list(dict.fromkeys(key for record in top for key in record.parameters))
+    header = ["trial", *(name(key, 40) for key in keys), metric, "weights", "seconds"]
+    rows = []
+    for record in top:
+        parameters = record.parameters
+        settings = [
+            name(parameter_text(parameters[key]), 40) if key in parameters else "" for key in keys
         ]
-        for r in top
-    ]
-    caption = f"The top {count(len(rows))} of {plural(len(found.trace), 'trial')}"
-    return table(header, rows, caption=caption, left=1 + len(names))
+        n_weights = "" if record.weights is None else count(record.weights)
+        seconds = "" if record.seconds is None else f"{record.seconds:.2f}"
+        rows.append([str(record.number), *settings, number(record.value), n_weights, seconds])
+    caption = f"The top {count(len(rows))} of {plural(len(result.trace), 'trial')}"
+    return table(header, rows, caption=caption, left=1 + len(keys))

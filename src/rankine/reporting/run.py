@@ -1,27 +1,22 @@
-"""``rankine.report``: one door for every kind of result, and the report of a model on data."""
+"""Make reports: ``rankine.report`` for every kind of result, and the report of a model on data."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.logs.source import monitor_log
+from rankine.logs.encoding import monitor_log
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.bundle import select_model
 from rankine.model.tables import find_tables
-from rankine.reporting.calibration import calibration, calibration_section
-from rankine.reporting.data import data_section, data_summary, drift_section
-from rankine.reporting.headline import headline, headline_section, headline_tiles, summary_words
-from rankine.reporting.judged import Judged
-from rankine.reporting.lists import Ranked, lists_part, ranked_query
-from rankine.reporting.origin import origin, origin_section
-from rankine.reporting.page import Report, Section, make_report
-from rankine.reporting.ranks import (
+from rankine.reporting.additive import pictures, tables_section
+from rankine.reporting.breakdown import (
     curve_metrics,
     curves,
     curves_section,
@@ -30,7 +25,13 @@ from rankine.reporting.ranks import (
     queries_section,
     spread,
 )
-from rankine.reporting.tables import pictures, tables_section
+from rankine.reporting.calibration import calibration, calibration_section
+from rankine.reporting.data import data_section, data_summary, drift_section
+from rankine.reporting.evaluated import EvaluatedModel, evaluate_model
+from rankine.reporting.headline import headline, headline_section, headline_tiles, summary
+from rankine.reporting.origin import origin, origin_section
+from rankine.reporting.page import Report, Section, make_report
+from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
@@ -42,105 +43,94 @@ _EFFECT = (
 
 
 def model_report(
-    judged: Judged, *, title: str, n_queries: int = 3, seed: int = 0, command: str | None = None
+    evaluated: EvaluatedModel,
+    *,
+    title: str,
+    n_queries: int = 3,
+    seed: int = 0,
+    command: str | None = None,
 ) -> Report:
-    """All figures, then all sections."""
-    heads = [headline(judged, metric, seed) for metric in judged.metrics]
-    made = origin(judged.model, judged.data)
-    learned, summary = weights(judged.view, judged.effect), data_summary(judged)
-    story = training(judged.model)
+    """Measure everything that the page shows, and build its sections."""
+    model, data, metric = evaluated.model, evaluated.data, evaluated.metric
+    heads = [headline(evaluated, each, seed) for each in evaluated.metrics]
+    made_by = origin(model, data)
+    learned = weights(evaluated.view, evaluated.effect)
+    measured = [curves(evaluated, each, seed) for each in curve_metrics(evaluated)]
+    by_depth = [each for each in measured if each is not None]
+    distribution = spread(evaluated, metric)
+    gaps = differences(evaluated, metric, evaluated.rival)
+    groups = _query_groups(evaluated, n_queries)
+    size = size_curve(evaluated, metric)
+    score_gaps = calibration(evaluated, seed)
+    trace = training(model)
+    summarised = data_summary(evaluated)
     numbers: dict[str, Any] = {
         "headline": heads,
-        "refused": judged.refused,
+        "refused": evaluated.refused,
         "weights": learned,
-        "training": story,
-        "data": summary,
-        "origin": made,
+        "training": trace,
+        "data": summarised,
+        "origin": made_by,
+        "curves": by_depth,
+        "queries": distribution,
+        "differences": gaps,
+        "lists": dict(groups),
+        "size": size,
+        "calibration": score_gaps,
     }
-    sections: list[Section | None] = [headline_section(judged, heads, made)]
-    sections += _measured(judged, numbers, n_queries, seed)
-    tables = find_tables(judged.model)
+    sections: list[Section | None] = [
+        headline_section(evaluated, heads, made_by),
+        curves_section(by_depth),
+        queries_section(distribution, gaps, metric.title, query_lists(groups, metric.title)),
+    ]
+    tables = find_tables(model)
     if tables is None:
-        knows = weights_section(learned, _EFFECT)
+        sections.append(weights_section(learned, _EFFECT))
     else:
-        knows = tables_section(tables, judged.data, learned)
-        numbers["tables"] = pictures(tables, judged.data)
-    sections.insert(-2, knows)
-    sections += [training_section(story), data_section(summary)]
-    if judged.data.encoding is not None and summary_of(judged.model) is not None:
-        changed = Drift.from_monitor(monitor_log(judged.model, [judged.data]))
-        numbers["drift"] = changed.to_dict()
-        sections.append(drift_section(changed))
-    sections.append(origin_section(made, command))
-    words, tiles = summary_words(heads), headline_tiles(judged, heads)
-    return make_report(title, "rankine report", words, tiles, sections, numbers)
+        sections.append(tables_section(tables, data, learned))
+        numbers["tables"] = pictures(tables, data)
+    if size is not None:
+        sections.append(size_section(size, metric.title))
+    if score_gaps is not None:
+        sections.append(calibration_section(score_gaps))
+    sections += [training_section(trace), data_section(summarised)]
+    if data.encoding is not None and summary_of(model) is not None:
+        drift = Drift.from_monitor(monitor_log(model, [data]))
+        numbers["drift"] = drift.to_dict()
+        sections.append(drift_section(drift))
+    sections.append(origin_section(made_by, command))
+    tiles = headline_tiles(evaluated, heads)
+    return make_report(title, "rankine report", summary(heads), tiles, sections, numbers)
 
 
-def _measured(
-    judged: Judged, numbers: dict[str, Any], n_queries: int, seed: int
-) -> list[Section | None]:
-    """Sections that need a metric, and their figures."""
-    metric = judged.metric
-    found = [curves(judged, one, seed) for one in curve_metrics(judged)]
-    depth = [one for one in found if one is not None]
-    values = spread(judged, metric)
-    gaps = differences(judged, metric, judged.rival)
-    groups = _lists(judged, n_queries)
-    size = size_curve(judged, metric)
-    gap = calibration(judged, seed)
-    numbers.update(
-        curves=depth,
-        queries=values,
-        differences=gaps,
-        lists=dict(groups),
-        size=size,
-        calibration=gap,
-    )
-    return [
-        curves_section(depth),
-        queries_section(values, gaps, metric.title, lists_part(groups, metric.title)),
-        None if size is None else size_section(size, metric.title),
-        None if gap is None else calibration_section(gap),
-    ]
+def _query_groups(evaluated: EvaluatedModel, n: int) -> list[tuple[str, Sequence[Ranked]]]:
+    """Return the worst and best queries, and those that changed most against another model."""
+    metric = evaluated.metric
+    values = evaluated.values(evaluated.opponents[0], metric)
+    rival = evaluated.opponent("against", "shown")
+    rival_values = np.full(len(values), np.nan)
+    if rival is not None:
+        rival_values = evaluated.values(rival, metric)
 
+    def ranked(queries: Sequence[int]) -> list[Ranked]:
+        lists = []
+        for q in queries:
+            rival_value = float(rival_values[q]) if np.isfinite(rival_values[q]) else None
+            lists.append(ranked_query(evaluated, q, float(values[q]), rival, rival_value))
+        return lists
 
-def _lists(judged: Judged, n: int) -> list[tuple[str, Sequence[Ranked]]]:
-    """The worst and best queries, and those that moved most against another model."""
-    metric = judged.metric
-    values = judged.values(judged.opponents[0], metric)
-    rival = judged.opponent("against", "shown")
-    others = None if rival is None else judged.values(rival, metric)
-
-    def listed(places: Sequence[int]) -> list[Ranked]:
-        return [
-            ranked_query(
-                judged,
-                q,
-                float(values[q]),
-                rival,
-                None if others is None else _number(others[q]),
-            )
-            for q in places
-        ]
-
-    worst, best = extremes(judged, values, n, larger_is_better=metric.larger_is_better)
-    groups: list[tuple[str, Sequence[Ranked]]] = [
-        ("Worst queries", listed(worst)),
-        ("Best queries", listed(best)),
-    ]
-    if rival is not None and rival.kind == "against" and others is not None:
-        moved = values - others
-        lost, won = extremes(judged, moved, n, larger_is_better=metric.larger_is_better)
-        sign = 1.0 if metric.larger_is_better else -1.0
+    larger_is_better = metric.larger_is_better
+    worst, best = extremes(evaluated, values, n, larger_is_better=larger_is_better)
+    groups = [("Worst queries", ranked(worst)), ("Best queries", ranked(best))]
+    if rival is not None and rival.kind == "against":
+        change = values - rival_values
+        lost, won = extremes(evaluated, change, n, larger_is_better=larger_is_better)
+        gain = change if larger_is_better else -change
         groups += [
-            ("Lost most against the other model", listed([q for q in lost if sign * moved[q] < 0])),
-            ("Won most against the other model", listed([q for q in won if sign * moved[q] > 0])),
+            ("Lost most against the other model", ranked([q for q in lost if gain[q] < 0])),
+            ("Won most against the other model", ranked([q for q in won if gain[q] > 0])),
         ]
-    return groups
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return [(title, lists) for title, lists in groups]
 
 
 def report(
@@ -156,7 +146,7 @@ def report(
     command: str | None = None,
     **options: Any,
 ) -> Report:
-    """Make a report: one self-contained HTML page, and the numbers behind it.
+    """Make a report: a self-contained HTML page, and the numbers behind it.
 
     Parameters
     ----------
@@ -168,26 +158,26 @@ def report(
         Labelled data that the model has not seen: a ``Dataset``, a raw log, what ``rankine.load``
         reads, or a function that reads it for the given models.
     against
-        Another model, file or fitted ranker to stand beside it.
+        Another model, file or fitted ranker to compare with.
     metric
-        The headline's metric, or several; by default the model's own.
+        Metric of the headline, or several metrics; by default the model's own.
     title
-        Of the page.
+        Title of the page; by default made of the ranker and the data.
     topic
-        The model of a bundle to look at.
+        The model of a bundle to report on.
     n_queries
-        How many of the worst and of the best queries to show.
+        Number of worst and of best queries to show.
     random_state
-        Of the resampling.
+        Seed of the resampling.
     command
-        Shown as the command that makes the page again.
+        Command to show as the one that makes the page again.
     **options
-        Of ``rankine.load``, when ``data`` is a path.
+        Options of ``rankine.load``, if ``data`` is a path.
 
     Returns
     -------
     Report
-        With ``save(path)``, ``html``, ``figures``; shows itself in notebooks.
+        Has ``save(path)``, ``html`` and ``figures``; notebooks display the page.
 
     Examples
     --------
@@ -201,18 +191,21 @@ def report(
     """
     from rankine.reporting.results import result_report
 
-    finished = result_report(subject, title=title, command=command)
-    if finished is not None and data is None:
-        judging = {"against": against, "metric": metric, "topic": topic, **options}
-        for name, value in judging.items():
+    finished = None
+    if data is None:
+        finished = result_report(subject, title=title, command=command)
+    if finished is not None:
+        evaluation = {"against": against, "metric": metric, "topic": topic, **options}
+        for parameter, value in evaluation.items():
             if value is not None:
                 raise ParameterError(
-                    f"{name}= says how a model is judged, and this result is finished",
-                    fix="Leave it out",
+                    "has no effect on a finished result",
+                    fix="Leave it out, or pass a model and data",
+                    parameter=parameter,
                 )
         return finished
 
-    judged = judge_subject(
+    evaluated = evaluate_subject(
         subject,
         data,
         against=against,
@@ -221,15 +214,15 @@ def report(
         **options,
     )
     return model_report(
-        judged,
-        title=title or _title(judged.model, judged.data),
+        evaluated,
+        title=title or _title(evaluated.model, evaluated.data),
         n_queries=n_queries,
         seed=random_state,
         command=command,
     )
 
 
-def judge_subject(
+def evaluate_subject(
     subject: Any,
     data: Any,
     *,
@@ -237,44 +230,47 @@ def judge_subject(
     metrics: Sequence[str] | None = None,
     topic: str | None = None,
     **options: Any,
-) -> Judged:
-    """Whatever stands for a model, on whatever stands for labelled data."""
+) -> EvaluatedModel:
+    """Evaluate a model, its file or a ranker on anything that holds labelled data."""
     from rankine.evaluation.systems import load_for_models
-    from rankine.reporting.judged import judge
 
     if data is None:
         raise ParameterError(
-            "a model is judged on data", fix="Pass labelled data that it has not seen"
+            "a model needs labelled data to be evaluated on",
+            fix="Pass labelled data that the model has not seen",
+            parameter="data",
         )
-    opened = [_opened(one) for one in (subject, against) if one is not None]
-    several = any(isinstance(one, ModelBundle) for one, _ in opened)
-    # The topic is that of every bundle among them.
-    (model, name), *others = [
-        (one, called)
-        if several and isinstance(one, LinearModel)
-        else (select_model(one, topic), topic or called)
-        for one, called in opened
-    ]
-    other, other_name = others[0] if others else (None, "")
-    models = [one for one in (model, other) if one is not None]
-    found = data(models) if callable(data) else load_for_models(models, data, **options)
-    return judge(
-        model,
-        found,
-        name=name,
-        against=other,
-        against_name=other_name if other_name != name else f"{other_name} (other)",
+    opened = [_open(each) for each in (subject, against) if each is not None]
+    has_bundle = any(isinstance(each, ModelBundle) for each, _ in opened)
+    models, names = [], []
+    for each, name in opened:
+        # With a bundle among them, the topic is that of the bundle; single models stay as they are.
+        if has_bundle and isinstance(each, LinearModel):
+            models.append(each)
+            names.append(name)
+        else:
+            models.append(select_model(each, topic))
+            names.append(topic or name)
+    if names[1:] == names[:1]:
+        names[1] = f"{names[1]} (other)"
+    dataset = data(models) if callable(data) else load_for_models(models, data, **options)
+    return evaluate_model(
+        models[0],
+        dataset,
+        name=names[0],
+        against=models[1] if len(models) > 1 else None,
+        against_name=names[-1],
         metrics=metrics,
     )
 
 
 def as_model(subject: Any) -> LinearModel:
-    """A model, from a model, a ranker or a file."""
-    return select_model(_opened(subject)[0], None)
+    """Return the model of a model, a fitted ranker or a file."""
+    return select_model(_open(subject)[0], None)
 
 
-def _opened(subject: Any) -> tuple[LinearModel | ModelBundle, str]:
-    """A model or a bundle, and what to call it."""
+def _open(subject: Any) -> tuple[LinearModel | ModelBundle, str]:
+    """Return a model or a bundle, and its name on the page."""
     from rankine.model.store import load_any
 
     name = "model"
@@ -288,12 +284,16 @@ def _opened(subject: Any) -> tuple[LinearModel | ModelBundle, str]:
         raise ParameterError(
             f"cannot report on {type(subject).__name__}",
             fix="Pass a model, its file, a fitted ranker, or the result of a command",
+            parameter="subject",
         )
     return subject, name
 
 
 def _title(model: LinearModel, data: Dataset) -> str:
-    ranker = str(model.parameters.get("ranker") or "model")
-    where = Path(data.sources[0]).name if data.sources else f"{data.n_queries:,} queries"
-    more = f" and {len(data.sources) - 1} more" if len(data.sources) > 1 else ""
-    return f"{ranker} on {where}{more}"
+    ranker = model.parameters.get("ranker") or "model"
+    if not data.sources:
+        return f"{ranker} on {data.n_queries:,} queries"
+    title = f"{ranker} on {Path(data.sources[0]).name}"
+    if len(data.sources) > 1:
+        title += f" and {len(data.sources) - 1} more"
+    return title

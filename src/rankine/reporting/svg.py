@@ -1,24 +1,25 @@
-"""Pictures as SVG inside the page: they take their colours from the page's style.
+"""Draw figures as SVG inside the page; they take their colours from the page's style sheet.
 
-Scales carry data to places on a picture and choose round ticks. Pictures are drawn 400 units wide,
-so that on a phone a unit is about a pixel and text stays readable. Only presentation attributes are
-used, no ``style``: the page's policy forbids it.
+Scales map data to coordinates and choose round ticks. Drawings are 400 units wide, so that on a
+phone a unit is about a pixel and text stays readable. Only presentation attributes are used, never
+``style``, which the page's content security policy forbids.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from rankine.core.safe_text import Html, join, name_of, tag, text
+from markupsafe import Markup
+
+from rankine.reporting.html import drawings, name, parts
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps ``low..high`` to 0..1, evenly or by logarithms; ``ticks`` are round values inside."""
+    """Map from ``low..high`` to 0..1, linear or logarithmic; ``ticks`` are round values inside."""
 
     low: float
     high: float
@@ -26,15 +27,16 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Place between 0 and 1; values outside are put on the edge."""
+        """Return the position of a value between 0 and 1; values outside are put on the edge."""
         low, high = self.low, self.high
         if self.log:
             value, low, high = (math.log(max(v, 1e-300)) for v in (value, low, high))
-        share = 0.5 if high == low else (value - low) / (high - low)
-        return min(max(share, 0.0), 1.0)
+        if high == low:
+            return 0.5
+        return min(max((value - low) / (high - low), 0.0), 1.0)
 
     def label(self, tick: float) -> str:
-        """Text of a tick."""
+        """Format a tick."""
         size = abs(tick)
         if size >= 1e5 or (self.log and tick < 0.01):
             digits, _, power = f"{tick:.2e}".partition("e")
@@ -44,35 +46,43 @@ class Scale:
         return f"{tick:.6g}".replace("-", "\N{MINUS SIGN}")
 
 
-def linear(values: Sequence[float], *, wanted: int = 5, pad: float = 0.06) -> Scale:
-    """A linear scale around values, ending on them where they touch a natural bound (0 or 1)."""
-    known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
-    low, high = min(known), max(known)
+def linear(values: Sequence[float], *, n_ticks: int = 5, pad: float = 0.06) -> Scale:
+    """Build a linear scale around values; it ends at the natural bounds 0 and 1 if it reaches them.
+
+    ``n_ticks`` is approximate: steps between ticks are round.
+    """
+    finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
     if low == high:
         low, high = low - 0.5 * max(abs(low), 0.1), high + 0.5 * max(abs(high), 0.1)
     margin = pad * (high - low)
-    unit = min(known) >= 0 and max(known) <= 1
-    start = max(low - margin, 0.0) if min(known) >= 0 else low - margin
-    stop = min(high + margin, 1.0) if unit else high + margin
-    step = _round_step((stop - start) / wanted)
+    start, stop = low - margin, high + margin
+    if min(finite) >= 0:
+        start = max(start, 0.0)
+        if max(finite) <= 1:
+            stop = min(stop, 1.0)
+    step = _round_step((stop - start) / n_ticks)
+    # The tolerance keeps a tick that rounding would push just outside of the scale.
     first = math.ceil(start / step - 1e-9)
     last = math.floor(stop / step + 1e-9)
     return Scale(start, stop, tuple(round(k * step, 12) for k in range(first, last + 1)))
 
 
 def logarithmic(values: Sequence[float]) -> Scale:
-    """A logarithmic scale of positive values; ticks at powers of ten, or 1-2-5 for few decades."""
-    known = [v for v in values if math.isfinite(v) and v > 0] or [1.0, 10.0]
-    low, high = min(known), max(known)
+    """Build a logarithmic scale of positive values, with ticks at powers of ten.
+
+    Over few decades the ticks are at 1, 2 and 5 times a power of ten.
+    """
+    positive = [v for v in values if math.isfinite(v) and v > 0] or [1.0, 10.0]
+    low, high = min(positive), max(positive)
     if low == high:
         low, high = low / 2, high * 2
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    few = math.log10(high / low) <= 2.2
-    steps = (1, 2, 5) if few else (1,)
-    ticks = [s * 10.0**d for d in decades for s in steps]
+    steps = (1, 2, 5) if math.log10(high / low) <= 2.2 else (1,)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
     inside = [t for t in ticks if low * (1 - 1e-9) <= t <= high * (1 + 1e-9)]
-    every = max(1, -(-len(inside) // 7))
-    return Scale(low, high, tuple(inside[::every]), log=True)
+    stride = max(1, -(-len(inside) // 7))  # at most seven labels fit beside each other
+    return Scale(low, high, tuple(inside[::stride]), log=True)
 
 
 def _round_step(size: float) -> float:
@@ -83,10 +93,13 @@ def _round_step(size: float) -> float:
 WIDTH, HEIGHT = 400, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 26, 44
 
+#: An SVG element, its attributes, and its text or tooltip.
+Shape = tuple[str, Mapping[str, Any], Any]
+
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: its kind gives the colour; ``low`` and ``high`` draw a band around it."""
+    """A curve: ``kind`` is its colour class; ``low`` and ``high`` draw a band around it."""
 
     name: str
     kind: str
@@ -100,18 +113,27 @@ class Line:
     tips: Sequence[str] = field(default_factory=tuple)
 
 
+def _shape(element: str, css: str, content: Any = "", **attributes: Any) -> Shape:
+    """Describe an element of CSS classes ``css``; underscores in attributes become hyphens."""
+    named = {key.replace("_", "-"): value for key, value in attributes.items()}
+    return element, {"class": css, **named}, content
+
+
+def _tooltip(text: str) -> Any:
+    return drawings.tooltip(text)
+
+
+# A tenth of a unit is as exact as a chart can be; a strip is stretched, so it needs a hundredth.
 def _tenth(value: float) -> float:
-    """As exact as a picture is."""
     return round(value, 1)
 
 
 def _hundredth(value: float) -> float:
-    """As exact as a strip, which is stretched."""
     return round(value, 2)
 
 
 class _Frame:
-    """Axes: where data lies on the picture."""
+    """Axes of a chart: they map data to coordinates of the drawing."""
 
     def __init__(self, x: Scale, y: Scale) -> None:
         self.x_scale, self.y_scale = x, y
@@ -122,50 +144,35 @@ class _Frame:
     def y(self, value: float) -> float:
         return _tenth(HEIGHT - _BOTTOM - self.y_scale(value) * (HEIGHT - _TOP - _BOTTOM))
 
-    def axes(self, x_name: str, y_name: str, x_labels: Sequence[str] | None = None) -> Html:
+    def axes(self, x_name: str, y_name: str, x_labels: Sequence[str] | None = None) -> list[Shape]:
+        """Return grid lines, ticks, the horizontal axis and the names of both axes."""
         right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-        parts = []
+        shapes = []
         for tick in self.y_scale.ticks:
             y = self.y(tick)
-            parts.append(tag("line", class_="grid", x1=_LEFT, x2=right, y1=y, y2=y))
+            shapes.append(_shape("line", "grid", x1=_LEFT, x2=right, y1=y, y2=y))
             label = self.y_scale.label(tick)
-            parts.append(tag("text", label, class_="tick end", x=_LEFT - 6, y=_tenth(y + 4)))
-        for k, tick in enumerate(self.x_scale.ticks):
-            label = self.x_scale.label(tick) if x_labels is None else x_labels[k]
+            shapes.append(_shape("text", "tick end", label, x=_LEFT - 6, y=_tenth(y + 4)))
+        labels = x_labels or [self.x_scale.label(tick) for tick in self.x_scale.ticks]
+        for tick, label in zip(self.x_scale.ticks, labels, strict=True):
             x = self.x(tick)
-            parts.append(tag("line", class_="mark", x1=x, x2=x, y1=bottom, y2=bottom + 4))
-            parts.append(tag("text", label, class_="tick mid", x=x, y=bottom + 18))
-        parts.append(tag("line", class_="axis", x1=_LEFT, x2=right, y1=bottom, y2=bottom))
-        middle = (_LEFT + right) / 2
-        parts.append(tag("text", x_name, class_="name mid", x=middle, y=HEIGHT - 5))
-        parts.append(tag("text", y_name, class_="name", x=4, y=_TOP - 12))
-        return join(parts)
+            shapes.append(_shape("line", "mark", x1=x, x2=x, y1=bottom, y2=bottom + 4))
+            shapes.append(_shape("text", "tick mid", label, x=x, y=bottom + 18))
+        shapes.append(_shape("line", "axis", x1=_LEFT, x2=right, y1=bottom, y2=bottom))
+        shapes.append(_shape("text", "name mid", x_name, x=(_LEFT + right) / 2, y=HEIGHT - 5))
+        shapes.append(_shape("text", "name", y_name, x=4, y=_TOP - 12))
+        return shapes
 
 
-def _figure(title: str, picture: Html, words: Any, key: Sequence[tuple[str, Any]] = ()) -> Html:
-    """A picture with its title, its key and the sentence that says how to read it."""
-    shown = [tag("li", _swatch(kind), " ", name) for kind, name in key]
-    return tag(
-        "figure",
-        tag("h3", title),
-        tag("ul", shown, class_="key") if shown else None,
-        picture,
-        tag("figcaption", words),
-    )
-
-
-def _swatch(kind: str) -> Html:
-    """A sample of a colour."""
-    line = tag("line", class_=f"line {kind}", x1=0, x2=18, y1=6, y2=6)
-    dot = tag("circle", class_=f"dot {kind}", cx=9, cy=6, r=3.5)
-    return tag("svg", line, dot, class_="swatch", viewBox="0 0 18 12", aria_hidden="true")
+def _chart(about: str, shapes: Sequence[Shape]) -> Markup:
+    return drawings.chart(about, shapes, WIDTH, HEIGHT)
 
 
 def line_chart(
     title: str,
     lines: Sequence[Line],
-    names: tuple[str, str],
-    words: Any,
+    axis_names: tuple[str, str],
+    caption: Any,
     *,
     about: str | None = None,
     key: Sequence[tuple[str, Any]] | None = None,
@@ -174,104 +181,106 @@ def line_chart(
     rules: Sequence[tuple[str, float]] = (),
     y_values: Sequence[float] = (),
     x_ticks: Sequence[float] = (),
-) -> Html:
-    """A figure of curves over a common axis.
+) -> Markup:
+    """Draw a figure of curves over a common axis.
 
-    ``names`` are those of the axes, ``about`` is read aloud; the key (of all lines, unless told
-    otherwise) is shown where it names several; ``rules`` are level lines of a kind.
+    ``about`` describes it to screen readers. The key lists all lines unless given, and is shown
+    only if it has several entries. ``rules`` are horizontal lines (colour class, height);
+    ``y_values`` must be on the vertical scale.
     """
     xs = [v for line in lines for v in line.x]
-    ys = [v for line in lines for part in (line.y, line.low, line.high) for v in part]
-    ys += [value for _, value in rules]
-    ys += list(y_values)
+    ys = [value for _, value in rules]
+    ys += y_values
+    for line in lines:
+        ys += [*line.y, *line.low, *line.high]
     x_scale = logarithmic(xs) if log_x else linear(xs, pad=0.0)
     if not log_x and all(float(v).is_integer() for v in xs):
         x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
     if x_ticks:
         x_scale = replace(x_scale, ticks=tuple(x_ticks))
     frame = _Frame(x_scale, logarithmic(ys) if log_y else linear(ys))
-    parts = [frame.axes(*names)]
+    shapes = frame.axes(*axis_names)
     for kind, value in rules:
         y = frame.y(value)
-        parts.append(tag("line", class_=f"rule {kind}", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y))
-    parts += [_band(frame, line) for line in lines if len(line.low)]
-    parts += [_curve(frame, line) for line in lines if line.joined]
-    parts += [_points(frame, line) for line in lines if line.points]
-    picture = _picture(about or f"{names[1]} against {names[0]}", parts)
-    known = [(line.kind, name_of(line.name, 40)) for line in lines] if key is None else key
-    return _figure(title, picture, words, known if len(known) > 1 else ())
+        shapes.append(_shape("line", f"rule {kind}", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y))
+    # Bands lie under all curves, curves under all points.
+    shapes += [_band(frame, line) for line in lines if len(line.low)]
+    shapes += [_curve(frame, line) for line in lines if line.joined]
+    for line in lines:
+        if line.points:
+            shapes += _points(frame, line)
+    chart = _chart(about or f"{axis_names[1]} against {axis_names[0]}", shapes)
+    if key is None:
+        key = [(line.kind, name(line.name, 40)) for line in lines]
+    return parts.figure(title, chart, caption, key if len(key) > 1 else ())
 
 
-def _picture(about: str, parts: Sequence[Any]) -> Html:
-    box = f"0 0 {WIDTH} {HEIGHT}"
-    return tag("svg", parts, class_="chart", viewBox=box, role="img", aria_label=about)
-
-
-def _band(frame: _Frame, line: Line) -> Html:
+def _band(frame: _Frame, line: Line) -> Shape:
     upper = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.high, strict=True)]
     lower = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.low, strict=True)]
-    return tag("polygon", class_=f"band {line.kind}", points=" ".join([*upper, *lower[::-1]]))
+    return _shape("polygon", f"band {line.kind}", points=" ".join([*upper, *lower[::-1]]))
 
 
-def _curve(frame: _Frame, line: Line) -> Html:
-    places: list[str] = []
-    before: float | None = None
+def _curve(frame: _Frame, line: Line) -> Shape:
+    corners: list[str] = []
+    previous: float | None = None
     for x, y in zip(line.x, line.y, strict=True):
         if not math.isfinite(y):
             continue
-        at = frame.y(y)
-        if line.step and before is not None:
-            places.append(f"{frame.x(x)},{before}")
-        places.append(f"{frame.x(x)},{at}")
-        before = at
-    return tag("polyline", class_=f"line {line.kind}", points=" ".join(places))
+        height = frame.y(y)
+        if line.step and previous is not None:
+            corners.append(f"{frame.x(x)},{previous}")
+        corners.append(f"{frame.x(x)},{height}")
+        previous = height
+    return _shape("polyline", f"line {line.kind}", points=" ".join(corners))
 
 
-def _points(frame: _Frame, line: Line) -> Html:
+def _points(frame: _Frame, line: Line) -> list[Shape]:
     dots = []
     for k, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
         if not math.isfinite(y):
             continue
-        tip = tag("title", text(line.tips[k] if line.tips else f"{line.name}: {y:.4g} at {x:.6g}"))
-        dots.append(
-            tag("circle", tip, class_=f"dot {line.kind}", cx=frame.x(x), cy=frame.y(y), r=3)
-        )
-    return join(dots)
+        tip = line.tips[k] if line.tips else f"{line.name}: {y:.4g} at {x:.6g}"
+        css = f"dot {line.kind}"
+        dots.append(_shape("circle", css, _tooltip(tip), cx=frame.x(x), cy=frame.y(y), r=3))
+    return dots
 
 
 def histogram(
     title: str,
     edges: Sequence[float],
     counts: Sequence[float],
-    names: tuple[str, str],
-    words: Any,
+    axis_names: tuple[str, str],
+    caption: Any,
     *,
     about: str,
     split: float | None = None,
     rules: Sequence[tuple[str, float]] = (),
     labels: Sequence[str] | None = None,
-) -> Html:
-    """A figure of columns between edges; those below ``split`` take the other colour.
+) -> Markup:
+    """Draw a figure of columns between edges; those below ``split`` take the other colour.
 
     ``labels`` name the columns instead of the axis' numbers (then edges count columns).
     """
-    middles = [(a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    x_scale = linear([edges[0], edges[-1]], pad=0.0)
-    x_scale = Scale(edges[0], edges[-1], x_scale.ticks if labels is None else tuple(middles))
-    y_scale = linear([0.0, max(counts, default=1.0) or 1.0], wanted=4)
-    frame = _Frame(x_scale, Scale(0.0, y_scale.high, y_scale.ticks))
-    parts: list[Any] = [frame.axes(*names, labels)]
+    if labels is None:
+        ticks = linear([edges[0], edges[-1]], pad=0.0).ticks
+    else:
+        ticks = tuple((a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True))
+    y_scale = linear([0.0, max(counts, default=1.0) or 1.0], n_ticks=4)
+    frame = _Frame(Scale(edges[0], edges[-1], ticks), Scale(0.0, y_scale.high, y_scale.ticks))
+    shapes = frame.axes(*axis_names, labels)
     bottom = frame.y(0.0)
     for k, height in enumerate(counts):
         left, right = frame.x(edges[k]), frame.x(edges[k + 1])
-        where = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
-        chosen = "against" if split is not None and edges[k + 1] <= split else "model"
+        label = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
+        below = split is not None and edges[k + 1] <= split
+        # A column that counts anything is at least 1.5 units high, so that it can be seen.
         top = min(frame.y(height), bottom - 1.5) if height else bottom
-        parts.append(
-            tag(
+        shapes.append(
+            _shape(
                 "rect",
-                tag("title", text(f"{where}: {height:,.0f}")),
-                class_=f"column {chosen}",
+                f"column {'against' if below else 'model'}",
+                _tooltip(f"{label}: {height:,.0f}"),
                 x=_tenth(left + 0.7),
                 width=_tenth(max(right - left - 1.4, 0.8)),
                 y=top,
@@ -280,20 +289,12 @@ def histogram(
         )
     for rule, value in rules:
         x = frame.x(value)
-        parts.append(tag("line", class_=f"rule {rule}", x1=x, x2=x, y1=_TOP, y2=bottom))
-    return _figure(title, _picture(about, parts), words)
-
-
-def _bar(value: float, largest: float, kind: str, tip: str) -> Html:
-    """A horizontal bar from the left, for a cell of a table."""
-    share = 0.0 if largest <= 0 else abs(value) / largest
-    width = _hundredth(max(100 * share, 0.6 if value else 0.0))
-    fill = tag("rect", class_=f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
-    return _strip([fill], tip)
+        shapes.append(_shape("line", f"rule {rule}", x1=x, x2=x, y1=_TOP, y2=bottom))
+    return parts.figure(title, _chart(about, shapes), caption)
 
 
 class Bar(NamedTuple):
-    """A row of ``bars``: what it is called, how long it is, its tip, the cells beside it."""
+    """A row of ``bars``: its name, the bar's length, its tooltip, and the cells beside it."""
 
     name: Any
     value: float
@@ -304,27 +305,24 @@ class Bar(NamedTuple):
 def bars(
     title: str,
     rows: Sequence[Bar],
-    words: Any,
+    caption: Any,
     *,
     header: Sequence[str] = (),
     kind: str = "model",
     largest: float | None = None,
-) -> Html:
-    """A figure that is a table with a bar in every row; ``largest`` is a full bar's length."""
-    full = max(abs(row.value) for row in rows) if largest is None else largest
-    body = [
-        tag(
-            "tr",
-            tag("th", row.name, scope="row"),
-            tag("td", _bar(row.value, full, kind, row.tip), class_="wide"),
-            [tag("td", cell, class_="n") for cell in row.cells],
-        )
-        for row in rows
-    ]
-    kinds = chain((None, "wide"), repeat("n"))
-    cells = [tag("th", h, class_=c, scope="col") for h, c in zip(header, kinds, strict=False)]
-    head = tag("thead", tag("tr", cells)) if cells else None
-    return _figure(title, tag("table", head, tag("tbody", body)), words)
+) -> Markup:
+    """Draw a figure that is a table with a bar in every row; ``largest`` is a full bar's length."""
+    if largest is None:
+        largest = max(abs(row.value) for row in rows)
+    drawn = [(row.name, _bar(row, largest, kind), row.cells) for row in rows]
+    return parts.figure(title, parts.bar_table(header, drawn), caption)
+
+
+def _bar(row: Bar, largest: float, kind: str) -> Markup:
+    share = abs(row.value) / largest if largest > 0 else 0.0
+    width = _hundredth(max(100 * share, 0.6 if row.value else 0.0))
+    bar = _shape("rect", f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
+    return drawings.strip([bar], row.tip)
 
 
 def interval(
@@ -335,71 +333,51 @@ def interval(
     tip: str,
     *,
     zero: float | None = None,
-) -> Html:
-    """A mark with its interval on a common scale, for a cell of a table; ``zero``: a rule there."""
+) -> Markup:
+    """Draw a mark with its interval on a common scale, for a cell of a table.
 
-    def place(value: float) -> float:
+    ``zero`` draws a vertical rule at that value.
+    """
+
+    def x_of(value: float) -> float:
         return _hundredth(3 + 94 * scale(value))
 
-    parts: list[Any] = [tag("line", class_="grid", x1=0, x2=100, y1=5, y2=5)]
+    shapes = [_shape("line", "grid", x1=0, x2=100, y1=5, y2=5)]
     if zero is not None:
-        at = place(zero)
-        parts.append(tag("line", class_="zero", x1=at, x2=at, y1=0, y2=10))
+        x = x_of(zero)
+        shapes.append(_shape("line", "zero", x1=x, x2=x, y1=0, y2=10))
     if ends is not None:
-        a, b = map(place, ends)
-        parts.append(
-            tag(
-                "rect", class_=f"span {kind}", x=a, width=_hundredth(max(b - a, 0.5)), y=3, height=4
-            )
-        )
-    parts.append(
-        tag(
-            "rect",
-            class_=f"column {kind}",
-            x=_hundredth(place(mean) - 0.7),
-            y=0,
-            width=1.4,
-            height=10,
-        )
-    )
-    return _strip(parts, tip)
-
-
-def _strip(parts: Sequence[Any], tip: str) -> Html:
-    """A strip that stretches to its cell."""
-    return tag(
-        "svg",
-        tag("title", text(tip)),
-        parts,
-        class_="strip",
-        viewBox="0 0 100 10",
-        preserveAspectRatio="none",
-        aria_hidden="true",
-    )
+        left, right = map(x_of, ends)
+        width = _hundredth(max(right - left, 0.5))
+        shapes.append(_shape("rect", f"span {kind}", x=left, width=width, y=3, height=4))
+    x = _hundredth(x_of(mean) - 0.7)
+    shapes.append(_shape("rect", f"column {kind}", x=x, y=0, width=1.4, height=10))
+    return drawings.strip(shapes, tip)
 
 
 def heat_map(
     title: str,
     values: Sequence[Sequence[float]],
     tips: Sequence[Sequence[str]],
-    names: tuple[str, str],
-    words: Any,
-) -> Html:
-    """Cells of a table, the first row at the bottom; the fuller the colour, the larger the size."""
+    axis_names: tuple[str, str],
+    caption: Any,
+) -> Markup:
+    """Draw a table as coloured cells, the first row at the bottom; opacity grows with |value|."""
     largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
     height = (HEIGHT - _TOP - _BOTTOM) / len(values)
-    parts = [
-        tag("text", names[0], class_="name mid", x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 24),
-        tag("text", names[1], class_="name", x=4, y=_TOP - 12),
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    shapes = [
+        _shape("text", "name mid", axis_names[0], x=middle, y=HEIGHT - 24),
+        _shape("text", "name", axis_names[1], x=4, y=_TOP - 12),
     ]
     for a, row in enumerate(values):
         width = (WIDTH - _LEFT - _RIGHT) / len(row)
         for b, value in enumerate(row):
-            parts.append(
-                tag(
+            shapes.append(
+                _shape(
                     "rect",
-                    tag("title", f"{tips[a][b]}: {value:+.4g}"),
-                    class_=f"column {'plus' if value > 0 else 'minus'}",
+                    f"column {'plus' if value > 0 else 'minus'}",
+                    _tooltip(f"{tips[a][b]}: {value:+.4g}"),
                     x=_hundredth(_LEFT + b * width),
                     y=_hundredth(HEIGHT - _BOTTOM - (a + 1) * height),
                     width=_hundredth(width),
@@ -407,4 +385,4 @@ def heat_map(
                     fill_opacity=round(abs(value) / largest, 3),
                 )
             )
-    return _figure(title, _picture(f"Grid of {title}", parts), words)
+    return parts.figure(title, _chart(f"Grid of {title}", shapes), caption)

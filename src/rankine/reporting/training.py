@@ -1,4 +1,4 @@
-"""How training went: the objective, certificates and validation that a model file records."""
+"""Show how training went: objective, certificates and validation from the model file."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rankine.core.safe_text import Html, join
+from markupsafe import Markup
+
 from rankine.model import LinearModel
-from rankine.reporting.page import Section, card, count, facts, figures, number
+from rankine.reporting.html import parts
+from rankine.reporting.numbers import count, number
+from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, line_chart
 
 #: Names of the column that counts steps, in order of preference.
 STEPS = ("iteration", "sweep", "lists", "step")
-#: Recorded counts that are work, not quality.
+#: Recorded columns that count work; they are not drawn.
 _WORK = frozenset({"rows", "evaluations", "products", "polish", "nonzeros", *STEPS})
 
 
 @dataclass(frozen=True)
 class Training:
-    """The stored trace by column, the certificate, and how the run ended.
+    """The recorded trace by column, the certificate, and how the run ended.
 
     ``curves`` leaves out the column of steps and counts of work.
     """
@@ -37,86 +40,86 @@ class Training:
 
 
 def training(model: LinearModel) -> Training:
-    """Read the trace that a model file carries (``docs/model-file.md``)."""
-    story = model.provenance
-    columns = _columns(story.get("trace"))
-    name = next((step for step in STEPS if step in columns), "step")
-    checks = _columns(story.get("validation"))
-    certificate = story.get("certificate")
-    n_iter = story.get("n_iter")
-    reason = story.get("stop_reason")
+    """Read the trace from a model file (``docs/model-file.md``)."""
+    provenance = model.provenance
+    columns = _columns(provenance.get("trace"))
+    step_name = next((step for step in STEPS if step in columns), "step")
+    validation = _columns(provenance.get("validation"))
+    certificate = provenance.get("certificate")
+    if not isinstance(certificate, Mapping):
+        certificate = {}
+    n_iter = provenance.get("n_iter")
+    reason = provenance.get("stop_reason")
     return Training(
-        name,
-        [float(v or 0) for v in columns.get(name, [])],
+        step_name,
+        [float(v or 0) for v in columns.get(step_name, [])],
         {key: values for key, values in columns.items() if key not in _WORK},
-        [float(v or 0) for v in checks.get("step", [])],
-        checks.get("value", []),
+        [float(v or 0) for v in validation.get("step", [])],
+        validation.get("value", []),
         model.metric,
-        {
-            str(key): float(value)
-            for key, value in (certificate if isinstance(certificate, Mapping) else {}).items()
-            if isinstance(value, (int, float))
-        },
+        {str(k): float(v) for k, v in certificate.items() if isinstance(v, (int, float))},
         n_iter if isinstance(n_iter, int) else None,
         None if reason is None else str(reason),
     )
 
 
-def _columns(found: Any) -> dict[str, list[float | None]]:
-    """Columns of numbers of equal length; a file may hold anything, so anything else is dropped."""
-    if not isinstance(found, Mapping):
+def _columns(trace: Any) -> dict[str, list[float | None]]:
+    """Return columns of numbers of equal length; anything else in the file is dropped."""
+    if not isinstance(trace, Mapping):
         return {}
     columns = {
         str(key): [float(v) if isinstance(v, (int, float)) else None for v in values]
-        for key, values in found.items()
+        for key, values in trace.items()
         if isinstance(values, list)
     }
     lengths = {len(values) for values in columns.values()}
     return columns if len(lengths) == 1 else {}
 
 
-_STEP_WORDS = {
+_STEP_NAMES = {
     "iteration": "iterations",
     "sweep": "sweeps over the features",
     "lists": "lists seen",
     "step": "steps",
 }
 _ENDS = {
-    "max_iter": "after all the steps it was given",
+    "max_iter": "after the maximum number of steps",
     "converged": "when the tolerance was met",
     "passes": "at the end of the data",
     "early_stopping": "early, when held-out queries stopped improving",
-    "callback": "when a callback asked to",
+    "callback": "when a callback stopped it",
 }
 _MEANING = {
     "gap": "how far the objective can still be from the optimum, proven by a lower bound",
     "residual": "how far the equations of the optimum are from being met (relative)",
     "relative_gap": "how far the objective can still be from the optimum, relative to no model",
 }
+#: Recorded columns drawn together -> colour class.
+_OBJECTIVES = {"objective": "model", "lower_bound": "feature", "eval_objective": "against"}
 
 
-def training_section(found: Training) -> Section | None:
-    """Objective, certificates and validation against steps; the certificate in numbers."""
-    x_name = _STEP_WORDS.get(found.step_name, found.step_name)
-    pictures = [
-        *_objective(found, x_name),
-        *_certificates(found, x_name),
-        *_progressive(found, x_name),
-        *_validation(found),
+def training_section(training: Training) -> Section | None:
+    """Build charts of objective, certificates and validation, and the certificate in numbers."""
+    x_name = _STEP_NAMES.get(training.step_name, training.step_name)
+    charts = [
+        *_objective(training, x_name),
+        *_certificates(training, x_name),
+        *_progressive(training, x_name),
+        *_validation(training),
     ]
-    known = _facts(found)
-    if not pictures and not known:
+    rows = _facts(training)
+    if not charts and not rows:
         return None
-    lead = (
-        "What was recorded while the model was trained."
-        if pictures
-        else "The model file holds no trace of its training: rankers that draw at random record "
-        "one with --valid, or with --set record_at."
-    )
-    body = [figures(*pictures)] if pictures else []
-    if known:
-        body.append(card(facts(known)))
-    return Section("training", "Training", "How did training go?", lead, join(body))
+    lead = "What was recorded while the model was trained."
+    if not charts:
+        lead = (
+            "The model file holds no trace of its training: rankers that draw at random record one "
+            "with --valid, or with --set record_at."
+        )
+    body = figures(*charts)
+    if rows:
+        body += parts.card(parts.facts(rows))
+    return Section("training", "Training", "How did training go?", lead, body)
 
 
 def _line(
@@ -126,93 +129,106 @@ def _line(
     values: Sequence[float | None],
     above: float = -math.inf,
 ) -> list[Line]:
-    """The curve of what is known and above a bound; none where nothing is."""
-    known = [
+    """Return the curve of the finite values above a bound; no curve if there are none."""
+    points = [
         (x, y)
         for x, y in zip(steps, values, strict=True)
         if y is not None and math.isfinite(y) and y > above
     ]
-    if not known:
+    if not points:
         return []
-    x, y = zip(*known, strict=True)
+    x, y = zip(*points, strict=True)
     return [Line(name.replace("_", " "), kind, x, y, points=len(x) <= 40)]
 
 
-def _objective(found: Training, x_name: str) -> list[Html]:
-    kinds = {"objective": "model", "lower_bound": "feature", "eval_objective": "against"}
-    names = [name for name in kinds if name in found.curves]
-    lines = [line for n in names for line in _line(n, kinds[n], found.steps, found.curves[n])]
-    if "objective" not in names or not lines:
+def _objective(training: Training, x_name: str) -> list[Markup]:
+    lines: list[Line] = []
+    for name, kind in _OBJECTIVES.items():
+        if name in training.curves:
+            lines += _line(name, kind, training.steps, training.curves[name])
+    if "objective" not in training.curves or not lines:
         return []
-    words = (
-        "What training minimises, the penalty included. Read: it should fall and level off"
-        + ("; the lower bound proves how low it can go" if "lower_bound" in names else "")
-        + ("; on held-out data it should not rise again" if "eval_objective" in names else "")
-        + "."
-    )
-    spread = [v for line in lines for v in line.y]
-    log = min(spread) > 0 and max(spread) / min(spread) > 50
-    about, axes = "The objective during training", (x_name, "objective")
-    far = _long(found.steps)
-    return [line_chart("Objective", lines, axes, words, about=about, log_y=log, log_x=far)]
+    caption = "What training minimises, including the penalty. Read: it should fall and level off"
+    if "lower_bound" in training.curves:
+        caption += "; the lower bound proves how low it can go"
+    if "eval_objective" in training.curves:
+        caption += "; on held-out data it should not rise again"
+    values = [v for line in lines for v in line.y]
+    return [
+        line_chart(
+            "Objective",
+            lines,
+            (x_name, "objective"),
+            f"{caption}.",
+            about="The objective during training",
+            log_y=min(values) > 0 and max(values) / min(values) > 50,
+            log_x=_spans_decades(training.steps),
+        )
+    ]
 
 
-def _long(steps: Sequence[float]) -> bool:
+def _spans_decades(steps: Sequence[float]) -> bool:
     return bool(steps) and min(steps) > 0 and max(steps) / min(steps) > 300
 
 
-def _certificates(found: Training, x_name: str) -> list[Html]:
-    pictures = []
+def _certificates(training: Training, x_name: str) -> list[Markup]:
+    charts = []
     for name, meaning in _MEANING.items():
-        values = found.curves.get(name)
-        lines = [] if values is None else _line(name, "model", found.steps, values, above=0.0)
-        if lines:
-            words = f"Logarithmic: {meaning}. Read: the lower, the more exact the model."
-            title, axes = lines[0].name.capitalize(), (x_name, lines[0].name)
+        if name not in training.curves:
+            continue
+        # Only positive values have a place on a logarithmic axis.
+        lines = _line(name, "model", training.steps, training.curves[name], above=0.0)
+        for line in lines:
+            caption = f"Logarithmic: {meaning}. Read: the lower, the more exact the model."
+            axis_names = (x_name, line.name)
             about = f"{name} during training"
-            pictures.append(line_chart(title, lines, axes, words, about=about, log_y=True))
-    return pictures
+            title = line.name.capitalize()
+            charts.append(line_chart(title, lines, axis_names, caption, about=about, log_y=True))
+    return charts
 
 
-def _progressive(found: Training, x_name: str) -> list[Html]:
-    pictures = []
-    for name, values in found.curves.items():
-        shown = name.removeprefix("progressive_")
-        lines = _line(name, "model", found.steps, values) if shown != name else []
+def _progressive(training: Training, x_name: str) -> list[Markup]:
+    charts = []
+    for column, values in training.curves.items():
+        metric = column.removeprefix("progressive_")
+        if metric == column:
+            continue
+        lines = _line(column, "model", training.steps, values)
         if not lines or len(lines[0].x) < 2:
             continue
-        words = (
-            "Progressive validation: every list is judged by the model before it learns from it, "
-            "and the mean so far is drawn. Read: honest without held-out data; it should "
-            + ("fall." if shown == "loss" else "rise and level off.")
+        direction = "fall" if metric == "loss" else "rise and level off"
+        caption = (
+            "Progressive validation: the model ranks every list before it learns from it, and the "
+            "mean so far is drawn. Read: an honest estimate without held-out data; it should "
+            f"{direction}."
         )
-        title, far = f"Progressive {shown}", _long(lines[0].x)
-        pictures.append(line_chart(title, lines, (x_name, shown), words, about=title, log_x=far))
-    return pictures
+        title = f"Progressive {metric}"
+        log_x = _spans_decades(lines[0].x)
+        charts.append(line_chart(title, lines, (x_name, metric), caption, about=title, log_x=log_x))
+    return charts
 
 
-def _validation(found: Training) -> list[Html]:
-    name = found.metric or "metric"
-    lines = _line(name, "against", found.validation_steps, found.validation)
+def _validation(training: Training) -> list[Markup]:
+    metric = training.metric or "metric"
+    lines = _line(metric, "against", training.validation_steps, training.validation)
     if not lines or len(lines[0].x) < 2:
         return []
-    words = (
-        f"{name} on held-out queries while training went on. Read: training longer than to the "
-        "top of this curve does not help."
+    caption = (
+        f"{metric} on held-out queries during training. Read: training beyond the top of this "
+        "curve does not help."
     )
-    about = f"{name} on held-out queries during training"
-    return [line_chart("Validation", lines, ("steps", name), words, about=about)]
+    about = f"{metric} on held-out queries during training"
+    return [line_chart("Validation", lines, ("steps", metric), caption, about=about)]
 
 
-def _figure(value: float) -> str:
-    return count(value) if float(value).is_integer() and abs(value) < 1e15 else number(value, 6)
-
-
-def _facts(found: Training) -> list[tuple[str, str]]:
+def _facts(training: Training) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    if found.n_iter is not None:
-        rows.append(("steps or iterations", count(found.n_iter)))
-    if found.stop_reason is not None:
-        rows.append(("ended", _ENDS.get(found.stop_reason, found.stop_reason.replace("_", " "))))
-    rows += [(name.replace("_", " "), _figure(value)) for name, value in found.certificate.items()]
+    if training.n_iter is not None:
+        rows.append(("steps or iterations", count(training.n_iter)))
+    reason = training.stop_reason
+    if reason is not None:
+        rows.append(("ended", _ENDS.get(reason, reason.replace("_", " "))))
+    for name, value in training.certificate.items():
+        whole = value.is_integer() and abs(value) < 1e15
+        rows.append((name.replace("_", " "), count(value) if whole else number(value, 6)))
     return rows

@@ -1,31 +1,22 @@
-"""What the model has learned: its strongest weights, their columns, how few would be enough."""
+"""Show what the model has learned: its strongest weights, their columns, how few would suffice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.model import LinearModel
-from rankine.reporting.judged import Judged
-from rankine.reporting.page import (
-    MINUS,
-    Section,
-    count,
-    figures,
-    note,
-    number,
-    percent,
-    plural,
-    signed,
-)
+from rankine.reporting.evaluated import EvaluatedModel
+from rankine.reporting.html import name, parts
+from rankine.reporting.numbers import MINUS, count, number, percent, plural, signed
+from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, line_chart
 
 TOP, TOP_GROUPS, POINTS = 12, 15, 40
@@ -43,7 +34,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Group:
-    """Features of one source column: how many have weights, and the sum of their effects' sizes."""
+    """Features of one source column: number of weights, and the sum of their absolute effects."""
 
     column: str
     weights: int
@@ -53,12 +44,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Weights:
-    """What the model knows.
+    """Strongest features of a model.
 
-    ``positive`` and ``negative`` are ordered by effect; ``groups`` is empty where every feature is
-    its own column; ``concentration`` holds (number of features, share of all effects) along the
-    features from strongest to weakest; ``idle`` weights belong to features that never differ
-    within a list of this data.
+    ``positive`` and ``negative`` are ordered by effect. ``groups`` is empty if every feature is a
+    column of its own. ``concentration`` holds (number of features, share of all effects), counting
+    from the strongest feature. ``idle`` is the number of weights whose feature never differs within
+    a list of this data.
     """
 
     n_features: int
@@ -73,59 +64,63 @@ class Weights:
 
 
 def weights(model: LinearModel, effect: NDArray[np.float64], top: int = TOP) -> Weights:
-    """Strongest features, groups and concentration by effect (one per weight)."""
+    """Return strongest features, groups and concentration by effect (one value per weight)."""
     names = model.weight_names
     if model.names is None:
-        names = tuple(f"feature {name}" for name in names)
-    strong = np.argsort(-np.abs(effect), kind="stable")
-    chosen = {sign: [k for k in strong.tolist() if sign * model.values[k] > 0] for sign in (1, -1)}
+        names = tuple(f"feature {label}" for label in names)
+    size = np.abs(effect)
+    order = np.argsort(-size, kind="stable")
 
-    def listed(places: list[int]) -> list[Weight]:
+    def strongest(sign: int) -> list[Weight]:
+        of_sign = [k for k in order.tolist() if sign * model.values[k] > 0]
         return [
             Weight(names[k], int(model.indices[k]), float(model.values[k]), float(effect[k]))
-            for k in places[:top]
+            for k in of_sign[:top]
         ]
 
-    total = float(np.abs(effect).sum())
-    along = np.cumsum(np.abs(effect)[strong]) / total if total > 0 else np.zeros(model.nnz)
-    places = _sizes(model.nnz, POINTS)
+    total = float(size.sum())
+    cumulative = np.zeros(model.nnz)
+    for_half = for_most = 0
+    if total > 0:
+        cumulative = np.cumsum(size[order]) / total
+        for_half, for_most = (int(np.searchsorted(cumulative, s) + 1) for s in (0.5, 0.9))
     return Weights(
         model.n_features,
         model.nnz,
-        listed(chosen[1]),
-        listed(chosen[-1]),
+        strongest(1),
+        strongest(-1),
         _groups(model, effect, total),
-        [(k, float(along[k - 1])) for k in places],
+        [(k, float(cumulative[k - 1])) for k in _sizes(model.nnz, POINTS)],
         int((effect == 0).sum()),
-        int(np.searchsorted(along, 0.5) + 1) if total > 0 else 0,
-        int(np.searchsorted(along, 0.9) + 1) if total > 0 else 0,
+        for_half,
+        for_most,
     )
 
 
-def _sizes(largest: int, points: int) -> list[int]:
-    """Whole numbers from 1 to ``largest``, all of them or evenly spaced by logarithm."""
+def _sizes(largest: int, n_points: int) -> list[int]:
+    """Return integers from 1 to ``largest``: all of them, or evenly spaced by logarithm."""
     if largest == 0:
         return []
-    return sorted({*np.geomspace(1, largest, points).round().astype(int).tolist(), largest})
+    return sorted({*np.geomspace(1, largest, n_points).round().astype(int).tolist(), largest})
 
 
 def _groups(model: LinearModel, effect: NDArray[np.float64], total: float) -> list[Group]:
-    found: dict[str, list[float]] = {}
-    for name, index, size in zip(
+    sizes_by_column: dict[str, list[float]] = {}
+    for label, index, size in zip(
         model.weight_names, model.indices.tolist(), np.abs(effect).tolist(), strict=True
     ):
-        found.setdefault(source_of(model, name, index), []).append(size)
-    if all(len(sizes) == 1 for sizes in found.values()):
+        sizes_by_column.setdefault(source_of(model, label, index), []).append(size)
+    if all(len(sizes) == 1 for sizes in sizes_by_column.values()):
         return []
-    groups = [
-        Group(column, len(sizes), sum(sizes), sum(sizes) / total if total > 0 else 0.0)
-        for column, sizes in found.items()
-    ]
+    groups = []
+    for column, sizes in sizes_by_column.items():
+        share = sum(sizes) / total if total > 0 else 0.0
+        groups.append(Group(column, len(sizes), sum(sizes), share))
     return sorted(groups, key=lambda group: -group.effect)[:TOP_GROUPS]
 
 
-def source_of(model: LinearModel, name: str, index: int) -> str:
-    """Column that a feature comes from: ``brand`` of ``brand=acme``; a number stands for itself.
+def source_of(model: LinearModel, feature: str, index: int) -> str:
+    """Return the column of a feature: ``brand`` for ``brand=acme``, the name itself for a number.
 
     Crosses keep both columns (``brand x size``); hashed features whose value is unknown are
     ``hashed``.
@@ -134,17 +129,18 @@ def source_of(model: LinearModel, name: str, index: int) -> str:
     if spec is not None:
         if index < len(spec.numeric):
             return spec.numeric[index]
-        start = len(spec.numeric)
+        end = len(spec.numeric)
         sizes = [(field.column, len(field.values)) for field in spec.one_hot]
-        for column, size in [*sizes, *((field.column, field.n_cells) for field in spec.binned)]:
-            start += size
-            if index < start:
+        sizes += [(field.column, field.n_cells) for field in spec.binned]
+        for column, size in sizes:
+            end += size
+            if index < end:
                 return column
-        if name.startswith("hash:"):
+        if feature.startswith("hash:"):
             return "hashed (value unknown)"
-    if "=" not in name:
-        return name
-    return " x ".join(part.partition("=")[0] for part in name.split(" x "))
+    if "=" not in feature:
+        return feature
+    return " x ".join(part.partition("=")[0] for part in feature.split(" x "))
 
 
 CUTS = 12
@@ -163,130 +159,123 @@ class SizeCurve:
     enough: int
 
 
-def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
-    """Cut the weights of smallest effect, measure again; None for a model without weights."""
-    model, data = judged.view, judged.data
+def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
+    """Remove the weights of smallest effect and measure again; None for a model without weights."""
+    model, data = evaluated.view, evaluated.data
     if model.nnz == 0:
         return None
-    strong = np.lexsort((-np.abs(model.values), -np.abs(judged.effect)))
+    order = np.lexsort((-np.abs(model.values), -np.abs(evaluated.effect)))
     sizes = _sizes(model.nnz, CUTS)
     values = []
     for size in sizes:
-        kept = strong[:size]
-        coef = np.zeros(model.n_features)
-        coef[model.indices[kept]] = model.values[kept]
-        scores = judged.scores if size == model.nnz else row_scores(judged.features, coef)
+        scores = evaluated.scores
+        if size < model.nnz:
+            strongest = order[:size]
+            coef = np.zeros(model.n_features)
+            coef[model.indices[strongest]] = model.values[strongest]
+            scores = row_scores(evaluated.features, coef)
         values.append(evaluate_on(data, scores=scores, metric=metric))
-    near = [
-        size
-        for size, value in zip(sizes, values, strict=True)
-        if (value >= 0.99 * values[-1] if metric.larger_is_better else value <= 1.01 * values[-1])
-    ]
-    return SizeCurve(str(metric), sizes, values, min(near))
+    if metric.larger_is_better:
+        close = np.array(values) >= 0.99 * values[-1]
+    else:
+        close = np.array(values) <= 1.01 * values[-1]
+    return SizeCurve(str(metric), sizes, values, sizes[int(np.argmax(close))])
 
 
-def weights_section(found: Weights, meaning: str) -> Section:
-    """Bars of effects by sign and by column, and their concentration; ``meaning`` of a bar."""
+def weights_section(learned: Weights, meaning: str) -> Section:
+    """Build bars of effects by sign and by column; ``meaning`` says what a bar measures."""
+    verb = "has" if learned.nonzero == 1 else "have"
     lead = (
-        f"{plural(found.nonzero, 'feature')} of {count(found.n_features)} "
-        f"{'has' if found.nonzero == 1 else 'have'} a weight. {meaning}"
+        f"{plural(learned.nonzero, 'feature')} of {count(learned.n_features)} {verb} a weight. "
+        f"{meaning}"
     )
-    if found.nonzero == 0:
-        body: Any = note("All weights are zero: every item has the same score.")
+    if learned.nonzero == 0:
+        body = parts.note("All weights are zero: every item has the same score.")
         return Section("weights", "Weights", "What has it learned?", lead, body)
-    largest = max(abs(w.effect) for w in (*found.positive, *found.negative))
-    parts = [
-        _weights("Raises the score", found.positive, largest, "plus"),
-        _weights("Lowers the score", found.negative, largest, "minus"),
-    ]
-    more: list[Html | None] = []
-    if found.groups:
-        more.append(_by_column(found.groups))
-    if len(found.concentration) > 2:
-        more.append(_concentration(found))
-    remark = None
-    if found.idle:
-        few = found.idle == 1
-        remark = note(
-            f"{plural(found.idle, 'weight')} {'belongs' if few else 'belong'} to features that "
-            "never differ within a list of this data: here they decide nothing."
+    largest = max(abs(w.effect) for w in (*learned.positive, *learned.negative))
+    body = figures(
+        _weights("Raises the score", learned.positive, largest, "plus"),
+        _weights("Lowers the score", learned.negative, largest, "minus"),
+    )
+    body += figures(_by_column(learned.groups), _concentration(learned))
+    if learned.idle:
+        belongs, decides = (
+            ("belong", "they decide") if learned.idle > 1 else ("belongs", "it decides")
         )
-    body = join([remark, figures(*parts), figures(*more)])
+        remark = (
+            f"{plural(learned.idle, 'weight')} {belongs} to features that never differ within a "
+            f"list of this data: here {decides} nothing."
+        )
+        body = parts.note(remark) + body
     return Section("weights", "Weights", "What has it learned?", lead, body)
 
 
-def _weights(title: str, shown: Sequence[Weight], largest: float, kind: str) -> Html | None:
-    if not shown:
+def _weights(title: str, strongest: Sequence[Weight], largest: float, sign: str) -> Markup | None:
+    if not strongest:
         return None
-    rows = [
-        Bar(
-            name_of(w.name, 60),
-            w.effect,
-            f"{w.name}: {w.effect:+.4g}",
-            (signed(w.effect, 3), number(w.weight, 3).replace("-", MINUS)),
-        )
-        for w in shown
-    ]
-    more = "More" if kind == "plus" else "Less"
-    words = (
-        f"The {len(shown)} strongest features of this sign. {more} of such a feature puts an item "
-        "higher. Read: a bar twice as long moves items twice as far."
+    rows = []
+    for weight in strongest:
+        cells = (signed(weight.effect, 3), number(weight.weight, 3).replace("-", MINUS))
+        tip = f"{weight.name}: {weight.effect:+.4g}"
+        rows.append(Bar(name(weight.name, 60), weight.effect, tip, cells))
+    direction = "higher" if sign == "plus" else "lower"
+    caption = (
+        f"The {len(strongest)} strongest features of this sign. More of such a feature puts an "
+        f"item {direction}. Read: a bar twice as long moves items twice as far."
     )
     header = ("feature", "", "effect", "weight")
-    return bars(title, rows, words, header=header, kind=kind, largest=largest)
+    return bars(title, rows, caption, header=header, kind=sign, largest=largest)
 
 
-def _by_column(groups: Sequence[Group]) -> Html:
-    rows = [
-        Bar(
-            [name_of(g.column, 60), tag("small", plural(g.weights, "weight"))],
-            g.effect,
-            f"{g.column}: {g.effect:.4g}",
-            (percent(g.share),),
-        )
-        for g in groups
-    ]
-    words = (
-        "Features that come from one column, together. Read: the longer the bar, the more the "
-        "column as a whole decides; shares are of all effects' sizes."
+def _by_column(groups: Sequence[Group]) -> Markup | None:
+    if not groups:
+        return None
+    rows = []
+    for group in groups:
+        label = parts.with_small(name(group.column, 60), plural(group.weights, "weight"))
+        tip = f"{group.column}: {group.effect:.4g}"
+        rows.append(Bar(label, group.effect, tip, (percent(group.share),)))
+    caption = (
+        "All features that come from the same column, together. Read: the longer the bar, the more "
+        "the column as a whole decides; shares are of the sum of all effects, without their signs."
     )
-    return bars("By source column", rows, words, header=("column", "", "share"))
+    return bars("By source column", rows, caption, header=("column", "", "share"))
 
 
-def _concentration(found: Weights) -> Html:
-    x = [float(k) for k, _ in found.concentration]
-    y = [share for _, share in found.concentration]
-    line = Line("share", "model", x, y, points=len(x) <= 40, tips=[
-        f"{count(k)} features: {percent(share, 1)}" for k, share in found.concentration
-    ])  # fmt: skip
-    words = (
-        f"Features from strongest to weakest, and the share of all effects they hold together: "
-        f"half of it lies in {plural(found.for_half, 'feature')}, nine tenths in "
-        f"{count(found.for_most)}. Read: a curve that rises early means that few features decide."
+def _concentration(learned: Weights) -> Markup | None:
+    if len(learned.concentration) <= 2:
+        return None
+    x = [float(k) for k, _ in learned.concentration]
+    y = [share for _, share in learned.concentration]
+    tips = [f"{count(k)} features: {percent(share, 1)}" for k, share in learned.concentration]
+    line = Line("share", "model", x, y, points=len(x) <= 40, tips=tips)
+    caption = (
+        "The share of all effects that the strongest features hold together: half of it is in "
+        f"{plural(learned.for_half, 'feature')}, nine tenths in {count(learned.for_most)}. Read: a "
+        "curve that rises early means that few features decide."
     )
-    about = "Cumulative share of effects over features from strongest to weakest"
     return line_chart(
         "How many features decide",
         [line],
         ("features", "share"),
-        words,
-        about=about,
+        caption,
+        about="Cumulative share of effects over features from strongest to weakest",
         log_x=x[-1] > 60,
         y_values=(0.0, 1.0),
     )
 
 
-def size_section(found: SizeCurve, title: str) -> Section:
-    """Quality against the number of weights kept."""
+def size_section(curve: SizeCurve, title: str) -> Section:
+    """Build a chart of quality against the number of weights that are kept."""
     tips = [
         f"{plural(size, 'weight')}: {number(value)}"
-        for size, value in zip(found.sizes, found.values, strict=True)
+        for size, value in zip(curve.sizes, curve.values, strict=True)
     ]
-    line = Line(title, "model", [float(s) for s in found.sizes], found.values, tips=tips)
-    whole = found.values[-1]
-    words = (
-        f"The weights of least effect are cut away, and {title} is measured again on this data. "
-        f"With {plural(found.enough, 'weight')} of {count(found.sizes[-1])} it stays within one "
+    line = Line(title, "model", [float(s) for s in curve.sizes], curve.values, tips=tips)
+    whole = curve.values[-1]
+    caption = (
+        f"The weights of smallest effect are removed, and {title} is measured again on this data. "
+        f"With {plural(curve.enough, 'weight')} of {count(curve.sizes[-1])} it stays within one "
         f"percent of the whole model's {number(whole, 3)} (dashed). Read: where the curve is "
         "flat, a smaller model would do as well."
     )
@@ -294,13 +283,13 @@ def size_section(found: SizeCurve, title: str) -> Section:
         "Quality against size",
         [line],
         ("weights kept", title),
-        words,
+        caption,
         about=f"{title} of the model cut to its strongest weights",
-        log_x=found.sizes[-1] > 12,
+        log_x=curve.sizes[-1] > 12,
         rules=[("soft", whole)],
     )
     lead = (
-        "Smaller models are faster to serve and easier to understand. Nothing is trained again: "
-        "rankine path finds better small models."
+        "Smaller models are faster to serve and easier to understand. Nothing is trained again "
+        "here; rankine path trains better small models."
     )
     return Section("size", "Size", "Could it be smaller?", lead, figures(chart))

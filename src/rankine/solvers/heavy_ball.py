@@ -353,7 +353,6 @@ SAFETY = 1.25
 def _largest_per_query(rows: Any, lap: Any, n_features: int, seed: Any) -> Any:
     """Largest eigenvalue of every H_q by a few power iterations."""
     out = np.zeros(lap.starts.shape[0] - 1)
-    none = np.zeros(0)
     v, moved = np.empty(n_features), np.empty(n_features)
     for q in range(out.shape[0]):
         for j in range(n_features):
@@ -368,7 +367,7 @@ def _largest_per_query(rows: Any, lap: Any, n_features: int, seed: Any) -> Any:
                 break
             for j in range(n_features):
                 v[j] /= length
-            add_normal_product(lap, rows, q, v, none, 1.0, moved)
+            add_normal_product(lap, rows, q, v, v, False, 1.0, moved)
             out[q] = 0.0
             for j in range(n_features):
                 out[q] += moved[j] * moved[j]
@@ -398,8 +397,9 @@ def _pass(
     for start in range(0, n_queries, batch):
         stop = min(start + batch, n_queries)
         gradient[:] = 0.0
+        factor = n_queries / (stop - start)
         for k in range(start, stop):
-            add_normal_product(lap, rows, order[k], w, y, n_queries / (stop - start), gradient)
+            add_normal_product(lap, rows, order[k], w, y, True, factor, gradient)
         for j in range(n):
             ahead = w[j] - step * (gradient[j] + gamma * w[j]) + momentum * (w[j] - before[j])
             before[j] = w[j]

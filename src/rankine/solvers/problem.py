@@ -82,7 +82,7 @@ class Problem:
 
     ``total(question, *arguments)`` is a tuple: the sums of what every partition's ``RowsProblem``
     answers. Which of ``gradient_with_curvature``, ``curvature_product``, ``curvature_diagonal``,
-    ``smoothed`` (Newton), ``target``, ``normal_product``, ``spread`` (least squares) and ``dual``
+    ``smoothed`` (Newton), ``right_hand_side``, ``normal_product``, ``quadratic_risk`` (least squares) and ``dual``
     (coordinate and quasi-Newton methods) have an answer depends on the risk. ``resume_point(solver)``
     keeps where the loop of a solver stands, and knows where an interrupted run stood.
     """
@@ -124,17 +124,17 @@ class Problem:
         total = partial(self._total, "call_smoothed", width)
         return Problem(total, self.n_features, self.at_zero, self.resume_point)
 
-    def target(self) -> Vector:
+    def right_hand_side(self) -> Vector:
         """b of the quadratic risk w^T A w - 2 b^T w + constant."""
-        return self._total("target")[0]
+        return self._total("right_hand_side")[0]
 
     def normal_product(self, v: Vector) -> Vector:
         """A v of the quadratic risk."""
         return self._total("normal_product", v)[0]
 
-    def spread(self, w: Vector) -> float:
+    def quadratic_risk(self, w: Vector) -> float:
         """The quadratic risk at w."""
-        return float(self._total("spread", w)[0])
+        return float(self._total("quadratic_risk", w)[0])
 
     def dual(self, w: Vector, kappa: float) -> float:
         """The dual at kappa times the slopes of w."""
@@ -271,17 +271,17 @@ class RowsProblem(Problem):
         self._last = w, curvature
         return curvature
 
-    def target(self) -> Vector:
+    def right_hand_side(self) -> Vector:
         """b of the quadratic risk."""
-        return self.gradient(self.risk.target())
+        return self.gradient(self.risk.right_hand_side())
 
     def normal_product(self, v: Vector) -> Vector:
         """A v of the quadratic risk."""
         return self.risk.normal_product(self.products, v)
 
-    def spread(self, w: Vector) -> float:
+    def quadratic_risk(self, w: Vector) -> float:
         """The quadratic risk."""
-        return float(self.risk.spread(self.scores(w)))
+        return float(self.risk.value(self.scores(w)))
 
     def dual(self, w: Vector, kappa: float) -> float:
         """The dual at kappa times the slopes of w."""
@@ -297,7 +297,7 @@ class NormalEquations:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.n_features = problem.n_features
-        self.b = problem.target()
+        self.b = problem.right_hand_side()
         self.products = 0
 
     def times(self, v: Vector, shift: float = 0.0) -> Vector:
@@ -308,7 +308,7 @@ class NormalEquations:
 
     def objective(self, w: Vector, shift: float) -> float:
         """Risk + shift |w|^2."""
-        return float(self.problem.spread(w) + shift * dot(w, w))
+        return float(self.problem.quadratic_risk(w) + shift * dot(w, w))
 
 
 def coarsen(data: Dataset, query_weight: Vector) -> tuple[Dataset, Vector] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from rankine.transforms.log_columns import LogEncoder
 from rankine.transforms.missing import UNTRAINED, fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["align_columns", "score_dataset", "transformed_scores"]
+__all__ = ["align_columns", "encode_csr", "score_dataset", "transformed_scores"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ def align_columns(model: LinearModel, data: Dataset) -> Dataset:
 
 
 def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
-    """Lists of a raw log as the features of a spec."""
+    """Encode lists of a raw log again, as the features of another spec."""
     if data.encoding.spec.read_columns == spec.read_columns:
         return data
     absent = [name for name in spec.columns if name not in data.columns]
@@ -104,9 +104,15 @@ def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
             column=absent[0],
         )
     columns: Any = data.columns
+    X: Any
     if spec.tables:
-        X: Any = LogEncoder(spec).matrix(columns, data.n_rows)
-        return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)
-    rows = LogEncoder(spec, keeps_missing=True).encode(columns, data.n_rows)
-    X = make_csr(rows.values, rows.indices, rows.indptr, (data.n_rows, spec.n_features))
+        X = LogEncoder(spec).matrix(columns, data.n_rows)
+    else:
+        X = encode_csr(LogEncoder(spec, keeps_missing=True), columns, data.n_rows)
     return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)
+
+
+def encode_csr(encoder: LogEncoder, columns: Mapping[str, Any], n_rows: int) -> Any:
+    """Encode raw columns as a CSR matrix."""
+    rows = encoder.encode(columns, n_rows)
+    return make_csr(rows.values, rows.indices, rows.indptr, (n_rows, encoder.n_features))

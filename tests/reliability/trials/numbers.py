@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankine import Dataset
-from rankine.losses import Hinge
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.list_objectives import parse_objective
 from rankine.losses.pair_queries import PairQueries, query_omega

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from rankine.core import safe_text
-from rankine.core.safe_text import html_table, listed, printable, small_bar, tag, text
+from rankine.core.safe_text import (
+    Html,
+    html_table,
+    join,
+    listed,
+    name_of,
+    printable,
+    small_bar,
+    tag,
+    text,
+)
 
 
 @pytest.mark.parametrize("show", [printable, text], ids=["terminal", "page"])
@@ -44,3 +54,15 @@ def test_attributes_that_are_false_or_none_are_omitted():
     assert tag("details", open=False, hidden=True, id=None, data_of=0) == (
         '<details hidden data-of="0"></details>'
     )
+
+
+def test_elements_escape_what_is_not_html():
+    assert tag("p", "<b>", tag("i", "x"), None, ["a", 1]) == "<p>&lt;b&gt;<i>x</i>a1</p>"
+    assert tag("p", class_='a"b', aria_label="x", hidden=True, id=None) == (
+        '<p class="a&quot;b" aria-label="x" hidden></p>'
+    )
+    assert join([Html("<b>"), "<b>"]) == "<b>&lt;b&gt;"
+    assert text("a" * 300, 10) == "a" * 9 + "…"
+    assert text("\u202e\x00") == "\\u202e\\x00"
+    assert text("1\N{NO-BREAK SPACE}%") == "1\N{NO-BREAK SPACE}%"
+    assert name_of("<x>") == "<bdi>&lt;x&gt;</bdi>"

@@ -273,3 +273,15 @@ def test_times_of_another_shape_or_kind(data):
         split_queries(data, [[1, 1]])
     tenths = module._shares([0.1] * 10)
     assert (len(tenths), tenths[0], tenths[-1]) == (11, 0.0, 1.0), "whatever their sum is"
+
+
+@pytest.mark.parametrize(
+    "text", ["time:", "9/11,2/11", "time:1", "time:1,0", "time:1,x", "time:1,1/0"]
+)
+def test_bad_splits(text):
+    with pytest.raises(ParameterError, match="split"):
+        parse_split(text)
+
+
+def test_split_shares():
+    assert parse_split("time:9/11,1/11,1/11") == pytest.approx((9 / 11, 1 / 11, 1 / 11))

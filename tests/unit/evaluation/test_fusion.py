@@ -186,8 +186,9 @@ def test_other_forms():
         exported("opensearch", "reciprocal_rank", form="linear")
     with pytest.raises(ExportError, match="cannot normalise"):
         exported("opensearch", "min_max", "onnx")
-    with pytest.raises(ParameterError, match="linear, rrf"):
+    with pytest.raises(ParameterError) as caught:
         exported("opensearch", "min_max", form="tensor")
+    assert caught.value.parameter == "form"
     document = json.loads(exported("opensearch", "l2", "json")[1].content)
     assert document["transforms"][0]["normalization"] == "l2"
 
@@ -199,7 +200,7 @@ def test_what_an_engine_cannot_fuse_is_refused():
 
     for constant in (0.0, 0.5, 1.5):
         for target in ("elasticsearch", "opensearch"):
-            with pytest.raises(ExportError, match=f"from 1, not {constant:g}"):
+            with pytest.raises(ExportError, match=f"not {constant:g}"):
                 export(fusion(constant=constant), target)
     body = json.loads(export(fusion(constant=1.0), "elasticsearch").content)
     assert body["retriever"]["rrf"]["rank_constant"] == 1

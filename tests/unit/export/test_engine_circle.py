@@ -156,5 +156,6 @@ def test_the_engine_refuses_what_its_schema_does_not_know(engine):
 
 
 def test_a_feature_set_belongs_to_engines_that_have_one():
-    with pytest.raises(ParameterError, match="feature_set='products' means nothing to vespa"):
+    with pytest.raises(ParameterError) as caught:
         export(MODEL, "vespa", ExportOptions(feature_set="products"))
+    assert caught.value.parameter == "feature_set"

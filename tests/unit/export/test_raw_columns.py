@@ -20,7 +20,8 @@ from rankine.core.specs import (
     RunScores,
 )
 from rankine.export import ExportOptions, export
-from rankine.export.registry import require_features, targets
+from rankine.export.features import require_features
+from rankine.export.registry import targets
 
 SPEC = LogColumns(
     numeric=("price",),
@@ -152,13 +153,13 @@ def test_what_a_target_cannot_read_is_refused():
 
 
 def test_sql_names_the_list_and_says_how_to_use_it():
-    assert "each list by itself" in export(SCALED, "sql").remark
+    assert "each list separately" in export(SCALED, "sql").remark
     assert export(PLAIN, "sql").remark == ""
     assert 'PARTITION BY "list"' in export(SCALED, "sql").content.decode()
     named = export(SCALED, "sql", ExportOptions(query="other")).content.decode()
     assert 'PARTITION BY "other"' in named
     whole = LinearModel.from_weights([1.0, -2.0], ["a", "b"], transforms=[ListRange()])
-    assert "all rows are one list" in export(whole, "sql").remark
+    assert "all rows as one list" in export(whole, "sql").remark
     with pytest.raises(ExportError, match="name of a column"):
         export(whole, "sql", ExportOptions(query="a\x00b"))
     assert f": {len(WEIGHTS)} terms;" in export(PLAIN, "sql").content.decode()

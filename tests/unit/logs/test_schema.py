@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.logs import schema
-from rankine.logs.schema import LogSchema, check_same_features, placed
+from rankine.logs.schema import LogSchema, check_same_features, locate_row_errors
 
 
 def blocks(lists=9, size=2, cut=2, **columns):
@@ -39,19 +40,24 @@ def test_as_many_ranges_as_a_column_may_have(bins):
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("fields", "parameter"),
     [
-        ({"query": "q"}, "no column of the log is named"),
-        ({"query": "q", "numeric": ["a"], "binned": ["a"]}, "a"),
-        ({"query": "q", "numeric": ["a"], "bins": 1}, "bins=1 is not between 2 and 255"),
-        ({"query": "q", "numeric": ["a"], "bins": 256}, "bins=256 is not"),
-        ({"numeric": ["a"]}, "names the list of a row is not known"),
+        ({"query": "q"}, None),
+        ({"query": "q", "numeric": ["a"], "binned": ["a"]}, None),
+        ({"query": "q", "numeric": ["a"], "bins": 1}, "bins"),
+        ({"query": "q", "numeric": ["a"], "bins": 256}, "bins"),
+        ({"query": "q", "numeric": ["a"], "hash_bits": 9}, "hash_bits"),
+        ({"numeric": ["a"]}, "query"),
     ],
 )
-def test_a_schema_that_is_none(given, reason):
-    with pytest.raises(ParameterError, match=reason):
-        LogSchema.make(given)
-    with pytest.raises(SchemaError, match=r"the schema of a log: .*colour"):
+def test_incomplete_or_contradictory_schemas_are_refused(fields, parameter):
+    with pytest.raises(ParameterError) as caught:
+        LogSchema.make(fields)
+    assert caught.value.parameter == parameter
+
+
+def test_unknown_fields_are_refused():
+    with pytest.raises(SchemaError, match="colour"):
         LogSchema.make({"query": "q", "numeric": ["a"], "colour": "red"})
 
 
@@ -149,16 +155,16 @@ def test_errors_of_a_row_name_its_file_and_line():
     known = Dataset(block.X, block.y, block.qid, sources=("a", "log.csv"), lines=np.arange(18) + 40)
     bare = Dataset(block.X, block.y, block.qid, lines=np.arange(18) + 40)
     error = SchemaError("row 3: 'x' is no number", fix="Mend it", column="price")
-    with pytest.raises(SchemaError) as found, placed(known):
+    with pytest.raises(SchemaError) as found, locate_row_errors(known):
         raise error
     assert (found.value.file, found.value.line, found.value.column) == ("log.csv", 43, "price")
     assert found.value.reason.startswith("'x' is no number; training and serving")
-    with pytest.raises(SchemaError) as found, placed(bare):
+    with pytest.raises(SchemaError) as found, locate_row_errors(bare):
         raise error
     assert (found.value.file, found.value.line) == (None, 43)
     no_row, no_colon = SchemaError("row three: no", fix=""), SchemaError("7", fix="")
     for where, said in ((block, error), (known, no_row), (known, no_colon)):
-        with pytest.raises(SchemaError) as found, placed(where):
+        with pytest.raises(SchemaError) as found, locate_row_errors(where):
             raise said
         assert found.value is said
 
@@ -208,3 +214,41 @@ def test_a_log_without_outcomes_or_lists(tmp_path):
     assert (found.label, found.position, found.time, found.item) == (None,) * 4
     with pytest.raises(SchemaError, match="no column is called like a list's id; there are a, b"):
         proposed(tmp_path, a=[1], b=[2])
+
+
+def test_a_schema_is_said_once(log, trained, tmp_path):
+    proposed, why = logs.propose_schema(log)
+    assert proposed.query == "session_id"
+    assert proposed.label == "clicked + 4*purchased"
+    assert (proposed.numeric, proposed.one_hot) == (("price",), ("brand", "category"))
+    assert (proposed.position, proposed.time) == ("position", "ts")
+    assert why["brand"] == f"5 values in {pq.read_metadata(log).num_rows:,} rows"
+    for said in (proposed, logs.schema_of(trained)):
+        file = tmp_path / "schema.toml"
+        file.write_text(said.to_toml())
+        assert logs.read_schema(file) == said
+    moved = schema.LogSchema.make({"binned": ["price"]}, proposed)
+    assert (moved.binned, moved.numeric, moved.one_hot) == (("price",), (), proposed.one_hot)
+    for text, reason in (
+        ("query = 3", "schema"), ("numeric = ['a']", "query"), ("query = 'q'\nx = 1", "fields"),
+        ("query = 'q'", "no column"), ("query = 'q'\nnumeric = ['a', 'a']", "once"), ("[", "TOML"),
+    ):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises((SchemaError, ParameterError), match=reason):
+            logs.read_schema(file)
+
+
+def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
+    columns = {"clicked": [1, 0], "session_id": [1, 1], "position": [1, 2], "price": [1.5, 2.5]}
+    pq.write_table(pa.table({**columns, "brand": ["a", "b"]}), tmp_path / "log.parquet")
+    proposed, why = logs.propose_schema(tmp_path / "log.parquet")
+    assert (proposed.label, proposed.position) == ("clicked", "position")
+    assert proposed.numeric == ("price",)
+    assert set(why) == {"price", "brand"}
+
+
+def test_a_model_of_the_first_version_says_its_schema(trained):
+    note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
+    old = replace(trained, parameters={**trained.parameters, "log": note})
+    found = logs.schema_of(old)
+    assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import pickle
+import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
-from zlib import crc32
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import rankine
-from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, LinearModel, Scorer, logs
+from rankine import (
+    AdditiveRanker,
+    DominationRanker,
+    ElasticRanker,
+    LeastSquaresRanker,
+    LinearModel,
+    Scorer,
+    logs,
+)
+from rankine.cli.train import app
 from rankine.core.errors import (
+    ExportError,
     FeatureMismatchError,
     FileKindError,
     LimitError,
@@ -23,71 +33,20 @@ from rankine.core.errors import (
     RankineError,
     SchemaError,
 )
-from rankine.core.specs import Binned, LogColumns, OneHot, RunScores
+from rankine.core.specs import RunScores
 from rankine.data.expressions import parse_expression
-from rankine.data.splits import parse_split, query_units
 from rankine.evaluation.cross_validation import cross_validate
-from rankine.logs import read_for, schema, source
-from rankine.logs.source import _filled, _made_up, sample_lists
+from rankine.export import export
+from rankine.logs import read_for, schema
 from rankine.metrics import evaluate
 from rankine.rankers.registry import ranker_class
-from rankine.transforms import categories
 from rankine.transforms.apply import score_dataset
-
-BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])
-KINDS = np.array(["shoes", "hats", "bags"])
+from reference.raw_logs import BRANDS, COLUMNS, KINDS, options, write_log
 
 
-def write_log(path, lists=300, seed=0, outcome=True):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 9, lists)
-    n = sizes.sum()
-    brand, kind = rng.integers(0, 5, n), rng.integers(0, 3, n)
-    price = np.round(rng.lognormal(3, 1, n), 2)
-    utility = np.array([2.0, 1, 0, -1, -2])[brand] + (kind == 1) - 0.5 * np.log(price)
-    utility += 0.5 * rng.gumbel(size=n)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    clicked = np.zeros(n, dtype=np.int64)
-    for a, b in zip(starts[:-1], starts[1:], strict=True):
-        clicked[a + np.argmax(utility[a:b])] = 1
-    brand_names = [None if rng.random() < 0.02 else str(BRANDS[b]) for b in brand]
-    columns = {
-        "session_id": pa.array([f"s{k:06d}" for k in np.repeat(np.arange(lists), sizes)]),
-        "price": price,
-        "brand": pa.array(brand_names).dictionary_encode(),
-        "category": KINDS[kind].tolist(),
-        "position": np.concatenate([np.arange(1, s + 1) for s in sizes]),
-        "ts": np.repeat(np.arange(lists) + 1_700_000_000, sizes),
-    }
-    if outcome:
-        columns["clicked"] = clicked
-        columns["purchased"] = clicked * (rng.random(n) < 0.3)
-    pq.write_table(pa.table(columns), path, row_group_size=500)
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    path = tmp_path_factory.mktemp("log") / "log.parquet"
-    write_log(path)
-    return path
-
-
-COLUMNS = {
-    "query": "session_id",
-    "label": "clicked + 4*purchased",
-    "categorical": ["brand"],
-    "one_hot": ["category"],
-    "numeric": ["price"],
-    "crosses": ["brand*category"],
-    "position": "position",
-    "time": "ts",
-}
-
-
-@pytest.fixture(scope="module")
-def trained(log):
-    parts = logs.scan(log, **COLUMNS).split("time:9/11,1/11,1/11")
-    return ElasticRanker(random_state=0, scale="query", metric="mrr").fit(parts["train"]).to_model()
+def stopping(*blocks):
+    yield from blocks
+    raise AssertionError("the log was read on")
 
 
 def test_a_split_trains_on_older_lists(log, trained):
@@ -132,10 +91,6 @@ def test_a_log_without_outcomes_is_scored(trained, tmp_path):
     assert np.isfinite(score_dataset(trained, data)).all()
 
 
-def options(**more):
-    return {"query": "session_id", "label": "clicked", "categorical": ["brand"], **more}
-
-
 def test_training_goes_on_with_the_next_log(log, trained, tmp_path):
     write_log(tmp_path / "next.parquet", lists=30, seed=7)
     again = logs.scan(tmp_path / "next.parquet", like=trained)
@@ -155,30 +110,6 @@ def test_the_cut_of_the_stream_changes_nothing(log):
         for rows in (64, 100_000)
     ]
     assert len({ranker.to_model().digest for ranker in models}) == 1
-
-
-def test_a_sample_of_lists_does_not_keep_the_blocks_it_comes_from(log):
-    for block in logs.scan(log, **COLUMNS, block_rows=200):
-        units, lists, _ = sample_lists(block, 1, bound=0.02)
-        assert lists.n_queries == len(units)
-        assert not np.shares_memory(lists.y, block.y)
-        assert not np.shares_memory(lists.columns["price"], block.columns["price"])
-
-
-def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
-    from rankine.transforms import log_columns
-
-    write_log(tmp_path / "log.parquet", lists=2000)
-    looked_up = []
-
-    def places_of(places, values):
-        looked_up.append(len(values))
-        return categories.places_of(places, values)
-
-    monkeypatch.setattr(log_columns, "places_of", places_of)
-    log = logs.scan(tmp_path / "log.parquet", **{**COLUMNS, "crosses": []}, block_rows=100)
-    rows = sum(block.n_rows for block in log)
-    assert sum(looked_up) < rows / 10
 
 
 @pytest.mark.parametrize("name", ["spd", "ranksvm", "least-squares", "domination"])
@@ -217,7 +148,7 @@ def test_partitions_of_a_log_give_the_same_bits_wherever_they_are_read(log, name
     whole = logs.scan(log, **wanted)
     parts = rankine.distributed.scan(logs.scan(log, **wanted), partition_bytes=30_000)
     assert len(parts) > 2
-    assert parts.encoding.spec == whole.encoding.spec
+    assert parts.encoding.spec == whole.log_encoding().spec
     ranker = ranker_class(name)(scale="query", random_state=0)
     models = [ranker.fit(source).to_model() for source in (parts, parts)]
     assert models[0].digest == models[1].digest
@@ -226,18 +157,6 @@ def test_partitions_of_a_log_give_the_same_bits_wherever_they_are_read(log, name
         np.testing.assert_allclose(
             models[0].to_dense(), ranker.fit(whole).to_model().to_dense(), atol=1e-3
         )
-
-
-def test_partitions_that_are_sent_share_one_encoding(log):
-    wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "category"]}
-    parts = rankine.distributed.scan(logs.scan(log, **wanted), partition_bytes=30_000)
-    sent = [pickle.loads(pickle.dumps(partition)) for partition in parts.partitions]  # noqa: S301
-    assert len({id(partition.encoding) for partition in sent}) == 1 < len(sent)
-    for partition, there in zip(parts.partitions, sent, strict=True):
-        assert there.key == partition.key
-        assert there.load().fingerprint == partition.load().fingerprint
-    other = rankine.distributed.scan(logs.scan(log, **{**wanted, "label": "purchased"}))
-    assert pickle.loads(pickle.dumps(other.encoding)) is not sent[0].encoding  # noqa: S301
 
 
 def test_few_rows_bring_few_texts_with_them(log):
@@ -276,28 +195,6 @@ def test_a_model_takes_no_other_features_than_its_own(log, trained):
             logs.read_for(trained, log, **other)
     with pytest.raises(SchemaError, match="no column 'cliqued'"):
         logs.read_for(trained, log, label="cliqued")
-
-
-def test_a_schema_is_said_once(log, trained, tmp_path):
-    proposed, why = logs.propose_schema(log)
-    assert proposed.query == "session_id"
-    assert proposed.label == "clicked + 4*purchased"
-    assert (proposed.numeric, proposed.one_hot) == (("price",), ("brand", "category"))
-    assert (proposed.position, proposed.time) == ("position", "ts")
-    assert why["brand"] == f"5 values in {pq.read_metadata(log).num_rows:,} rows"
-    for said in (proposed, logs.schema_of(trained)):
-        file = tmp_path / "schema.toml"
-        file.write_text(said.to_toml())
-        assert logs.read_schema(file) == said
-    moved = schema.LogSchema.make({"binned": ["price"]}, proposed)
-    assert (moved.binned, moved.numeric, moved.one_hot) == (("price",), (), proposed.one_hot)
-    for text, reason in (
-        ("query = 3", "schema"), ("numeric = ['a']", "query"), ("query = 'q'\nx = 1", "fields"),
-        ("query = 'q'", "no column"), ("query = 'q'\nnumeric = ['a', 'a']", "once"), ("[", "TOML"),
-    ):  # fmt: skip
-        file.write_text(text)
-        with pytest.raises((SchemaError, ParameterError), match=reason):
-            logs.read_schema(file)
 
 
 def test_missing_numbers_are_missing_and_not_zero(tmp_path):
@@ -349,30 +246,6 @@ def test_a_text_file_is_no_log(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["time:", "9/11,2/11", "time:1", "time:1,0", "time:1,x", "time:1,1/0"]
-)
-def test_bad_splits(text):
-    with pytest.raises(ParameterError, match="split"):
-        parse_split(text)
-
-
-def test_split_shares():
-    assert parse_split("time:9/11,1/11,1/11") == pytest.approx((9 / 11, 1 / 11, 1 / 11))
-
-
-def test_stored_rows_are_made_up_and_reach_every_kind_of_weight(trained, log):
-    rows = [probe.raw for probe in trained.probes.rows]
-    assert len(rows) == 4
-    assert len(set(trained.probes.scores)) > 1
-    seen = pq.read_table(log, columns=["price", "brand", "category"]).to_pylist()
-    assert not any(row in seen for row in rows)
-    named = {name.split("=")[1] for name in trained.weight_names if name.count("=") == 1}
-    assert {row["brand"] for row in rows} & named
-    assert {row["category"] for row in rows} <= set(KINDS.tolist())
-    Scorer(trained).self_test()
-
-
-@pytest.mark.parametrize(
     ("change", "reason", "fix"),
     [
         (lambda t: t.drop(["price"]), "no column 'price'", "name another column"),
@@ -406,179 +279,13 @@ def test_a_bad_day_says_what_to_do(log, trained, tmp_path, change, reason, fix):
             assert (error.value.file, error.value.line) == (str(tmp_path / "d.parquet"), 1)
 
 
-def test_a_model_of_the_first_version_says_its_schema(trained):
-    note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
-    old = replace(trained, parameters={**trained.parameters, "log": note})
-    found = logs.schema_of(old)
-    assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))
-
-
-def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
-    columns = {"clicked": [1, 0], "session_id": [1, 1], "position": [1, 2], "price": [1.5, 2.5]}
-    pq.write_table(pa.table({**columns, "brand": ["a", "b"]}), tmp_path / "log.parquet")
-    proposed, why = logs.propose_schema(tmp_path / "log.parquet")
-    assert (proposed.label, proposed.position) == ("clicked", "position")
-    assert proposed.numeric == ("price",)
-    assert set(why) == {"price", "brand"}
-
-
-# ------------------------------------------------------------------ encodings, by hand
-def test_hashed_weights_are_named_by_the_first_value_met(log):
-    lists = logs.scan(log, **options(numeric=["price"], hash_bits=10), block_rows=100)
-    encoding = lists.encoding
-    block = next(iter(lists.raw.blocks()))
-    used = sorted(set(encoding.encode(block).X.indices.tolist()))
-    found = encoding.weight_names(used)
-    assert found[0] == "price"
-    assert set(found[1:]) == {f"brand={name}" for name in BRANDS}
-    encoding.raw = SimpleNamespace(blocks=lambda: stopping(block))
-    assert encoding.weight_names(used) == found, "no more is read than is needed"
-    encoding.raw = None
-    assert encoding.weight_names([used[1], 0]) == [f"hash:{used[1] - 1}", "price"]
-    assert encoding.weight_names([1, 2]) == ["hash:0", "hash:1"], "the first hashed places"
-    encoding.raw = SimpleNamespace(blocks=stopping)
-    assert encoding.weight_names([0]) == ["price"]
-
-
-def stopping(*blocks):
-    yield from blocks
-    raise AssertionError("the log was read on")
-
-
-def test_names_are_known_unless_some_are_hashed(log):
-    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"])
-    assert set(plain.feature_names) == {"price", *(f"category={kind}" for kind in KINDS)}
-    assert plain.n_features == 4
-    hashed = logs.scan(log, **options(hash_bits=5))
-    assert (hashed.feature_names, hashed.n_features) == (None, 32)
-    keys = {lists.encoding.key for lists in (plain, hashed, logs.scan(log, **options(hash_bits=6)))}
-    relabelled = logs.scan(log, **options(hash_bits=5) | {"label": "purchased"})
-    unlabelled = logs.scan(log, query="session_id", categorical=["brand"], hash_bits=5)
-    assert len(keys | {relabelled.encoding.key, unlabelled.encoding.key}) == 5
-    assert (unlabelled.load().y == 0).all()
-
-
-def test_missing_outcomes_count_as_none():
-    for given, expected in (
-        (np.array([True, None, False], dtype=object), [True, False, False]),
-        (np.array([1.0, np.nan]), [1.0, 0.0]),
-        (np.array([3, 0]), [3, 0]),
-    ):
-        assert _filled(given).tolist() == expected
-
-
-def test_made_up_rows_are_the_same_in_every_version():
-    spec = LogColumns(
-        numeric=("a", "b"), one_hot=(OneHot("c", ("x", "y", "z")), OneHot("d", ("x", "y"))),
-        hashed=("e", "f"), crosses=(("b", "e"),), binned=(Binned("g", (1.0,)),),
-    )  # fmt: skip
-    names = ["a", *(f"e=v{k}" for k in range(9)), "f x=1", "ee=no"]
-    rows = [_made_up(spec, names, i) for i in range(4)]
-    assert [row["a"] for row in rows] == [number / 4 for number in (-8, -1, 6, -4)]
-    assert [row["b"] for row in rows] == [-3, 5, -4, 4], "whole numbers in a cross"
-    assert [row["g"] for row in rows] == [number / 4 for number in (2, -6, 3, -5)]
-    assert [row["c"] for row in rows] == ["x", "y", "z", "x"]
-    assert [row["d"] for row in rows] == ["y", "x", "y", "x"]
-    assert [row["e"] for row in rows] == ["v0", "v1", "v2", "v3"]
-    assert [row["f"] for row in rows] == [f"made up {k}" for k in range(4)]
-    assert _made_up(spec, names, 9)["e"] == "v1", "eight of the names are dealt out"
-    apart = LogColumns(one_hot=tuple(OneHot(name, ("x", "y", "z")) for name in "abc"))
-    assert list(_made_up(apart, (), 1).values()) == ["y", "z", "x"]
-
-
-# ------------------------------------------------------------------ what a fit remembers
-@pytest.mark.parametrize("text_ids", [True, False])
-@pytest.mark.parametrize("rows", [20, 150, 10_000])
-def test_the_lists_of_the_smallest_hashes_are_remembered(
-    log, tmp_path, monkeypatch, text_ids, rows
-):
-    monkeypatch.setattr(source, "SAMPLE", 5)
-    path = log
-    if not text_ids:
-        table = pq.read_table(log)
-        numbers = pa.array([int(text.as_py()[1:]) for text in table["session_id"]])
-        path = tmp_path / "numbers.parquet"
-        pq.write_table(table.set_column(0, "session_id", numbers), path)
-    lists = logs.scan(path, **options(hash_bits=7), block_rows=rows)
-    whole = lists.load()
-    ids = whole.queries.ids
-    plain = np.array([crc32(t.encode()) for t in ids.tolist()]) if text_ids else ids
-    wanted = ids[np.argsort(query_units(plain.astype(np.int64), np.uint64(0)))[:5]]
-    record = lists.encoding.start_record()
-    for _ in range(2):
-        for block in lists:
-            record.add_block(block)
-            assert len(record._units) <= 2 * 5
-            assert sum(part.n_queries for part in record._parts) == len(record._units)
-    found = record._sample()
-    assert found.queries.ids.tolist() == wanted.tolist()
-    assert (found.read_counts, found.lines, found.encoding) == ({}, None, None)
-    assert np.flatnonzero(record._seen).tolist() == np.unique(whole.X.indices).tolist()
-    assert len(record._seen) == 2**7
-    assert record._bound == record._units.max() < 0.1
-    for query in found.queries.ids:
-        mine, all_rows = found.y[found.qid == query], whole.y[whole.qid == query]
-        assert mine.tolist() == all_rows.tolist()
-
-
-def test_lists_are_sorted_out_when_there_are_twice_too_many(log, monkeypatch):
-    monkeypatch.setattr(source, "SAMPLE", 3)
-    lists = logs.scan(log, query="session_id", numeric=["price"]).load()
-    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.start_record()
-    held = []
-    for query in range(8):
-        units, one, places = sample_lists(lists.take_queries(np.array([query])), 1)
-        record.add((units, one, places))
-        held.append(len(record._units))
-    assert held == [1, 2, 3, 4, 5, 6, 3, 4]
-
-
-def test_lists_above_the_bound_are_left_out(log):
-    block = logs.scan(log, query="session_id", numeric=["price"]).load()
-    units, lists, places = sample_lists(block, 1)
-    assert (np.diff(units) > 0).all()
-    assert (len(units), lists.n_queries, places.tolist()) == (300, 300, [])
-    below, _, _ = sample_lists(block, 1, bound=units[9])
-    assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
-    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.start_record()
-    assert len(record._seen) == 1
-    assert pickle.loads(pickle.dumps(record)).remaining_blocks is None  # noqa: S301
-
-
-def test_scores_are_distances_from_the_mean_of_their_list():
-    data = rankine.Dataset.from_arrays(np.zeros((5, 1)), np.zeros(5), [1, 2, 1, 3, 2])
-    found = source.centred(np.array([1.0, 5.0, 3.0, 9.0, 6.0]), data)
-    assert found.tolist() == [-1.0, -0.5, 1.0, 0.0, 0.5]
-
-
-def test_the_summary_is_of_all_lists(log):
-    lists = logs.scan(log, **options(numeric=["price"], hash_bits=6))
-    model = ElasticRanker(random_state=0, n_passes=1).fit(lists).to_model()
-    summary = model.provenance["log"]
-    assert summary["lists"] == 300
-    record = lists.encoding.start_record()
-    bare = replace(model, transforms=(), provenance={}, probes=None, names=None)
-    assert "log" not in record.finish(bare).provenance, "nothing was seen"
-    record.remaining_blocks = lists
-    assert record.finish(bare).provenance["log"]["lists"] == 300
-    assert record.remaining_blocks is None
-    plain = LinearModel.from_weights([1.0])
-    for without in (plain, replace(model, provenance={})):
-        with pytest.raises(ParameterError, match="no summary of a training log"):
-            source.monitor_log(without, [])
-    assert summary["seen"] != ""
-    numbers = logs.scan(log, query="session_id", label="clicked", numeric=["price"])
-    model = ElasticRanker(random_state=0, n_passes=1).fit(numbers).to_model()
-    assert model.provenance["log"].get("seen", "") == ""
-
-
 # ------------------------------------------------------------------ how a log is read
 def test_given_cuts_stay_with_other_labels(log):
     lists = logs.scan(log, query="session_id", label="clicked", binned=["price"],
                       cuts={"price": [10.0, 20.0]})  # fmt: skip
     other = lists.relabelled(parse_expression("purchased"))
-    assert other.encoding.spec == lists.encoding.spec
-    assert other.encoding.spec.binned[0].cuts == (10.0, 20.0)
+    assert other.log_encoding().spec == lists.log_encoding().spec
+    assert other.log_encoding().spec.binned[0].cuts == (10.0, 20.0)
     assert "Log of Scan" in repr(other)
 
 
@@ -594,20 +301,22 @@ def test_missing_values_are_counted_pass_by_pass(log):
 def test_a_log_like_another(log, trained):
     lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
     same = logs.scan(log, like=lists)
-    assert (same.schema, same.encoding.spec) == (lists.schema, lists.encoding.spec)
-    assert same.encoding.key == lists.encoding.key
+    assert (same.schema, same.log_encoding().spec) == (lists.schema, lists.log_encoding().spec)
+    assert same.log_encoding().key == lists.log_encoding().key
     judged = logs.scan(log, like=lists, label="purchased")
     assert judged.load().y.sum() == pq.read_table(log)["purchased"].to_numpy().sum()
     with pytest.raises(ParameterError, match="reads features, not the columns"):
         logs.scan(log, like=LinearModel.from_weights([1.0]))
     with pytest.raises(ParameterError, match="to start from reads features"):
-        lists.encoding.check_start(LinearModel.from_weights([1.0]))
+        lists.log_encoding().check_start(LinearModel.from_weights([1.0]))
     cut = logs.scan(log, query="session_id", binned=["price"], cuts={"price": [5.0]})
     other = logs.scan(log, query="session_id", binned=["price"], cuts={"price": [6.0]})
-    model = SimpleNamespace(transforms=(other.encoding.spec,), parameters={})
+    model = SimpleNamespace(transforms=(other.log_encoding().spec,), parameters={})
     with pytest.raises(FeatureMismatchError, match="one-hot values or cuts"):
-        cut.encoding.check_start(model)
-    cut.encoding.check_start(SimpleNamespace(transforms=(cut.encoding.spec,), parameters={}))
+        cut.log_encoding().check_start(model)
+    cut.log_encoding().check_start(
+        SimpleNamespace(transforms=(cut.log_encoding().spec,), parameters={})
+    )
 
 
 def test_columns_that_are_read(log):
@@ -619,19 +328,19 @@ def test_columns_that_are_read(log):
     data = lists.load()
     assert data.position.tolist() == pq.read_table(log)["position"].to_pylist()
     assert set(data.columns) == wanted
-    ignored = lists.encoding.spec.ignored
+    ignored = lists.log_encoding().spec.ignored
     assert ignored == ("clicked", "position", "purchased", "session_id", "ts")
     tables = lists.for_tables
     with pytest.raises(ParameterError, match="tables have no cross"):
         tables()
     plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"]).for_tables()
-    assert plain.for_tables().encoding.spec is plain.encoding.spec
-    assert plain.encoding.spec.tables
-    assert plain.encoding.for_tables(()) is plain.encoding
-    assert plain.encoding.spec.ignored == (
+    assert plain.for_tables().log_encoding().spec is plain.log_encoding().spec
+    assert plain.log_encoding().spec.tables
+    assert plain.log_encoding().for_tables(()) is plain.log_encoding()
+    assert plain.log_encoding().spec.ignored == (
         "brand", "clicked", "position", "purchased", "session_id", "ts",
     )  # fmt: skip
-    assert set(plain.encoding.spec.one_hot[0].values) == set(KINDS.tolist())
+    assert set(plain.log_encoding().spec.one_hot[0].values) == set(KINDS.tolist())
 
 
 def test_positions_of_a_log_by_another_name(log, tmp_path):
@@ -675,8 +384,8 @@ def test_tables_of_a_log_like_another(log):
     wanted = {"query": "session_id", "numeric": ["price"], "one_hot": ["category"]}
     lists = logs.scan(log, **wanted)
     tables = logs.scan(log, like=lists).for_tables()
-    assert tables.encoding.spec.tables
-    assert tables.encoding.spec == lists.for_tables().encoding.spec
+    assert tables.log_encoding().spec.tables
+    assert tables.log_encoding().spec == lists.for_tables().log_encoding().spec
     assert tables.load().X.shape[1] == 2
 
 
@@ -776,3 +485,163 @@ def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
     assert read_for(unnamed, tmp_path / "other.parquet").X.tolist() == [[1.0, 2.0]]
     (tmp_path / "x.txt").write_text("1 qid:1 1:1 2:2\n")
     assert read_for(model, tmp_path / "x.txt", dense=True).X.tolist() == [[1.0, 2.0]]
+
+
+# ------------------------------------------------------------------ logs for rankers of tables
+TABLE_BRANDS = np.array(["acme", "it's", "zeta", None], dtype=object)
+TABLE_COLUMNS = {"query": "session", "label": "clicked", "numeric": ["price"], "one_hot": ["brand"]}
+ADDITIVE = {"smooth": 1.0, "pairs": [("price", "brand")]}
+
+
+def write_table_log(path, n_lists=60, size=8, seed=0):
+    rng = np.random.default_rng(seed)
+    n = n_lists * size
+    price = np.round(rng.normal(size=n), 2)
+    brand = rng.integers(0, 4, n)
+    good = (price**2 > 0.8) ^ (brand == 1)
+    frame = {
+        "session": np.repeat(np.arange(n_lists), size),
+        "price": [None if gone else x for x, gone in zip(price, rng.random(n) < 0.1, strict=True)],
+        "brand": TABLE_BRANDS[brand],
+        "clicked": (rng.random(n) < np.where(good, 0.8, 0.1)).astype(int),
+    }
+    pq.write_table(pa.table(frame), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    return write_table_log(tmp_path_factory.mktemp("log") / "log.parquet")
+
+
+@pytest.fixture(scope="module")
+def fitted(stored):
+    return AdditiveRanker(**ADDITIVE).fit(logs.scan(stored, **TABLE_COLUMNS))
+
+
+ROWS = [
+    {"price": 1.5, "brand": "acme"}, {"price": None, "brand": "it's"},
+    {"price": 0.1, "brand": None}, {"price": -2.0, "brand": "never seen"},
+    {"price": 0.3, "brand": "zeta"},
+]  # fmt: skip
+
+
+def test_texts_and_gaps_have_cells_of_their_own(fitted, stored, tmp_path):
+    model = fitted.to_model()
+    model.save(tmp_path / "m.rankine")
+    scorer = Scorer(LinearModel.load(tmp_path / "m.rankine"))
+    scorer.self_test()
+    scores = scorer.score(ROWS)
+    assert len(set(scores.round(9))) == len(ROWS)
+    for i, row in enumerate(ROWS):
+        expected = scorer.explain(ROWS, i)
+        assert expected.total == pytest.approx(scores[i], abs=1e-12)
+        assert model.explain(row).total == pytest.approx(scores[i], abs=1e-12)
+    labels = {term.where for term in scorer.explain(ROWS, 1).contributions}
+    assert any("brand = it's" in str(label) for label in labels)
+    log = logs.scan(stored, like=model)
+    assert fitted.score(log.load()) > 0.75
+    with pytest.raises(FeatureMismatchError, match="colour"):
+        scorer.score([{"colour": "red"}])
+    assert scorer.score([{**ROWS[0], "session": 7}])[0] == scores[0], "the log's own column"
+
+
+@pytest.mark.parametrize("kind", ["memory", "partitions"])
+def test_a_log_gives_the_same_bits_wherever_it_is(fitted, stored, kind):
+    log = logs.scan(stored, **TABLE_COLUMNS)
+    other = log.load() if kind == "memory" else log.to_partitions()
+    found = AdditiveRanker(**ADDITIVE).fit(other)
+    assert found.coef_.tobytes() == fitted.coef_.tobytes()
+
+
+def test_hashed_columns_are_texts_too_and_crosses_are_pairs(stored):
+    expected = {**TABLE_COLUMNS, "one_hot": [], "categorical": ["brand"]}
+    found = AdditiveRanker(**ADDITIVE).fit(logs.scan(stored, **expected))
+    assert found.pairs_ == [("price", "brand")]
+    model = found.to_model()
+    assert logs.schema_of(model).categorical == ("brand",)
+    again = logs.read_for(model, stored)  # said once that brand had two encodings
+    wanted = found.predict(logs.scan(stored, **expected).load())
+    np.testing.assert_array_equal(score_dataset(model, again), wanted)
+    with pytest.raises(ParameterError, match="pairs="):
+        AdditiveRanker(**ADDITIVE).fit(
+            logs.scan(stored, **TABLE_COLUMNS, crosses=["brand*clicked"])
+        )
+
+
+def test_held_out_lists_are_encoded_as_the_training_was(stored, tmp_path):
+    log, other = (
+        logs.scan(stored, **TABLE_COLUMNS),
+        write_table_log(tmp_path / "v.parquet", 20, seed=1),
+    )
+    found = AdditiveRanker(pairs=0, reweight=0).fit(log, eval_set=logs.scan(other, **TABLE_COLUMNS))
+    assert found.evals_
+
+
+def test_a_warm_start_from_yesterdays_log(fitted, stored):
+    model = fitted.to_model()
+    again = AdditiveRanker(**ADDITIVE, tol=1e-8).fit(logs.scan(stored, like=model), coef_init=model)
+    fresh = AdditiveRanker(**ADDITIVE, tol=1e-8).fit(logs.scan(stored, **TABLE_COLUMNS))
+    np.testing.assert_allclose(again.coef_, fresh.coef_, atol=1e-3)
+
+
+def test_exports_of_texts(fitted):
+    model = fitted.to_model()
+    expected = Scorer(model).score(ROWS)
+    room = {}
+    exec(export(model, "python").content, room)  # noqa: S102 - the file under test
+    np.testing.assert_allclose(room["scores"](ROWS), expected, atol=1e-12)
+    text = export(model, "sql").content.decode().split("\n", 1)[1]
+    with sqlite3.connect(":memory:") as table:
+        table.execute("CREATE TABLE t (price REAL, brand TEXT)")
+        table.executemany("INSERT INTO t VALUES (?, ?)", [list(row.values()) for row in ROWS])
+        found = [score for (score,) in table.execute(f"SELECT {text} FROM t")]  # noqa: S608
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    for target in ("onnx", "elasticsearch", "solr", "vespa", "xgboost"):
+        with pytest.raises(ExportError, match="brand"):
+            export(model, target)
+
+
+def test_the_command_trains_on_a_log(stored, tmp_path):
+    out = tmp_path / "m.rankine"
+    command = [
+        "train", str(stored), "--ranker", "additive", "--query", "session", "--label", "clicked",
+        "--numeric", "price", "--one-hot", "brand", "--set", "smooth=1.0", "--set", "pairs=1",
+        "--out", str(out),
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert rankine.LinearModel.load(out).bins.names == ("price", "brand")
+
+
+def test_cuts_come_from_a_file_where_one_is_given(stored, tmp_path):
+    expected = {"query": "session", "label": "clicked", "binned": ["price"], "one_hot": ["brand"]}
+    (tmp_path / "cuts.json").write_text('{"price": [-0.9, 0.9]}')
+    log = logs.scan(stored, **expected, cuts=tmp_path / "cuts.json")
+    assert [(one.column, one.cuts) for one in log.log_encoding().spec.binned] == [
+        ("price", (-0.9, 0.9))
+    ]
+    model = rankine.ElasticRanker(random_state=0, n_passes=3).fit(log).to_model()
+    low, middle, high = Scorer(model).score([{"price": x} for x in (-2.0, 0.0, 2.0)])
+    assert low > middle < high
+    command = ["train", str(stored), "--ranker", "elastic", "--query", "session", "--label",
+               "clicked", "--binned", "price", "--cuts", str(tmp_path / "cuts.json"), "--out",
+               str(tmp_path / "e.rankine")]  # fmt: skip
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    binned = rankine.LinearModel.load(tmp_path / "e.rankine").transforms[0].binned
+    assert binned[0].cuts == (-0.9, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        ({"brand": [1.0]}, "not binned"),
+        ({"price": [2.0, 1.0]}, "increase"),
+        ({"price": ["a"]}, "cuts of columns"),
+        ("no such file.json", "file of cuts"),
+    ],
+)
+def test_cuts_that_are_none_are_refused(stored, cuts, expected):
+    with pytest.raises((ParameterError, SchemaError), match=expected):
+        logs.scan(stored, query="session", binned=["price"], cuts=cuts)

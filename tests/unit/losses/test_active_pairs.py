@@ -8,9 +8,9 @@ import pytest
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data import Dataset
 from rankine.kernels.sorting import RADIX_FROM, sort_queries
-from rankine.losses import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.pair_queries import PairQueries, query_omega
+from rankine.losses.pairwise.hinge import Hinge
 from reference.pairs import pair_curvature_times, pair_risk, pair_weights
 
 pytestmark = pytest.mark.kernels

@@ -192,8 +192,9 @@ def test_tables_and_margins_that_do_not_fit_the_labels_are_refused():
     y = np.array([0.5, 1.5, 2.5])
     _, rows = resolve_table(np.zeros((3, 3)), y)
     assert rows.tolist() == [0, 1, 2]
-    with pytest.raises(ParameterError, match="2 x 2 but the data has 3 labels"):
+    with pytest.raises(ParameterError, match="3 labels") as caught:
         resolve_table(np.zeros((2, 2)), y)
+    assert caught.value.parameter == "margin_table"
     assert resolve_margin(1.0, 0.0, y, {}) is None
     assert resolve_margin(None, 1.0, y, {}) is None
     np.testing.assert_array_equal(resolve_margin(2.0, 0.5, y, {}), y)
@@ -226,7 +227,7 @@ def test_rows_that_take_no_part_are_as_if_left_out(of):
         part.y, part.queries, np.ones(part.n_queries), DominationOptions()
     )
     assert DominationRisk(levels(kept)).at_zero == pytest.approx(DominationRisk(alone).at_zero)
-    with pytest.raises(NoPairsError, match="no row takes part"):
+    with pytest.raises(NoPairsError, match="no row"):
         levels(np.zeros(len(y), dtype=bool))
 
 
@@ -420,15 +421,17 @@ def test_margins_are_numbers_functions_rows_or_columns():
         np.testing.assert_array_equal(found, y)
     np.testing.assert_array_equal(resolve_margin(0.0, 1.0, y, {}), np.zeros(3))
     for scale in (-0.1, np.inf, np.nan):
-        with pytest.raises(ParameterError, match=r"margin_scale=.* must be a finite number >= 0"):
+        with pytest.raises(ParameterError) as caught:
             resolve_margin(None, scale, y, {})
+        assert caught.value.parameter == "margin_scale"
     for margin in (-1.0, np.inf, -np.inf, np.nan):
-        with pytest.raises(ParameterError, match=r"margin=.* must be finite and >= 0"):
+        with pytest.raises(ParameterError) as caught:
             resolve_margin(margin, 1.0, y, {})
-    with pytest.raises(SchemaError, match=r"margin has shape \(2,\) for 3 rows"):
-        resolve_margin([1.0, 2.0], 1.0, y, {})
-    with pytest.raises(SchemaError, match="margin of row 1 is nan"):
-        resolve_margin([1.0, np.nan, np.inf], 1.0, y, {})
+        assert caught.value.parameter == "margin"
+    for rows, fact in (([1.0, 2.0], r"\(2,\).* 3 rows"), ([1.0, np.nan, np.inf], "row 1 .*nan")):
+        with pytest.raises(SchemaError, match=fact) as caught:
+            resolve_margin(rows, 1.0, y, {})
+        assert caught.value.parameter == "margin"
 
 
 def test_a_higher_label_never_has_the_smaller_margin_within_a_query():
@@ -450,11 +453,13 @@ def test_a_higher_label_never_has_the_smaller_margin_within_a_query():
 def test_tables_are_square_and_their_gaps_finite():
     y = np.array([0.0, 1.0])
     for shape in ((2,), (2, 3), (3, 2), (1, 1), (2, 2, 2)):
-        with pytest.raises(ParameterError, match="margin_table has shape"):
+        with pytest.raises(ParameterError) as caught:
             resolve_table(np.zeros(shape), y)
+        assert caught.value.parameter == "margin_table"
     for gap in (-0.5, np.nan, np.inf, LARGEST_GAP + 0.5):
-        with pytest.raises(ParameterError, match="needs gaps between 0 and 500"):
+        with pytest.raises(ParameterError) as caught:
             resolve_table([[0.0, 0.0], [gap, 0.0]], y)
+        assert caught.value.parameter == "margin_table"
     own, _ = resolve_table([[1.0, np.inf], [LARGEST_GAP, np.nan]], y)
     assert own.tolist() == [[0.0, 0.0], [LARGEST_GAP, 0.0]]
     assert resolve_table(None, y) is None

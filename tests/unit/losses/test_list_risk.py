@@ -10,7 +10,6 @@ import pytest
 from rankine.core.errors import ParameterError
 from rankine.data import Dataset
 from rankine.kernels.lists import DcgGain, RecallGain, UnitGain, list_work
-from rankine.losses import Hinge
 from rankine.losses.base import list_loss, needs_pairs
 from rankine.losses.list_objectives import (
     METRIC_OBJECTIVES,
@@ -21,6 +20,7 @@ from rankine.losses.list_objectives import (
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.losses.pair_queries import PairQueries
+from rankine.losses.pairwise.hinge import Hinge
 from reference.elastic_rank import exchange_weight
 
 pytestmark = pytest.mark.kernels
@@ -168,8 +168,8 @@ def test_objectives_become_what_kernels_read():
     assert len(spec.gain.discounts) == longest
     assert len(parse_objective("ndcg@5").spec(0).gain.discounts) == 1
     assert not parse_objective("dcg").spec(longest).gain.normalised
-    assert not spec.target
-    assert parse_objective("ndcg", delta="target").spec(longest).target
+    assert not spec.rank_by_label
+    assert parse_objective("ndcg", delta="target").spec(longest).rank_by_label
     assert parse_objective("recall@3").spec(longest).gain == RecallGain()
     plain = parse_objective("pairwise", loss="hinge", margin=0.5).spec(longest)
     assert plain == LambdaWeighted(Hinge(0.5), UnitGain(), False)
@@ -185,7 +185,7 @@ def test_objectives_become_what_kernels_read():
 
 @pytest.mark.parametrize("words", ["map@3", "precision@3", "err@5"])
 def test_metrics_without_an_exchange_cannot_be_trained_for(words):
-    with pytest.raises(ParameterError, match=rf"objective='{words}' cannot be trained for"):
+    with pytest.raises(ParameterError, match=repr(words)):
         parse_objective(words)
 
 
@@ -222,7 +222,7 @@ def test_gains_of_large_labels_are_refused(top, sensible):
     if sensible:
         assert parse_objective("ndcg").levels(data).tolist() == [0.0, 2.0**31 - 1.0]
         return
-    with pytest.raises(ParameterError, match="a label spans 32, and"):
+    with pytest.raises(ParameterError, match="a label spans 32, "):
         parse_objective("ndcg").levels(data)
 
 

@@ -110,7 +110,7 @@ def test_positions_must_fit_the_values_and_the_features():
     for size in (-1, 2**31):
         with pytest.raises(ModelError, match=f"{size} features"):
             LinearModel(size, none, none)
-    with pytest.raises(ModelError, match=r"\(1, 2\) positions"):
+    with pytest.raises(ModelError, match=r"positions of shape \(1, 2\)"):
         LinearModel(2, np.array([[0, 1]]), np.array([[1.0, 2.0]]))
     with pytest.raises(ModelError, match="position 1 is inf"):
         LinearModel.from_weights([1.0, np.inf, np.nan])
@@ -214,7 +214,7 @@ def test_a_newer_format_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(container_module, "FORMAT_VERSION", 2)
     data = full_model().to_bytes()
     monkeypatch.setattr(container_module, "FORMAT_VERSION", 1)
-    with pytest.raises(ModelVersionError, match="format 2, this rankine reads up to 1"):
+    with pytest.raises(ModelVersionError, match=r"format 2.* up to 1"):
         LinearModel.from_bytes(data)
 
 

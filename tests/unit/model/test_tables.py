@@ -170,9 +170,9 @@ def test_rows_may_be_dense_sparse_or_named():
     np.testing.assert_array_equal(named, [1.5, np.nan, 0.0, np.nan, 3.0, 0.0])
     assert find_tables(model_of(None)).row({"1": 1.5, "5": 3})[[0, 4]].tolist() == [1.5, 3]
     for wrong in (x[:4], np.ones((2, 6)), np.ones((6, 1)), 1.0):
-        with pytest.raises(FeatureMismatchError, match="of 6 columns"):
+        with pytest.raises(FeatureMismatchError, match="6 columns"):
             tables.row(wrong)
-    with pytest.raises(FeatureMismatchError, match="knows no feature 'prize'"):
+    with pytest.raises(FeatureMismatchError, match="no feature 'prize'"):
         tables.row({"prize": 1.0})
 
 
@@ -190,12 +190,14 @@ def test_asking_in_order_finds_the_place(j, joined):
         "other": lambda _x, _cut: True,
     }
     for x in VALUES[j]:
-        found = next(one.place for one in asked if answers[one.asks](x, one.cut))
+        found = next(one.position for one in asked if answers[one.operator](x, one.cut))
         assert found == (cell(j, x) if places is None else places[cell(j, x)])
     # Nothing is asked that the next question, or what is left, would answer alike.
     after = asked[2:] if j not in BINS.unordered else [asked[-1]] * len(asked)
-    assert all(one.place != other.place for one, other in zip(asked[1:-1], after, strict=False))
-    assert [one.asks for one in (asked[0], asked[-1])] == ["missing", "other"]
+    assert all(
+        one.position != other.position for one, other in zip(asked[1:-1], after, strict=False)
+    )
+    assert [one.operator for one in (asked[0], asked[-1])] == ["missing", "other"]
 
 
 def test_ranges_are_those_of_entries_largest_first():

@@ -181,7 +181,7 @@ def test_a_smaller_margin_for_a_higher_label_is_refused():
     X, y, qid = problem(6, 3)
     with pytest.raises(SchemaError, match="below the margin"):
         DominationRanker(margin=-y).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="names no column"):
+    with pytest.raises(ParameterError, match="no column 'clicks'"):
         DominationRanker(margin="clicks").fit(X, y, qid=qid)
     with pytest.raises(SchemaError, match="shape"):
         DominationRanker(margin=[1.0, 2.0]).fit(X, y, qid=qid)

@@ -13,8 +13,8 @@ from slow_pairs import hinge, objective
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
-from rankine.losses import Hinge
-from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
+from rankine.losses.pairwise.hinge import Hinge
+from rankine.losses.all_pairs import MeanPairLoss, PairMean
 from rankine.rankers.spd import SOLVERS
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
@@ -260,7 +260,7 @@ def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks(shop):
 def test_records_of_a_stream_are_those_of_the_whole(shop):
     ranker = SPDRanker(n_steps=2000, record_at=[2000], random_state=0).fit(Blocks(shop, 50))
     scores = ranker.predict(shop)
-    mean = MeanPairLoss(Hinge(), BY_QUERIES)
+    mean = MeanPairLoss(Hinge(), PairMean.QUERIES)
     mean.add(shop, scores, np.ones(shop.n_queries))
     penalty = 0.5 * ranker.l2 * (ranker.coef_ @ ranker.coef_)
     assert ranker.record_[0]["objective"] == pytest.approx(mean.value + penalty, rel=1e-12)
@@ -387,7 +387,7 @@ def test_records_of_held_out_lists_and_tied_pairs(shop):
     ranker.fit(train, eval_set=valid)
     penalty = 0.05 * (ranker.coef_ @ ranker.coef_)
     for name, data in (("objective", train), ("eval_objective", valid)):
-        mean = MeanPairLoss(Hinge(), BY_QUERIES)
+        mean = MeanPairLoss(Hinge(), PairMean.QUERIES)
         mean.add(data, ranker.predict(data), np.ones(data.n_queries))
         assert ranker.record_[-1][name] == pytest.approx(mean.value + penalty, rel=1e-9)
     assert [row["step"] for row in ranker.record_] == [1000, 2000]

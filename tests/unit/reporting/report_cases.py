@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from functools import cache
 from html import unescape
+from html.parser import HTMLParser
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
@@ -73,3 +77,52 @@ def hostile():
                     "trace": {"step": [1, 2], HOSTILE[0]: [1.0, 2.0]}},
     )  # fmt: skip
     return model, data
+
+
+class Page(HTMLParser):
+    """Elements, attributes and ids of a page; complains about tags that do not match."""
+
+    VOID = frozenset({"meta", "br", "link"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.ids, self.links, self.open = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, name, attributes):
+        given = dict(attributes)
+        self.elements.append((name, given))
+        if "id" in given:
+            self.ids.append(given["id"])
+        if given.get("href", "").startswith("#"):
+            self.links.append(given["href"][1:])
+        if name not in self.VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+
+def assert_sound(report):
+    """What holds for every page."""
+    page = Page(report.html)
+    names = {name for name, _ in page.elements}
+    assert not names & {"script", "img", "iframe", "object", "link", "base", "form"}
+    for name, given in page.elements:
+        assert not [key for key in given if key.startswith("on") or key in ("style", "src")], name
+    assert len(set(page.ids)) == len(page.ids)
+    assert set(page.links) <= set(page.ids)
+    figures = [given for name, given in page.elements if name == "svg" and "role" in given]
+    assert all(given["aria-label"] for given in figures)
+    assert report.html.count("<figure") == report.html.count("</figcaption></figure>")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', report.html)[1]
+    style = re.search(r"<style>(.*?)</style>", report.html, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy.startswith("default-src &#x27;none&#x27;; style-src &#x27;sha256-")
+    assert digest in policy
+    assert "url(" not in style
+    assert "@import" not in style
+    assert len(report.html) < 3_000_000
+    msgspec.json.encode(report.to_dict())
+    return page

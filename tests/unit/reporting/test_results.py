@@ -11,11 +11,11 @@ import pytest
 
 import rankine
 from rankine import LeastSquaresRanker
-from rankine.evaluation.compare import Changed, Comparison, Pair, System
+from rankine.evaluation.compare import ChangedQuery, Comparison, Pair, System
 from rankine.evaluation.interleave import Interleaving, Preference
 from rankine.evaluation.letor import TABLE, FoldResult, LetorResult, MethodResult, TaskResult
 from rankine.metrics import parse_metric
-from rankine.reporting.page import plural
+from rankine.reporting.numbers import plural
 from rankine.reporting.results import (
     KINDS,
     TOP,
@@ -28,8 +28,7 @@ from rankine.reporting.results import (
     result_report,
 )
 from rankine.tuning.result import TrialRecord, TuningResult
-from unit.reporting.report_cases import HOSTILE, fitted, shop, words
-from unit.reporting.test_page import assert_sound
+from unit.reporting.report_cases import HOSTILE, assert_sound, fitted, shop, words
 from unit.reporting.test_svg import Drawn
 
 
@@ -134,7 +133,7 @@ def comparison(n=2, metric="ndcg@10", **held):
     names = "abcdef"[:n]
     systems = [System(name, 0.5 + k / 10, 0.4, 0.9) for k, name in enumerate(names)]
     item = {"doc": "d", "label": 1.0, "score": 2.0}
-    changes = [Changed("a", "b", "q1", 0.1, 0.9, [item, {**item, "label": 2.0}], [item])]
+    changes = [ChangedQuery("a", "b", "q1", 0.1, 0.9, [item, {**item, "label": 2.0}], [item])]
     made = Comparison(
         parse_metric(metric), systems, [changed_pair(), changed_pair(significant=False)], changes,
         np.arange(20), np.zeros((20, n)), 0, 0.95, 0.01, 1000,
@@ -316,15 +315,15 @@ def test_a_search_is_told_in_words():
         "The best of 5 trials reaches MAP 0.5000 on held-out queries with l2 = 1, scale = " in told
     )
     assert "5 trials, 2.5 s of training in all." in told
-    assert "trials 5 1 given up or failed" in told
+    assert "trials 5 1 stopped early or failed" in told
     assert "Tuning LeastSquaresRanker for MAP" in told
     assert "newest queries" not in told
     assert "measured once" not in told
     tested = rankine.report(search(TRACE, test=0.45, best_params={}), title="Ours")
     told = words(tested.html)
-    assert "which it never saw, it reaches 0.4500" in told
-    assert "with the ranker's own parameters" in told
-    assert told.index("test MAP 0.4500 measured once") < told.index("given up or failed")
+    assert "which the search did not use, it reaches 0.4500" in told
+    assert "with the ranker's default parameters" in told
+    assert told.index("test MAP 0.4500 measured once") < told.index("stopped early or failed")
     rows = re.search(r"<caption>The top 4 of 5 trials.*?</table>|The top 4 of 5 trials.*?</table>",
                      report.html, re.DOTALL)[0]  # fmt: skip
     order = [int(k) for k in re.findall(r'<th scope="row">(\d+)', rows)]

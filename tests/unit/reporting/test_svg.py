@@ -88,8 +88,8 @@ ROUND = sorted(m * 10.0**d for m in (1, 2, 2.5, 5) for d in range(-9, 12))
      (0.0, 20.0)],
 )  # fmt: skip
 @pytest.mark.parametrize("pad", [0.0, 0.06])
-@pytest.mark.parametrize("wanted", [4, 5])
-def test_a_linear_scale_is_padded_and_its_ticks_are_round(values, pad, wanted):
+@pytest.mark.parametrize("n_ticks", [4, 5])
+def test_a_linear_scale_is_padded_and_its_ticks_are_round(values, pad, n_ticks):
     known = [v for v in values if math.isfinite(v)]
     low, high = min(known), max(known)
     if low == high:
@@ -101,9 +101,9 @@ def test_a_linear_scale_is_padded_and_its_ticks_are_round(values, pad, wanted):
         start = max(start, 0.0)
         if max(known) <= 1:
             stop = min(stop, 1.0)
-    scale = linear(values, pad=pad, wanted=wanted)
+    scale = linear(values, pad=pad, n_ticks=n_ticks)
     assert (scale.low, scale.high) == pytest.approx((start, stop))
-    step = next(s for s in ROUND if s >= (stop - start) / wanted * 0.99999)
+    step = next(s for s in ROUND if s >= (stop - start) / n_ticks * 0.99999)
     some = np.arange(math.floor(start / step) - 1, math.ceil(stop / step) + 2) * step
     inside = [t for t in some if start - 1e-9 * step <= t <= stop + 1e-9 * step]
     assert scale.ticks == pytest.approx(inside)
@@ -307,7 +307,7 @@ def test_columns_stand_between_their_edges(edges, counts):
     assert (rule["y1"], rule["y2"]) == (TOP, BOTTOM)
     across = linear([edges[0], edges[-1]], pad=0.0).ticks
     assert [tick for tick, _ in drawn.places(across=True)] == pytest.approx(across)
-    steps = linear([0.0, max(counts) or 1.0], wanted=4)
+    steps = linear([0.0, max(counts) or 1.0], n_ticks=4)
     assert [tick for tick, _ in drawn.places(across=False)] == pytest.approx(steps.ticks)
     most = drawn.at(steps.high, across=False)
     assert most == pytest.approx(TOP, abs=0.3)

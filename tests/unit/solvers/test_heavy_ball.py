@@ -18,7 +18,7 @@ from rankine.kernels.random import (
     random_unit,
     stream_seed,
 )
-from rankine.losses.squared import least_squares_risk
+from rankine.losses.least_squares import least_squares_risk
 from rankine.solvers.heavy_ball import (
     EXPLODED,
     MOMENTUM,

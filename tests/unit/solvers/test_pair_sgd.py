@@ -11,7 +11,7 @@ import pytest
 from rankine.core.errors import DivergenceError, NoPairsError
 from rankine.data import Dataset
 from rankine.kernels.random import random_bits
-from rankine.losses import Hinge
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.samplers.draw import draw_pair, pair_sampler
 from rankine.solvers.pair_sgd import (
     PairPlan,

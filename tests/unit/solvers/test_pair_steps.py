@@ -12,8 +12,9 @@ from slow_pairs import all_pairs, hinge, logistic, objective, pair_weights
 from rankine import Dataset, SPDRanker
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.rows import CsrRows, DenseRows
-from rankine.losses import Hinge, Logistic
-from rankine.losses.squared_hinge import SquaredHinge
+from rankine.losses.pairwise.hinge import Hinge
+from rankine.losses.pairwise.logistic import Logistic
+from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers import pair_sgd
 from rankine.solvers.pair_sgd import Phase, run_phase

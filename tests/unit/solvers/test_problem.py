@@ -11,8 +11,8 @@ from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.distributed.worker_pool import sum_in_order
 from rankine.losses.domination import DominationOptions, domination_risk
+from rankine.losses.least_squares import least_squares_risk, least_squares_totals
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
-from rankine.losses.squared import least_squares_risk, least_squares_totals
 from rankine.solvers import problem as module
 from rankine.solvers.base import Progress, gap_certificate, notify, report_progress, require_finite
 from rankine.solvers.bundle import solve_bundle
@@ -213,9 +213,9 @@ def test_products_are_counted_and_shifted():
     plain = equations.times(v)
     np.testing.assert_allclose(equations.times(v, 0.5), plain + 0.5 * v)
     assert equations.products == 2
-    spread = equations.problem.spread(v)
+    spread = equations.problem.quadratic_risk(v)
     assert equations.objective(v, 0.5) == pytest.approx(spread + 0.5 * 14.0)
-    zero = equations.problem.spread(np.zeros(4))
+    zero = equations.problem.quadratic_risk(np.zeros(4))
     assert spread == pytest.approx(v @ plain - 2 * v @ equations.b + zero)
 
 

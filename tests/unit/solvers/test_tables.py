@@ -11,7 +11,7 @@ from rankine.kernels.rows import DenseRows
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries
-from rankine.losses.squared_hinge import SquaredHinge
+from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
 from rankine.solvers.tables import (
@@ -262,9 +262,9 @@ def test_delta_risk_is_the_sum_over_pairs_of_changes_of_ndcg():
         span = range(queries.starts[q], queries.starts[q + 1])
         for i in span:
             for j in span:
-                if risk.swaps.gains[i] > risk.swaps.gains[j]:
-                    change = (risk.swaps.gains[i] - risk.swaps.gains[j]) * abs(
-                        risk.swaps.discounts[i] - risk.swaps.discounts[j]
+                if risk.ranked.gains[i] > risk.ranked.gains[j]:
+                    change = (risk.ranked.gains[i] - risk.ranked.gains[j]) * abs(
+                        risk.ranked.discounts[i] - risk.ranked.discounts[j]
                     )
                     z = p[queries.rows[i]] - p[queries.rows[j]]
                     total += risk.omega[q] * change * max(0.0, 1.0 - z) ** 2

@@ -7,19 +7,23 @@ margin (a required gap s_i - s_j) and a the row weights: a row of weight k count
 it. v_q is the query's weight, divided by its dominating weight for ``normalization="query"``.
 
 * ``task``: required gaps, rows, levels and terms of one task
-* ``state``: sums kept up to date while weights move; value, dual and slopes by row
-* ``coordinates``: answers to the questions of a coordinate solver
+* ``state``: running sums at the current weights; value, dual and slopes by row
+* ``coordinates``: derivatives along one weight, for coordinate descent
 """
 
-from rankine.losses.domination import coordinates as _answers  # noqa: F401 - registers itself
+from rankine.losses.domination import coordinates as _coordinates  # noqa: F401 - registers itself
 from rankine.losses.domination.state import Domination, DominationRisk, domination_risk
-from rankine.losses.domination.task import DominationOptions, Levels, build_domination_task
+from rankine.losses.domination.task import (
+    DominationOptions,
+    DominationTask,
+    build_domination_task,
+)
 
 __all__ = [
     "Domination",
     "DominationOptions",
     "DominationRisk",
-    "Levels",
+    "DominationTask",
     "build_domination_task",
     "domination_risk",
 ]

@@ -1,12 +1,13 @@
-"""The domination loss at the current weights: sums kept up to date, value, dual, slopes by row.
+"""The domination loss at the current weights: its running sums, value, dual and slopes by row.
 
 With an anchor c_q per query, E_i = a_i e^{rho_i - c_q}; A_l is the sum of E over level l, and a
 term of level k sees Z_k = sum_{l<k} e^{M[k,l]} A_l (M = 0 without a table of gaps). For a term i
 of level k, sigma_i = Z_k / (Z_k + e^{rho_i - c_q}); S_k and T_k are the sums of v a sigma and of
 v a sigma (1 - sigma) over the level. See ALGORITHM in docs/rankers/domination.md.
 
-Sums that are changed a million times drift. A query is computed afresh, around a new anchor, when
-its drift could exceed 1e-10 of a sum in use, or when a sum leaves the safe range.
+Rounding errors accumulate in sums that are updated a million times. The sums of a query are
+recomputed, around a new anchor, when their error could exceed 1e-10 of a sum in use, or when a sum
+leaves the safe range.
 
 *Dual.* For any w and any 0 <= kappa <= 1 the numbers sigma' = kappa sigma_i are a point of the
 dual; with fbar_k the mean of the raw scores <w, x_j> of the rows below level k under their softmax,
@@ -48,15 +49,15 @@ from rankine.losses.domination.task import (
     TERM,
     WEIGHT,
     DominationOptions,
-    Levels,
+    DominationTask,
     build_domination_task,
 )
 
-#: Largest relative error of a sum that drift may cause before it is computed afresh.
+#: Accepted relative error of a running sum; beyond it the sums of the query are recomputed.
 DRIFT = 1e-10
 #: Above this a query's sums are re-anchored.
 LARGE = 1e100
-#: Exponents are cut here; the sums then exceed ``LARGE`` and the query is re-anchored at once.
+#: Exponents are limited to this; the sums then exceed ``LARGE``, and the query is re-anchored.
 TOP_EXPONENT = 600.0
 
 
@@ -67,12 +68,12 @@ MASS, BELOW, SLOPE, BEND = 0, 1, 2, 3
 class Domination(NamedTuple):
     """The domination loss of one task at the current weights."""
 
-    levels: Levels
+    task: DominationTask
     #: <w, x_i> of every row that takes part, and E_i.
     score: NDArray[np.float64]
     mass: NDArray[np.float64]
     #: [q, ``ANCHOR``]: c_q; [q, ``BOTTOM``]: A of the query's bottom; [q, ``PEAK``]: its largest
-    #: sum since it was computed afresh; [q, ``MOVES``]: changes since then.
+    #: sum since it was recomputed; [q, ``MOVES``]: number of updates since then.
     query: NDArray[np.float64]
     #: [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``BEND``]: T_k.
     level: NDArray[np.float64]
@@ -81,7 +82,7 @@ class Domination(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of one thread, for the column at hand."""
+    """Work space of one thread, for one column at a time."""
 
     #: [q, 0] and [q, 1]: sums of E x and E x^2 over the bottom; [q, 2:5]: min, max and number of
     #: stored values.
@@ -95,26 +96,26 @@ class Scratch(NamedTuple):
     tally: NDArray[np.int64]
 
 
-def new_state(levels: Levels) -> Domination:
-    """Give the loss at w = 0."""
+def new_state(task: DominationTask) -> Domination:
+    """Create the state at w = 0."""
     state = Domination(
-        levels,
-        np.zeros(len(levels.code)),
-        np.zeros(len(levels.code)),
-        np.zeros((len(levels.query), 4)),
-        np.zeros((len(levels.level) - 1, 4)),
-        np.zeros((len(levels.slot), 2)),
+        task,
+        np.zeros(len(task.code)),
+        np.zeros(len(task.code)),
+        np.zeros((len(task.query), 4)),
+        np.zeros((len(task.level) - 1, 4)),
+        np.zeros((len(task.slot), 2)),
     )
     refresh_all(state)
     return state
 
 
-def new_scratch(levels: Levels) -> Scratch:
-    """Work space for the loss of a task."""
-    n_queries = len(levels.term)
+def new_scratch(task: DominationTask) -> Scratch:
+    """Create work space for the loss of a task."""
+    n_queries = len(task.term)
     return Scratch(
         np.zeros((n_queries + 1, 5)),
-        np.zeros((len(levels.level) - 1, 3)),
+        np.zeros((len(task.level) - 1, 3)),
         np.zeros(n_queries, dtype=np.int64),
         np.zeros(n_queries, dtype=np.uint32),
         np.zeros(2, dtype=np.int64),
@@ -122,7 +123,7 @@ def new_scratch(levels: Levels) -> Scratch:
 
 
 def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None:
-    """Bring the state to the weights w, computing everything afresh."""
+    """Set the state to the weights w, recomputing all sums."""
     state.score[:] = 0.0
     add_column_products(columns, w, state.score)
     refresh_all(state)
@@ -130,27 +131,26 @@ def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None
 
 @jit
 def weigh_query(state: Domination, q: int) -> None:
-    """Z, sigma, S and T of a query from its sums."""
-    levels = state.levels
-    n_queries = levels.term.shape[0]
-    tabled = levels.table.shape[0] > 0
-    first, last = levels.query[q, LEVELS], levels.query[q + 1, LEVELS]
+    """Compute Z, sigma, S and T of a query from its sums."""
+    task = state.task
+    n_queries = task.term.shape[0]
+    first, last = task.query[q, LEVELS], task.query[q + 1, LEVELS]
     below = state.query[q, BOTTOM]
     for k in range(np.uint64(first), np.uint64(last)):
-        if tabled:
-            gaps = levels.table[levels.label[n_queries + k]]
-            below = gaps[levels.label[q]] * state.query[q, BOTTOM]
+        if task.has_table:
+            gaps = task.table[task.label[n_queries + k]]
+            below = gaps[task.label[q]] * state.query[q, BOTTOM]
             for l in range(np.uint64(first), k):
-                below += gaps[levels.label[n_queries + l]] * state.level[l, MASS]
+                below += gaps[task.label[n_queries + l]] * state.level[l, MASS]
         slope = 0.0
         bend = 0.0
-        start, stop = levels.level[k, SLOTS], levels.level[k + np.uint64(1), SLOTS]
+        start, stop = task.level[k, SLOTS], task.level[k + np.uint64(1), SLOTS]
         for d in range(np.uint64(start), np.uint64(stop)):
-            own = state.mass[levels.place[d, ROW]] / levels.slot[d, WEIGHT]
-            total = below + own
+            term_mass = state.mass[task.slot_index[d, ROW]] / task.slot[d, WEIGHT]
+            total = below + term_mass
             share = below / total if total > 0.0 else 0.0
-            state.slot[d, 0] = levels.slot[d, TERM] * share
-            state.slot[d, 1] = state.slot[d, 0] * (own / total) if total > 0.0 else 0.0
+            state.slot[d, 0] = task.slot[d, TERM] * share
+            state.slot[d, 1] = state.slot[d, 0] * (term_mass / total) if total > 0.0 else 0.0
             slope += state.slot[d, 0]
             bend += state.slot[d, 1]
         state.level[k, BELOW] = below
@@ -161,54 +161,53 @@ def weigh_query(state: Domination, q: int) -> None:
 
 @jit
 def refresh_query(state: Domination, q: int) -> None:
-    """Everything about a query from its scores, around the largest of them."""
-    levels = state.levels
-    first, last = np.uint64(levels.query[q, ROWS]), np.uint64(levels.query[q + 1, ROWS])
-    has_offset = levels.offset.shape[0] > 0
+    """Recompute all sums of a query from its scores, around the largest of them."""
+    task = state.task
+    first, last = np.uint64(task.query[q, ROWS]), np.uint64(task.query[q + 1, ROWS])
     anchor = -np.inf
     for p in range(first, last):
-        row = levels.order[p]
+        row = task.order[p]
         rho = state.score[row]
-        if has_offset:
-            rho += levels.offset[row]
+        if task.has_offset:
+            rho += task.offset[row]
         anchor = max(anchor, rho)
-    for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
+    for k in range(task.query[q, LEVELS], task.query[q + 1, LEVELS]):
         state.level[k, MASS] = 0.0
-    n_bottoms = np.uint32(levels.term.shape[0] + 1)
+    n_bottoms = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
     for p in range(first, last):
-        row = levels.order[p]
+        row = task.order[p]
         rho = state.score[row]
-        if has_offset:
-            rho += levels.offset[row]
-        mass = np.exp(rho - anchor)
-        state.mass[row] = mass
-        code = levels.code[row]
+        if task.has_offset:
+            rho += task.offset[row]
+        row_mass = np.exp(rho - anchor)
+        state.mass[row] = row_mass
+        code = task.code[row]
         if code < n_bottoms:
-            bottom += mass
+            bottom += row_mass
         else:
-            state.level[levels.place[code - n_bottoms, LEVEL], MASS] += mass
+            state.level[task.slot_index[code - n_bottoms, LEVEL], MASS] += row_mass
     state.query[q, ANCHOR] = anchor
     state.query[q, BOTTOM] = bottom
     weigh_query(state, q)
-    state.query[q, PEAK] = state.level[levels.query[q + 1, LEVELS] - 1, BELOW]
+    state.query[q, PEAK] = state.level[task.query[q + 1, LEVELS] - 1, BELOW]
     state.query[q, MOVES] = 0.0
 
 
 @jit
 def settle_query(state: Domination, q: Any) -> None:
-    """After sums of a query have moved: weigh it again, afresh when drift or range demand it."""
-    levels = state.levels
-    top = levels.query[q + 1, LEVELS] - 1
+    """Complete the update of a query's sums; recompute them if error or range demand it."""
+    task = state.task
+    top_level = task.query[q + 1, LEVELS] - 1
     smallest = state.query[q, BOTTOM]
-    total = smallest
-    for k in range(levels.query[q, LEVELS], top):
+    sum_of_masses = smallest
+    for k in range(task.query[q, LEVELS], top_level):
         smallest = min(smallest, state.level[k, MASS])
-        total += state.level[k, MASS]
-    state.query[q, PEAK] = max(state.query[q, PEAK], total)
+        sum_of_masses += state.level[k, MASS]
+    state.query[q, PEAK] = max(state.query[q, PEAK], sum_of_masses)
     drift = 2.2e-16 * np.sqrt(state.query[q, MOVES] + 1.0) * state.query[q, PEAK]
-    # Written so that NaN asks for a refresh too.
-    in_range = smallest > 0.0 and total < LARGE and state.level[top, MASS] < LARGE
+    # Comparisons with NaN are false, so a NaN leads to a refresh as well.
+    in_range = smallest > 0.0 and sum_of_masses < LARGE and state.level[top_level, MASS] < LARGE
     if in_range and drift <= DRIFT * smallest:
         weigh_query(state, q)
     else:
@@ -217,23 +216,23 @@ def settle_query(state: Domination, q: Any) -> None:
 
 @jit
 def refresh_all(state: Domination) -> None:
-    """Everything from the scores."""
-    for q in range(state.levels.term.shape[0]):
+    """Recompute the sums of all queries from the scores."""
+    for q in range(state.task.term.shape[0]):
         refresh_query(state, q)
 
 
 @jit
 def loss_value(state: Domination) -> float:
-    """L = sum_i v a_i log(1 + e^{log Z_k - rho_i})."""
-    levels = state.levels
+    """Return L = sum_i v a_i log(1 + e^{log Z_k - rho_i})."""
+    task = state.task
     total = 0.0
-    for k in range(levels.level.shape[0] - 1):
+    for k in range(task.level.shape[0] - 1):
         if state.level[k, BELOW] <= 0.0:
             continue
-        log_below = np.log(state.level[k, BELOW]) + state.query[levels.level[k, QUERY], ANCHOR]
-        for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
-            z = log_below - (state.score[levels.place[d, ROW]] - levels.slot[d, MARGIN])
-            total += levels.slot[d, TERM] * (max(z, 0.0) + np.log1p(np.exp(-abs(z))))
+        log_below = np.log(state.level[k, BELOW]) + state.query[task.level[k, QUERY], ANCHOR]
+        for d in range(task.level[k, SLOTS], task.level[k + 1, SLOTS]):
+            z = log_below - (state.score[task.slot_index[d, ROW]] - task.slot[d, MARGIN])
+            total += task.slot[d, TERM] * (max(z, 0.0) + np.log1p(np.exp(-abs(z))))
     return total
 
 
@@ -244,129 +243,128 @@ def _entropy(v: float) -> float:
 
 @jit
 def _score_sums(state: Any, q: int, level: Any) -> float:
-    """Sum of E f over the bottom of a query; over its dominating levels into ``level``."""
-    levels = state.levels
-    n_bottoms = np.uint32(levels.term.shape[0] + 1)
+    """Return the sum of E f over the bottom of a query; add those of its levels to ``level``."""
+    task = state.task
+    n_bottoms = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
-    for p in range(levels.query[q, ROWS], levels.query[q + 1, ROWS]):
-        row = levels.order[p]
-        code = levels.code[row]
-        part = state.mass[row] * state.score[row]
+    for p in range(task.query[q, ROWS], task.query[q + 1, ROWS]):
+        row = task.order[p]
+        code = task.code[row]
+        weighted_score = state.mass[row] * state.score[row]
         if code < n_bottoms:
-            bottom += part
+            bottom += weighted_score
         else:
-            level[levels.place[code - n_bottoms, LEVEL]] += part
+            level[task.slot_index[code - n_bottoms, LEVEL]] += weighted_score
     return bottom
 
 
 @jit
 def dual_value(state: Domination, kappa: float) -> float:
-    """The dual without the term of l2."""
-    levels = state.levels
-    n_queries = levels.term.shape[0]
-    sums = np.zeros(levels.level.shape[0] - 1)
+    """Return the dual without the term of l2."""
+    task = state.task
+    n_queries = task.term.shape[0]
+    sums = np.zeros(task.level.shape[0] - 1)
     total = 0.0
     for q in range(n_queries):
         bottom = _score_sums(state, q, sums)
         scores = bottom
-        for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
-            if levels.table.shape[0] > 0:
-                gaps = levels.table[levels.label[n_queries + k]]
-                scores = gaps[levels.label[q]] * bottom
-                for l in range(levels.query[q, LEVELS], k):
-                    scores += gaps[levels.label[n_queries + l]] * sums[l]
-            below = state.level[k, BELOW]
-            if below > 0.0:
-                pull = scores / below - np.log(below) - state.query[q, ANCHOR]
-                for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
-                    sigma = kappa * state.slot[d, 0] / levels.slot[d, TERM]
-                    part = -_entropy(sigma) - _entropy(1.0 - sigma)
-                    part -= sigma * (pull - levels.slot[d, MARGIN])
-                    total += levels.slot[d, TERM] * part
+        for k in range(task.query[q, LEVELS], task.query[q + 1, LEVELS]):
+            if task.has_table:
+                gaps = task.table[task.label[n_queries + k]]
+                scores = gaps[task.label[q]] * bottom
+                for l in range(task.query[q, LEVELS], k):
+                    scores += gaps[task.label[n_queries + l]] * sums[l]
+            softmax_sum = state.level[k, BELOW]
+            if softmax_sum > 0.0:
+                log_ratio = scores / softmax_sum - np.log(softmax_sum) - state.query[q, ANCHOR]
+                for d in range(task.level[k, SLOTS], task.level[k + 1, SLOTS]):
+                    sigma = kappa * state.slot[d, 0] / task.slot[d, TERM]
+                    term = -_entropy(sigma) - _entropy(1.0 - sigma)
+                    term -= sigma * (log_ratio - task.slot[d, MARGIN])
+                    total += task.slot[d, TERM] * term
             scores += sums[k]
     return total
 
 
 def set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
-    """Bring the state to given scores, computing everything afresh."""
+    """Set the state to the given scores, recomputing all sums."""
     state.score[:] = scores
     refresh_all(state)
 
 
 @jit
 def _pull(state: Any, q: int, label: Any, first: Any) -> float:
-    """Sum over the levels from ``first`` of e^M[k, label] S_k / Z_k."""
-    levels = state.levels
-    n_queries = levels.term.shape[0]
+    """Return the sum over the levels from ``first`` of e^M[k, label] S_k / Z_k."""
+    task = state.task
+    n_queries = task.term.shape[0]
     total = 0.0
-    for k in range(first, levels.query[q + 1, LEVELS]):
+    for k in range(first, task.query[q + 1, LEVELS]):
         if state.level[k, BELOW] > 0.0:
-            part = state.level[k, SLOPE] / state.level[k, BELOW]
-            if levels.table.shape[0] > 0:
-                part *= levels.table[levels.label[n_queries + k], label]
-            total += part
+            ratio = state.level[k, SLOPE] / state.level[k, BELOW]
+            if task.has_table:
+                ratio *= task.table[task.label[n_queries + k], label]
+            total += ratio
     return total
 
 
 @jit
 def row_slopes(state: Domination, out: Any) -> None:
-    """dL/dp of every row; 0 for rows that take no part."""
-    levels = state.levels
-    n_queries = levels.term.shape[0]
+    """Write dL/dp of every row to ``out``; 0 for rows that take no part."""
+    task = state.task
+    n_queries = task.term.shape[0]
     n_bottoms = np.uint32(n_queries + 1)
-    tabled = levels.table.shape[0] > 0
-    pulls = np.zeros(levels.level.shape[0])
+    level_ratios = np.zeros(task.level.shape[0])
     out[:] = 0.0
     for q in range(n_queries):
-        first, last = levels.query[q, LEVELS], levels.query[q + 1, LEVELS]
-        bottom = _pull(state, q, levels.label[q] if tabled else 0, first)
+        first, last = task.query[q, LEVELS], task.query[q + 1, LEVELS]
+        bottom_ratio = _pull(state, q, task.label[q] if task.has_table else 0, first)
         for l in range(first, last):
-            label = levels.label[n_queries + l] if tabled else 0
-            pulls[l] = _pull(state, q, label, l + 1)
-        for p in range(levels.query[q, ROWS], levels.query[q + 1, ROWS]):
-            row = levels.order[p]
-            code = levels.code[row]
+            label = task.label[n_queries + l] if task.has_table else 0
+            level_ratios[l] = _pull(state, q, label, l + 1)
+        for p in range(task.query[q, ROWS], task.query[q + 1, ROWS]):
+            row = task.order[p]
+            code = task.code[row]
             if code < n_bottoms:
-                out[row] = state.mass[row] * bottom
+                out[row] = state.mass[row] * bottom_ratio
             else:
                 d = code - n_bottoms
-                pull = pulls[levels.place[d, LEVEL]]
-                out[row] = state.mass[row] * pull - state.slot[d, 0]
+                ratio = level_ratios[task.slot_index[d, LEVEL]]
+                out[row] = state.mass[row] * ratio - state.slot[d, 0]
 
 
 class DominationRisk:
-    """The domination loss of one task, asked by columns or by rows.
+    """The domination loss of one task, by columns or by rows.
 
-    Coordinate descent moves ``state`` through the questions of ``kernels.columns``;
-    ``evaluate`` and ``dual`` take scores, as ``solvers.problem`` asks. A task without a single
-    pair (a partition may be one) has the loss 0.
+    Coordinate descent updates ``state`` through the generic functions of ``kernels.columns``;
+    ``evaluate`` and ``dual`` take scores and serve ``solvers.problem``. A task without pairs, for
+    example of a partition, has the loss 0; its ``state`` is None.
     """
 
-    def __init__(self, levels: Levels | None) -> None:
-        self.state: Domination | None = None if levels is None else new_state(levels)
+    def __init__(self, task: DominationTask | None) -> None:
+        self.state: Domination | None = None if task is None else new_state(task)
         self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
         self._lock = threading.Lock()
 
     def value(self) -> float:
-        """L at the current state."""
+        """Return L at the current state."""
         return 0.0 if self.state is None else float(loss_value(self.state))
 
     def current_dual(self, kappa: float) -> float:
-        """The dual at the current state, without the term of l2."""
+        """Return the dual at the current state, without the term of l2."""
         return 0.0 if self.state is None else float(dual_value(self.state, kappa))
 
     def scratch(self) -> Scratch:
-        """Work space of one thread."""
-        assert self.state is not None  # noqa: S101 - coordinates are asked where there are pairs
-        return new_scratch(self.state.levels)
+        """Create work space of one thread."""
+        assert self.state is not None  # noqa: S101 - coordinate descent needs a task with pairs
+        return new_scratch(self.state.task)
 
     def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
-        """Bring the state to the weights w."""
+        """Set the state to the weights w."""
         assert self.state is not None  # noqa: S101 - as above
         move_to(self.state, columns, w)
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """L and dL/dp, in row order."""
+        """Return L and dL/dp, in row order."""
         slopes = np.zeros(len(scores))
         if self.state is None:
             return 0.0, slopes
@@ -376,7 +374,7 @@ class DominationRisk:
             return self.value(), slopes
 
     def dual(self, scores: NDArray[np.float64], kappa: float) -> float:
-        """The dual at some scores, without the term of l2."""
+        """Return the dual at ``scores``, without the term of l2."""
         if self.state is None:
             return 0.0
         with self._lock:
@@ -389,9 +387,9 @@ def domination_risk(
     options: DominationOptions,
     threads: int | None = None,
 ) -> DominationRisk:
-    """The risk of a dataset's queries by rows, each of weight 1; a partition may hold no pair."""
+    """Return the risk of a dataset whose queries have weight 1; a partition may hold no pair."""
     try:
-        levels = build_domination_task(
+        task = build_domination_task(
             data.y,
             data.queries,
             np.ones(data.n_queries),
@@ -401,5 +399,5 @@ def domination_risk(
             labels=data.labels,
         )
     except NoPairsError:
-        levels = None
-    return DominationRisk(levels)
+        task = None
+    return DominationRisk(task)

@@ -1,12 +1,13 @@
-"""One ranking task of domination: what a user said about it, and rows as the kernels read them.
+"""One ranking task of the domination loss: the user's options, and its rows as kernels read them.
 
 Within a query the rows of the lowest label are *bottom* rows; every other row dominates the rows
 below it and is a *term* of the loss. Terms are numbered query by query, level by level (*slots*).
-One number per row says which it is: ``code < n_queries`` is the bottom of that query,
-``code == n_queries`` takes no part (not a candidate, or alone in its query), and larger codes are
-slots. Rows keep their order, so that many tasks can share one matrix.
+One code per row tells its part: ``code < n_queries`` is a bottom row of that query,
+``code == n_queries`` takes no part (not a candidate, or alone in its query), and
+``code - n_queries - 1`` is the slot of a term. Rows keep their order, so that many tasks can share
+one matrix.
 
-A separable margin asks for a gap s_i - s_j between rows i and j, which is an offset -s_i on the
+A separable margin requires a gap s_i - s_j between rows i and j, which is an offset -s_i of the
 scores (the paper's section 1.4). A table of gaps M[k, l] between labels need not be separable.
 """
 
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import check_choice
+from rankine.core.checks import check_choice, check_not_negative
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.compile import jit
@@ -30,13 +31,14 @@ ROW, LEVEL = 0, 1
 WEIGHT, TERM, MARGIN = 0, 1, 2
 
 
-class Levels(NamedTuple):
-    """One task: who dominates whom, with which weight and margin.
+class DominationTask(NamedTuple):
+    """One task: which rows dominate which, with their weights and margins.
 
-    Few arrays with named columns, because the time to compile a kernel grows with their number.
+    It has few arrays with named columns because the time to compile a kernel grows with the number
+    of arrays.
     """
 
-    #: Kind of each row, see the module, and the rows by query.
+    #: Code of each row, see the module, and the rows by query.
     code: NDArray[np.uint32]
     order: NDArray[np.uint32]
     #: [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
@@ -45,21 +47,23 @@ class Levels(NamedTuple):
     #: [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
     #: closes the last level.
     level: NDArray[np.int64]
-    #: [d, ``ROW``] and [d, ``LEVEL``] of slot d.
-    place: NDArray[np.uint32]
+    #: [d, ``ROW``] and [d, ``LEVEL``]: row and dominating level of slot d.
+    slot_index: NDArray[np.uint32]
     #: [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
     slot: NDArray[np.float64]
-    #: log a_i - s_i of each row, or empty when all are zero.
+    #: log a_i - s_i of each row, read if ``has_offset``.
     offset: NDArray[np.float64]
+    has_offset: bool
     #: Sum of v_q a_i over the slots of each query.
     term: NDArray[np.float64]
-    #: Row of ``table`` of each query's bottom, then of each dominating level; or empty.
+    #: Row of ``table`` of each query's bottom, then of each dominating level; with ``table`` only.
     label: NDArray[np.uint32]
-    #: e^M[k, l], the exponentials of required gaps between labels, or empty.
+    #: e^M[k, l], the exponentials of required gaps between labels, read if ``has_table``.
     table: NDArray[np.float64]
+    has_table: bool
 
 
-def build_levels(
+def number_task(
     labels: LabelIndex,
     n_rows: int,
     *,
@@ -70,19 +74,18 @@ def build_levels(
     margin: NDArray[np.float64] | None = None,
     row_label: NDArray[np.uint32] | None = None,
     table: NDArray[np.float64] | None = None,
-) -> Levels:
-    """Number the rows of one task.
+) -> DominationTask:
+    """Number the rows and terms of one task.
 
-    ``labels`` holds rows of the matrix by query and label, or positions in ``rows``, the
-    candidates, when not every row is one. a_i > 0 and s_i of every row are ``weight`` and
-    ``margin`` (None: ones and zeros); ``row_label`` is each row's place in the K x K ``table`` of
-    gaps.
+    ``labels`` indexes rows of the matrix by query and label, or positions in ``rows`` if only these
+    rows are candidates. ``weight`` and ``margin`` are a_i > 0 and s_i of every row (by default ones
+    and zeros); ``row_label`` is each row's row in the K x K ``table`` of gaps.
     """
     labels.require_pairs()
     usable = labels.queries_with_pairs
     order = (labels.order if rows is None else rows[labels.order]).astype(np.uint32)
-    n_kept = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
-    kept_order = np.empty(n_kept, dtype=np.uint32)
+    n_kept_rows = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
+    row_order = np.empty(n_kept_rows, dtype=np.uint32)
     n_levels = labels.n_levels[usable] - 1
     level_ptr = np.concatenate([[0], np.cumsum(n_levels)]).astype(np.int64)
     code = np.full(n_rows, len(usable), dtype=np.uint32)
@@ -94,7 +97,7 @@ def build_levels(
         labels.level_ptr,
         labels.level_starts,
         usable,
-        (code, kept_order, query_ptr, slot_ptr, slot_row),
+        (code, row_order, query_ptr, slot_ptr, slot_row),
     )
     slot_row = slot_row[:n_slots]
     level_query = np.repeat(np.arange(len(usable), dtype=np.int64), n_levels)
@@ -108,45 +111,50 @@ def build_levels(
     slot[:, TERM] = per_query[slot_query] * slot[:, WEIGHT]
     if margin is not None:
         slot[:, MARGIN] = margin[slot_row]
-    # One row of each bottom and of each dominating level stands for its label.
-    examples = np.concatenate([kept_order[query_ptr[:-1]], slot_row[slot_ptr[:-1]]])
-    return Levels(
+    # All rows of a bottom or level share a label: the first row gives it.
+    label_rows = np.concatenate([row_order[query_ptr[:-1]], slot_row[slot_ptr[:-1]]])
+    return DominationTask(
         code,
-        kept_order,
+        row_order,
         np.column_stack([query_ptr, level_ptr]),
         np.column_stack([slot_ptr, np.append(level_query, len(usable))]),
         np.column_stack([slot_row, slot_level]),
         slot,
         _offsets(weight, margin),
+        weight is not None or margin is not None,
         np.bincount(slot_query, slot[:, TERM], minlength=len(usable)).astype(np.float64),
-        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[examples],
+        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[label_rows],
         np.zeros((0, 0)) if table is None else np.exp(table),
+        table is not None,
     )
 
 
 def _offsets(
     weight: NDArray[np.float64] | None, margin: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """log a_i - s_i; rows of weight zero are no candidates, so their offset is never read."""
+    """Return log a_i - s_i; empty if all are 0.
+
+    Rows of weight zero are no candidates, so their offset is never read.
+    """
     if weight is None:
         return np.zeros(0) if margin is None else -margin
-    logs = np.log(weight, out=np.zeros(len(weight)), where=weight > 0)
-    return logs if margin is None else logs - margin
+    log_weight = np.log(weight, out=np.zeros(len(weight)), where=weight > 0)
+    return log_weight if margin is None else log_weight - margin
 
 
 @jit
 def _number_rows(order: Any, level_ptr: Any, level_starts: Any, usable: Any, out: Any) -> int:
-    """Fill codes, rows by query, and slots; returns the number of slots."""
-    code, kept_order, query_ptr, slot_ptr, slot_row = out
-    kept = 0
+    """Fill codes, rows by query, and slots; return the number of slots."""
+    code, row_order, query_ptr, slot_ptr, slot_row = out
+    n_rows = 0
     slot = 0
     level = 0
     for u in range(usable.shape[0]):
         first, last = level_ptr[usable[u]], level_ptr[usable[u] + 1]
         for p in range(level_starts[first], level_starts[last]):
             row = order[p]
-            kept_order[kept] = row
-            kept += 1
+            row_order[n_rows] = row
+            n_rows += 1
             if p < level_starts[first + 1]:
                 code[row] = u
             else:
@@ -156,67 +164,60 @@ def _number_rows(order: Any, level_ptr: Any, level_starts: Any, usable: Any, out
         for k in range(first + 1, last):
             slot_ptr[level + 1] = slot_ptr[level] + level_starts[k + 1] - level_starts[k]
             level += 1
-        query_ptr[u + 1] = kept
+        query_ptr[u + 1] = n_rows
     return slot
 
 
-#: e^500 is far from overflow even when summed over every row that fits in memory.
+#: Largest gap in a table: e^500 cannot overflow, even summed over all rows that fit in memory.
 LARGEST_GAP = 500.0
 
 
 def resolve_margin(
     margin: Any, scale: float, y: NDArray[np.float64], columns: Mapping[str, NDArray[Any]]
 ) -> NDArray[np.float64] | None:
-    """s of every row, or None.
+    """Return the margin s of every row, or None without margins.
 
     ``margin`` is None, a number (times the label), a function of the array of labels, one number
-    per row, or the name of a column that holds them; everything is multiplied by ``scale``.
+    per row, or the name of a column with one number per row; it is multiplied by ``scale``.
     """
-    if not 0 <= scale < np.inf:
-        raise ParameterError(
-            f"margin_scale={scale!r} must be a finite number >= 0", fix="Pass for example 1.0"
-        )
+    check_not_negative("margin_scale", scale)
     if margin is None or scale == 0:
         return None
     if isinstance(margin, str):
         if margin not in columns:
-            known = ", ".join(sorted(columns)) or "none"
+            column_names = ", ".join(sorted(columns)) or "none"
             raise ParameterError(
-                f"margin={margin!r} names no column of the data (columns: {known})",
-                fix="Load it with columns=[...], or pass one number per row",
+                f"the data has no column {margin!r} (columns: {column_names})",
+                parameter="margin",
+                fix="Load the column with the data, or pass one number per row",
             )
         margin = columns[margin]
     elif callable(margin):
         margin = margin(y.copy())
     elif np.isscalar(margin):
-        margin = _number(margin) * y
+        margin = check_not_negative("margin", margin) * y
     values = np.asarray(margin, dtype=np.float64)
     if values.shape != y.shape:
         raise SchemaError(
-            f"margin has shape {values.shape} for {len(y)} rows", fix="Give one number per row"
+            f"shape {values.shape} does not match the {len(y)} rows",
+            parameter="margin",
+            fix="Pass one number per row",
         )
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise SchemaError(f"margin of row {row} is {values[row]}", fix="Give finite numbers")
-    return values * float(scale)
-
-
-def _number(margin: Any) -> float:
-    value = float(margin)
-    if not np.isfinite(value) or value < 0:
-        raise ParameterError(
-            f"margin={margin!r} must be finite and >= 0", fix="Pass a scale on the labels"
+        raise SchemaError(
+            f"row {row} has the value {values[row]}", parameter="margin", fix="Pass finite numbers"
         )
-    return value
+    return values * float(scale)
 
 
 def check_margins(
     labels: LabelIndex, s: NDArray[np.float64], y: NDArray[np.float64], ids: NDArray[Any]
 ) -> None:
-    """Refuse margins under which a higher label of a query asks for less than a lower one.
+    """Raise SchemaError if a row's margin is below that of a row with a lower label in its query.
 
-    Levels follow each other from low to high, so neighbours decide: the smallest margin of a level
-    must not fall below the largest of the level before it.
+    Levels are ordered from low to high, so it suffices to compare neighbours: the smallest margin
+    of a level must not be below the largest margin of the previous level.
     """
     if len(labels.order) == 0:
         return
@@ -229,48 +230,54 @@ def check_margins(
         return
     level = int(np.flatnonzero(worse)[0])
     query = ids[int(np.searchsorted(labels.level_ptr, level, side="right")) - 1]
-    below, above = (y[labels.order[labels.level_starts[k]]] for k in (level, level + 1))
+    below = y[labels.order[labels.level_starts[level]]]
+    above = y[labels.order[labels.level_starts[level + 1]]]
     raise SchemaError(
         f"query {query}: a row of label {above:g} has margin {lowest[level + 1]:g}, "
         f"below the margin {highest[level]:g} of a row of label {below:g}",
-        fix="A higher label must never have the smaller margin",
+        parameter="margin",
+        fix="Pass margins that do not fall as labels rise",
     )
 
 
 def resolve_table(
     table: Any, y: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.uint32]] | None:
-    """Checked K x K table of gaps, and the row of the table of every label of ``y``.
+    """Return the checked K x K table of gaps, and the table's row of every label of ``y``.
 
-    Row k, column l < k of the table is the gap that label k must keep above label l. Labels that
-    are integers in 0..K-1 number the rows themselves; other labels are numbered by their order,
-    and then there must be K different ones.
+    Row k, column l < k of the table is the required gap of label k above label l. Labels that are
+    integers in 0..K-1 are row numbers; other labels are numbered in ascending order, and there must
+    be K distinct ones.
     """
     if table is None:
         return None
     gaps = np.asarray(table, dtype=np.float64)
     if gaps.ndim != 2 or gaps.shape[0] != gaps.shape[1] or len(gaps) < 2:
         raise ParameterError(
-            f"margin_table has shape {gaps.shape}", fix="Pass a K x K table, K levels"
+            f"shape {gaps.shape} is not square",
+            parameter="margin_table",
+            fix="Pass a K x K table for K levels",
         )
     lower = gaps[np.tril_indices(len(gaps), -1)]
     if not np.isfinite(lower).all() or (lower < 0).any() or (lower > LARGEST_GAP).any():
         raise ParameterError(
-            f"margin_table needs gaps between 0 and {LARGEST_GAP:g} below its diagonal",
-            fix="Row k, column l < k is the gap that level k must keep above level l",
+            f"the gaps below the diagonal must be between 0 and {LARGEST_GAP:g}",
+            parameter="margin_table",
+            fix="Pass in row k, column l < k the gap of level k above level l",
         )
-    own = np.tril(gaps, -1)
+    gaps_below = np.tril(gaps, -1)
     if len(y) == 0:
-        return own, np.zeros(0, dtype=np.uint32)
+        return gaps_below, np.zeros(0, dtype=np.uint32)
     if (y == np.floor(y)).all() and y.min() >= 0 and y.max() < len(gaps):
-        return own, y.astype(np.uint32)
+        return gaps_below, y.astype(np.uint32)
     values, row_label = np.unique(y, return_inverse=True)
     if len(values) != len(gaps):
         raise ParameterError(
-            f"margin_table is {len(gaps)} x {len(gaps)} but the data has {len(values)} labels",
-            fix="Pass one row and column per label, in increasing order",
+            f"the table is {len(gaps)} x {len(gaps)} but the data has {len(values)} labels",
+            parameter="margin_table",
+            fix="Pass one row and column per label, in ascending order",
         )
-    return own, row_label.astype(np.uint32)
+    return gaps_below, row_label.astype(np.uint32)
 
 
 NORMALIZATIONS = ("sum", "query")
@@ -278,7 +285,7 @@ NORMALIZATIONS = ("sum", "query")
 
 @dataclass(frozen=True)
 class DominationOptions:
-    """What a user chose about the loss; see ``DominationRanker``."""
+    """Parameters of the loss; see ``DominationRanker``."""
 
     normalization: str = "sum"
     margin: Any = None
@@ -299,33 +306,35 @@ def build_domination_task(
     candidates: NDArray[np.bool_] | None = None,
     columns: Mapping[str, NDArray[Any]] | None = None,
     labels: LabelIndex | None = None,
-) -> Levels:
-    """Number the rows of one task.
+) -> DominationTask:
+    """Check the options and number the rows of one task.
 
     Rows that are no candidates, and rows whose weight or whose query's weight is zero, take no
-    part. ``labels`` may pass in the index of all rows when the caller has it.
+    part. ``labels`` is the index of all rows, if the caller has it.
     """
-    rows = _taking_part(queries, query_weight, weight, candidates)
+    rows = _rows_taking_part(queries, query_weight, weight, candidates)
     if rows is None:
         ids = queries.ids
         index = LabelIndex.build(queries, y) if labels is None else labels
     else:
         if len(rows) == 0:
-            raise NoPairsError("no row takes part", fix="Give some rows a positive weight")
+            raise NoPairsError(
+                "no row is a candidate of positive weight", fix="Give some rows a positive weight"
+            )
         part = QueryIndex.from_qid(queries.codes[rows], len(rows))
         ids, query_weight = queries.ids[part.ids], query_weight[part.ids]
         index = LabelIndex.build(part, y[rows])
     index.require_pairs()
+    taking_part: Any = slice(None) if rows is None else rows
     margin = resolve_margin(options.margin, options.margin_scale, y, columns or {})
     if margin is not None:
-        own = slice(None) if rows is None else rows
-        check_margins(index, margin[own], y[own], ids)
-    table = resolve_table(options.margin_table, y if rows is None else y[rows])
+        check_margins(index, margin[taking_part], y[taking_part], ids)
+    table = resolve_table(options.margin_table, y[taking_part])
     row_label = None
     if table is not None:
         row_label = np.zeros(len(y), dtype=np.uint32)
-        row_label[slice(None) if rows is None else rows] = table[1]
-    return build_levels(
+        row_label[taking_part] = table[1]
+    return number_task(
         index,
         len(y),
         query_weight=query_weight,
@@ -338,19 +347,16 @@ def build_domination_task(
     )
 
 
-def _taking_part(
+def _rows_taking_part(
     queries: QueryIndex,
     query_weight: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
     candidates: NDArray[np.bool_] | None,
 ) -> NDArray[np.int64] | None:
-    """Rows that take part, or None for all."""
-    keep = candidates
-    if weight is not None and not (weight > 0).all():
-        keep = weight > 0 if keep is None else keep & (weight > 0)
+    """Return the rows that take part, or None for all."""
+    keep = np.ones(queries.n_rows, dtype=np.bool_) if candidates is None else candidates
+    if weight is not None:
+        keep = keep & (weight > 0)
     if not (query_weight > 0).all():
-        weighed = (query_weight > 0)[queries.codes]
-        keep = weighed if keep is None else keep & weighed
-    if keep is None or keep.all():
-        return None
-    return np.flatnonzero(keep).astype(np.int64)
+        keep = keep & (query_weight > 0)[queries.codes]
+    return None if keep.all() else np.flatnonzero(keep).astype(np.int64)

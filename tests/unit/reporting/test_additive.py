@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 import rankine
 from rankine import shop_log
 from rankine.core.errors import ParameterError
-from rankine.core.safe_text import tag
 from rankine.core.specs import Bins
 from rankine.model.tables import find_tables
 from rankine.plot import new_axes
-from rankine.reporting.judged import judge
-from rankine.reporting.tables import Picture, _curve, _grid, pictures, tables_section
+from rankine.reporting.additive import Picture, _curve, _heat_map, pictures, tables_section
+from rankine.reporting.evaluated import evaluate_model
 from rankine.reporting.weights import Weight, Weights
 from rankine.transforms.apply import score_dataset
 from unit.reporting.report_cases import words
@@ -31,7 +31,7 @@ def fitted():
 
 def test_parts_of_all_tables_add_up_to_the_scores(fitted):
     model, data = fitted
-    judged = judge(model, data)
+    judged = evaluate_model(model, data)
     np.testing.assert_allclose(judged.features.sum(axis=1), score_dataset(model, data), atol=1e-12)
     np.testing.assert_allclose(judged.scores, score_dataset(model, data), atol=1e-12)
 
@@ -135,7 +135,7 @@ def test_the_strongest_curves_and_grids_are_drawn(fitted):
     tables = find_tables(model)
     names = [name for name, _ in tables.ranges()]
     section = tables_section(tables, data, learned(names))
-    root = Drawn(tag("div", section.body)).root
+    root = Drawn(Markup("<div>%s</div>") % section.body).root
     titles = [figure.find("h3").text for figure in root.iter("figure")]
     pairs = [name for name in names if " x " in name]
     single = [name for name in names if name not in pairs]
@@ -185,9 +185,9 @@ def test_categories_are_bars_and_zeros_are_left_out():
 def test_a_drawn_grid_is_its_table():
     values = [[0.5, -2.0, 0.0], [1.0, 0.25, 0.125]]
     one = Picture("a x b", ["a", "b"], [["lo", "hi"], ["p", "q", "r"]], [], values, [])
-    drawn = Drawn(_grid(one))
-    assert "a upwards, b to the right" in words(_grid(one))
-    assert "the fullest colour is 2." in words(_grid(one))
+    drawn = Drawn(_heat_map(one))
+    assert "a upwards, b to the right" in words(_heat_map(one))
+    assert "the fullest colour is 2." in words(_heat_map(one))
     tips = [cell["text"] for cell in drawn.of("column")]
     assert tips[:3] == ["lo, p: +0.5", "lo, q: -2", "lo, r: +0"]
     assert [name["text"] for name in drawn.of("name")] == ["b", "a"]

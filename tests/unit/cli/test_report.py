@@ -73,7 +73,7 @@ def test_the_demo_ends_by_saying_where_its_report_is(tmp_path):
 
 
 def test_a_fitted_ranker_is_a_subject_too():
-    from rankine.reporting.run import _opened
+    from rankine.reporting.run import _open
 
-    assert _opened(fitted())[1] == "LeastSquaresRanker"
+    assert _open(fitted())[1] == "LeastSquaresRanker"
     assert shop()[1].n_queries == 20

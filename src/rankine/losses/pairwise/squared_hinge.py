@@ -1,4 +1,4 @@
-"""The squared hinge: smooth, so Newton steps work."""
+"""The squared hinge loss, which is smooth enough for Newton's method."""
 
 from __future__ import annotations
 

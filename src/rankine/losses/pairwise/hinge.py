@@ -1,4 +1,4 @@
-"""The hinge of the ranking support vector machine."""
+"""The hinge loss of the ranking support vector machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankine.losses.base import pair_loss, register_pair_loss
 
 
 class Hinge(NamedTuple):
-    """max(0, margin - z); Herbrich, Graepel, Obermayer 2000; Joachims 2002.
+    """max(0, margin - z); Herbrich, Graepel and Obermayer 2000; Joachims 2002.
 
     A pair at exactly the margin has loss 0 and slope 0.
     """

@@ -1,0 +1,389 @@
+"""How the rows of a raw log become features, and what a model keeps of the log it learned from.
+
+A ``LogEncoding`` encodes blocks of raw columns. A ``LogRecord`` samples the lists that one fit
+sees, so that the model can carry a summary of them (``rankine.transforms.drift``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+from zlib import crc32
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import FeatureMismatchError, ParameterError
+from rankine.core.specs import LogColumns
+from rankine.data.dataset import Dataset, concat
+from rankine.data.expressions import Expression
+from rankine.data.splits import query_units
+from rankine.logs.clicks import CoecLabel
+from rankine.logs.schema import (
+    LogSchema,
+    check_same_features,
+    columns_of,
+    frequent_texts,
+    locate_row_errors,
+    schema_of,
+)
+from rankine.model.weights import PackedNames, Probe, Probes
+from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
+from rankine.transforms.drift import SEEN_BITS, DriftMonitor, summarise, summary_of
+from rankine.transforms.log_columns import LogEncoder, mark_hashed
+
+if TYPE_CHECKING:
+    from rankine.data.scan import Scan
+    from rankine.distributed.partitions import PartitionedDataset
+    from rankine.model import LinearModel
+
+#: Number of invented rows that a model of a log is tested with before it serves.
+PROBE_ROWS = 4
+#: Number of lists in the sample that a model is remembered by.
+SAMPLE_LISTS = 1000
+
+
+class LogEncoding:
+    """Turns raw rows into features and labels, and finishes the models that learn from them.
+
+    Parameters
+    ----------
+    schema, spec
+        Use of the columns, and how they become features.
+    label
+        Formula of the label; None gives all rows the label 0 (scoring).
+    raw
+        The log, where the names of hashed features are looked up.
+    """
+
+    def __init__(
+        self,
+        schema: LogSchema,
+        spec: LogColumns,
+        label: Expression | CoecLabel | None,
+        raw: Scan | None = None,
+    ) -> None:
+        self.schema = schema
+        self.spec = spec
+        self.label = label
+        self.raw = raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shared_encoding, (self.schema, self.spec, self.label)
+
+    @cached_property
+    def encoder(self) -> LogEncoder:
+        """Encoder of the columns."""
+        return LogEncoder(self.spec, keeps_missing=True)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None where some are hashed."""
+        return self.spec.names if self.spec.hash_start == self.spec.n_features else None
+
+    @property
+    def key(self) -> str:
+        """Text that is equal for encodings with the same features and labels."""
+        label = None if self.label is None else self.label.text
+        return repr((msgspec.to_builtins(self.spec), msgspec.to_builtins(self.schema), label))
+
+    def encode(self, block: Dataset) -> Dataset:
+        """Return a raw block with features and labels."""
+        columns: Any = block.columns
+        X: Any
+        with locate_row_errors(block):
+            if self.spec.tables:
+                X = self.encoder.matrix(columns, block.n_rows)
+            else:
+                X = encode_csr(self.encoder, columns, block.n_rows)
+        y = np.zeros(block.n_rows)
+        if self.label is not None:
+            y = self.label({name: _fill_label(columns[name]) for name in self.label.columns})
+        return replace(
+            block,
+            X=X,
+            y=y,
+            feature_names=self.feature_names,
+            query_index=block.queries,
+            encoding=self,
+        )
+
+    def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
+        """Return the encoding for a ranker of tables.
+
+        Categories are those of the first lists of the log, or of ``blocks`` where the encoding has
+        no log to read.
+        """
+        if self.spec.tables:
+            return self
+        schema = self.schema
+        if schema.crosses:
+            raise ParameterError(
+                f"tables have no cross {schema.crosses[0]!r}",
+                parameter="crosses",
+                fix="Leave crosses out; pairs=[(...)] names columns that share a table",
+            )
+        if self.raw is not None:
+            blocks = self.raw.blocks()
+        categories = frequent_texts(blocks, (*schema.one_hot, *schema.categorical))
+        numeric = (*schema.numeric, *schema.binned)
+        spec = LogColumns(numeric, categories, ignored=self.spec.ignored, tables=True)
+        return LogEncoding(schema, spec, self.label, self.raw)
+
+    def check_start(self, model: LinearModel) -> None:
+        """Raise if a model to start from has other features than this log."""
+        start_schema = schema_of(model)
+        if start_schema is None:
+            raise ParameterError(
+                "the model to start from reads features, not the columns of a log",
+                fix="Start from a model of a log, or leave it out",
+            )
+        check_same_features(self.schema, start_schema, "the model to start from")
+        start_columns = columns_of(model)
+        if start_columns is None or start_columns.read_columns != self.spec.read_columns:
+            raise FeatureMismatchError(
+                "the one-hot values or cuts of this log differ from those of the model to start "
+                "from",
+                fix="Read the log as the model does: rankine.logs.scan(path, like=model)",
+            )
+
+    def start_record(self) -> LogRecord:
+        """Return the empty record of one fit."""
+        return LogRecord(self)
+
+    def finish(self, model: LinearModel) -> LinearModel:
+        """Return the model with its columns, the names of its weights and rows to test it with."""
+        transforms = (self.spec, *model.transforms)
+        parameters = {**model.parameters, "log": msgspec.to_builtins(self.schema)}
+        if self.spec.tables:
+            finished = replace(model, transforms=transforms, parameters=parameters)
+            rows, columns = self._invent_rows(())
+            X: Any = self.encoder.matrix(columns, PROBE_ROWS)
+            scores = score_dataset(finished, _as_one_list(X))
+            return replace(finished, probes=_probes(rows, scores))
+        names = self.weight_names(model.indices.tolist())
+        rows, columns = self._invent_rows(names)
+        X = encode_csr(self.encoder, columns, PROBE_ROWS)
+        scores = transformed_scores(model.transforms, _as_one_list(X), model.to_dense())
+        return replace(
+            model,
+            transforms=transforms,
+            parameters=parameters,
+            probes=_probes(rows, scores),
+            names=PackedNames.pack(names),
+        )
+
+    def _invent_rows(
+        self, names: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+        """Invent raw rows of one list, as rows and as columns.
+
+        A model file must not leak a log: no row here was ever seen. Categories are those the file
+        names anyway, in its one-hot lists and the names of its weights, distributed so that no row
+        repeats one.
+        """
+        rows = [invent_row(self.spec, names, i) for i in range(PROBE_ROWS)]
+        return rows, {name: [row[name] for row in rows] for name in self.spec.columns}
+
+    def weight_names(self, indices: Sequence[int]) -> list[str]:
+        """Return the names of some features; hashed ones are looked up in the log once more.
+
+        Where several values share a hashed feature, the first one in the log names it.
+        """
+        fixed_names = self.spec.names
+        names: dict[int, str | None] = {int(j): None for j in indices}
+        for j in names:
+            if j < len(fixed_names):
+                names[j] = fixed_names[j]
+        if self.raw is not None and None in names.values():
+            for block in self.raw.blocks():
+                self.encoder.name_features(block.columns, names)
+                if None not in names.values():
+                    break
+        start = self.spec.hash_start
+        return [name or f"hash:{j - start}" for j, name in names.items()]
+
+
+def _as_one_list(X: Any) -> Dataset:
+    return Dataset(X, np.zeros(PROBE_ROWS), np.zeros(PROBE_ROWS, dtype=np.int64))
+
+
+def _probes(rows: Sequence[dict[str, Any]], scores: NDArray[np.float64]) -> Probes:
+    return Probes(tuple(Probe(raw=row) for row in rows), tuple(scores.tolist()))
+
+
+def _fill_label(values: Any) -> Any:
+    """Return a column of the label formula with 0 for missing values."""
+    if values.dtype == object:
+        return np.array([bool(value) for value in values.tolist()])
+    if values.dtype.kind == "f":
+        return np.nan_to_num(values, nan=0.0)
+    return values
+
+
+#: Encodings that were unpickled in this process, by their keys.
+_SHARED: WeakValueDictionary[str, LogEncoding] = WeakValueDictionary()
+
+
+def _shared_encoding(*arguments: Any) -> LogEncoding:
+    """Return one encoding for all partitions that were sent here, so that they share its cache."""
+    encoding = LogEncoding(*arguments)
+    return _SHARED.setdefault(encoding.key, encoding)
+
+
+def invent_row(spec: LogColumns, names: Sequence[str], i: int) -> dict[str, Any]:
+    """Invent row i of a test list, with categories from the names of weights."""
+    row: dict[str, Any] = dict.fromkeys(spec.columns, f"made up {i}")
+    crossed = {*chain(*spec.crosses)}
+    for k, name in enumerate((*spec.numeric, *(field.column for field in spec.binned))):
+        number = (7 * i + 5 * k + i * k) % 17 - 8
+        # A number that is part of a cross is a category there, so it must be whole.
+        row[name] = number if name in crossed else number / 4
+    for k, field in enumerate(spec.one_hot):
+        row[field.column] = _deal_value(field.values, i, k, row[field.column])
+    for k, column in enumerate(spec.hashed):
+        prefix = f"{column}="
+        matching = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        row[column] = _deal_value(list(islice(matching, 2 * PROBE_ROWS)), i, k, row[column])
+    return row
+
+
+def _deal_value(values: Sequence[str], i: int, k: int, default: str) -> str:
+    """Return the value of row i in the k-th column: neighbouring columns start differently."""
+    return values[(i + k) % len(values)] if values else default
+
+
+class LogRecord:
+    """Sample of the lists that one fit saw, and the hashed features that were in use.
+
+    The sample holds the lists whose ids have the smallest hashes, so that it is the same for any
+    blocks, passes and partitions.
+    """
+
+    def __init__(self, encoding: LogEncoding) -> None:
+        self.encoding = encoding
+        spec = encoding.spec
+        bits = 0
+        if spec.n_features > spec.hash_start:
+            bits = min(SEEN_BITS, spec.hash_bits)
+        self._used_places = np.zeros(1 << bits, dtype=np.bool_)
+        self._list_hashes = np.zeros(0)
+        self._samples: list[Dataset] = []
+        #: Lists with a larger hash cannot enter the sample any more.
+        self._hash_bound = 1.0
+        #: The log again, until one pass over it is complete: a run may stop before.
+        self.remaining_blocks: Iterable[Dataset] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "remaining_blocks": None}
+
+    def add_block(self, block: Dataset) -> None:
+        """Record encoded lists that are not scaled yet."""
+        self.add(sample_lists(block, len(self._used_places), self._hash_bound))
+
+    def add(self, sample: tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]) -> None:
+        """Record the result of ``sample_lists`` for a part of the log."""
+        hashes, lists, places = sample
+        self._used_places[places] = True
+        # A later pass meets the same lists again.
+        unknown = np.flatnonzero(~np.isin(hashes, self._list_hashes))
+        if len(unknown):
+            self._list_hashes = np.append(self._list_hashes, hashes[unknown])
+            self._samples.append(lists.take_queries(unknown))
+        if len(self._list_hashes) > 2 * SAMPLE_LISTS:
+            self._reduce_sample()
+
+    def add_partitions(self, parts: PartitionedDataset) -> None:
+        """Record the lists of all partitions."""
+        for group in parts.groups():
+            for sample in group.each(sample_lists, len(self._used_places), self._hash_bound):
+                self.add(sample)
+
+    def _reduce_sample(self) -> Dataset:
+        """Keep only the lists with the smallest hashes, in order of these, and return them."""
+        smallest = np.argsort(self._list_hashes, kind="stable")[:SAMPLE_LISTS]
+        sample = concat(self._samples).take_queries(smallest)
+        self._list_hashes, self._samples = self._list_hashes[smallest], [sample]
+        if len(smallest) == SAMPLE_LISTS:
+            self._hash_bound = float(self._list_hashes[-1])
+        return sample
+
+    def check_start(self, model: LinearModel) -> None:
+        """Raise if a model to start from has other features than this log."""
+        self.encoding.check_start(model)
+
+    def finish(self, model: LinearModel) -> LinearModel:
+        """Return the finished model of the log, with a summary of what it learned from."""
+        finished = self.encoding.finish(model)
+        for block in self.remaining_blocks or ():
+            self.add_block(block)
+        self.remaining_blocks = None
+        if not len(self._list_hashes):
+            return finished
+        sample = self._reduce_sample()
+        if self.encoding.spec.tables:
+            scores = score_dataset(finished, sample)
+        else:
+            scores = transformed_scores(model.transforms, sample, model.to_dense())
+        summary = summarise(
+            self.encoding.spec,
+            sample.columns,
+            centre_by_list(scores, sample),
+            sample.n_queries,
+            self._used_places,
+        )
+        provenance = {**finished.provenance, "log": msgspec.to_builtins(summary)}
+        return replace(finished, provenance=provenance)
+
+
+def sample_lists(
+    block: Dataset, n_places: int, hash_bound: float = 1.0
+) -> tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]:
+    """Sample the lists of a block with the smallest hashes, and find the hashed features in use.
+
+    Returns the hashes of the sampled lists, the lists, and the hashed features of all rows, folded
+    into ``n_places`` places.
+    """
+    ids = block.queries.ids
+    if ids.dtype.kind != "i":  # a quick checksum is random enough once it is mixed
+        checksums = (crc32(text.encode("utf-8", "surrogatepass")) for text in ids.tolist())
+        ids = np.fromiter(checksums, dtype=np.int64, count=len(ids))
+    hashes = query_units(ids, np.uint64(0))
+    selected = np.flatnonzero(hashes <= hash_bound)
+    selected = selected[np.argsort(hashes[selected], kind="stable")[:SAMPLE_LISTS]]
+    # Rows by number are copies: a slice would keep the whole block in memory.
+    rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, selected.tolist())]
+    bare = replace(block, read_counts={}, lines=None, sources=())
+    lists = bare.take(np.concatenate(rows))
+    used_places = np.zeros(n_places, dtype=np.bool_)
+    if hasattr(block.X, "indices"):
+        mark_hashed(block.X.indices, block.encoding.spec.hash_start, used_places)
+    return hashes[selected], replace(lists, encoding=None), np.flatnonzero(used_places)
+
+
+def centre_by_list(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:
+    """Subtract from each score the mean of its list."""
+    codes, sizes = data.queries.codes, data.queries.sizes
+    means: Any = np.bincount(codes, scores, minlength=data.n_queries) / sizes
+    return np.asarray(scores - means[codes], dtype=np.float64)
+
+
+def monitor_log(model: LinearModel, blocks: Iterable[Dataset]) -> DriftMonitor:
+    """Count all lists of a log, read for a model, against the summary of its training log."""
+    summary = summary_of(model)
+    spec = columns_of(model)
+    if summary is None or spec is None:
+        raise ParameterError(
+            "the model holds no summary of a training log",
+            fix="Train it on a raw log with this version of rankine",
+        )
+    monitor = DriftMonitor(summary, spec)
+    for block in blocks:
+        columns: Mapping[str, Any] = block.columns
+        monitor.add(columns, block.n_rows, centre_by_list(score_dataset(model, block), block))
+    return monitor

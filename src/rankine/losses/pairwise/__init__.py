@@ -1,0 +1,1 @@
+"""Pair losses, one file each. ``rankine.losses`` imports every module of this folder."""

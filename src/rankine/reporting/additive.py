@@ -1,0 +1,132 @@
+"""Draw what a model of tables has learned: curves of columns and heat maps of pairs of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from rankine.data.dataset import Dataset
+from rankine.model.tables import Tables, TableTerm
+from rankine.reporting.evaluated import column_of
+from rankine.reporting.html import name
+from rankine.reporting.numbers import number, plural
+from rankine.reporting.page import Section, figures
+from rankine.reporting.svg import Bar, Line, bars, heat_map, line_chart
+from rankine.reporting.weights import Weights
+
+MAX_CURVES, MAX_HEAT_MAPS, MAX_CATEGORIES = 6, 4, 20
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A table of one or two columns, ready to be drawn.
+
+    ``labels``: text of each bin of each column, missing values last; ``places``: for a curve, where
+    its steps begin and end on the column's axis (empty for categories); ``values``: entries, row by
+    row for two columns; ``share``: share of the data's rows in each bin of the first column.
+    """
+
+    name: str
+    columns: Sequence[str]
+    labels: Sequence[Sequence[str]]
+    places: Sequence[float]
+    values: Any
+    share: Sequence[float]
+
+
+def pictures(
+    tables: Tables, data: Dataset | None = None, names: Sequence[str] = ()
+) -> list[Picture]:
+    """Return all tables, or those with these names in this order, ready to be drawn."""
+    terms = {tables.name(term): term for term in tables.terms}
+    selected = names or [name for name, _ in tables.ranges()]
+    return [_picture(tables, terms[name], data) for name in selected if name in terms]
+
+
+def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
+    j, single = term.columns[0], len(term.columns) == 1
+    share = np.zeros(0)
+    if data is not None and single:
+        cells = tables.cells(j, column_of(data.X, j))
+        share = np.bincount(cells, minlength=len(term.values)) / len(cells)
+    edges: list[float] = []
+    cuts = np.array(tables.bins.cuts[j])
+    if single and j not in tables.bins.unordered and len(cuts):
+        # The outer bins have no end: they are drawn as wide as the average bin.
+        width = (cuts[-1] - cuts[0]) / max(len(cuts) - 1, 1) or max(abs(cuts[0]), 1.0)
+        edges = [float(cuts[0] - width), *cuts.tolist(), float(cuts[-1] + width)]
+    columns = [tables.column_name(column) for column in term.columns]
+    return Picture(
+        tables.name(term), columns, term.labels, edges, term.values.tolist(), share.tolist()
+    )
+
+
+def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
+    """Build bars of the strongest tables, then their curves and heat maps."""
+    strongest = pictures(tables, data, [weight.name for weight in learned.positive])
+    curves = [picture for picture in strongest if len(picture.columns) == 1][:MAX_CURVES]
+    grids = [picture for picture in strongest if len(picture.columns) == 2][:MAX_HEAT_MAPS]
+    n_pairs = sum(len(term.columns) == 2 for term in tables.terms)
+    lead = (
+        f"The score is a sum of {plural(len(tables.terms) - n_pairs, 'curve')} of single columns "
+        f"and {plural(n_pairs, 'table')} of pairs of columns. Curves are centred, and a pair's "
+        "table holds only what the curves of its two columns cannot express."
+    )
+    rows = [
+        Bar(name(w.name, 60), w.effect, f"{w.name}: {w.effect:.4g}", (number(w.effect, 3),))
+        for w in learned.positive
+    ]
+    caption = (
+        "How much a table's entry usually varies within a list, in units of the score. Read: a bar "
+        "twice as long moves items twice as far."
+    )
+    strengths = bars("Strongest tables", rows, caption, header=("table", "", "effect"))
+    body = figures(strengths) + figures(*map(_curve, curves)) + figures(*map(_heat_map, grids))
+    return Section("weights", "Tables", "What has it learned?", lead, body)
+
+
+def _curve(picture: Picture) -> Markup:
+    if not picture.places:
+        rows = [
+            Bar(name(label, 60), value, f"{label}: {value:+.4g}", (f"{value:+.3g}",))
+            for label, value in zip(picture.labels[0], picture.values, strict=True)
+            if value != 0.0
+        ]
+        caption = "What each value adds to the score."
+        return bars(picture.name, rows[:MAX_CATEGORIES], caption)
+    # Each bin is a level piece: two points at its ends.
+    bins = np.repeat(np.arange(len(picture.values) - 1), 2).tolist()
+    x = np.repeat(picture.places, 2)[1:-1].tolist()
+    y = [picture.values[k] for k in bins]
+    low, high = min(y), max(y)
+    # The density of the rows is drawn below the curve, 30 % of its height at most.
+    largest = max(picture.share[:-1], default=0.0) or 1.0
+    density = [low + 0.3 * (high - low) * picture.share[k] / largest for k in bins]
+    base = [low] * len(x)
+    lines = [
+        Line("rows", "soft", x, base, base, density, points=False, joined=False),
+        Line(picture.name, "model", x, y, points=False),
+    ]
+    missing = picture.values[-1]
+    caption = "What the column adds to the score; grey: how the rows of this data are distributed."
+    if missing:
+        caption += f" A missing value adds {missing:+.3g}."
+    about = f"Score added by {picture.name}, from {low:.3g} to {high:.3g}"
+    axis_names = (picture.name, "score")
+    return line_chart(picture.name, lines, axis_names, caption, about=about, key=())
+
+
+def _heat_map(picture: Picture) -> Markup:
+    values = np.array(picture.values)
+    first, second = picture.columns
+    caption = (
+        f"{first} upwards, {second} to the right, in the order of their bins, missing values last. "
+        "Blue raises the score, orange lowers it; the fullest colour is "
+        f"{np.abs(values).max():.3g}."
+    )
+    tips = [[f"{a}, {b}" for b in picture.labels[1]] for a in picture.labels[0]]
+    return heat_map(picture.name, values.tolist(), tips, (second, first), caption)

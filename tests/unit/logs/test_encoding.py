@@ -1,0 +1,224 @@
+"""Encodings of raw logs, and the sample of a log that a model is remembered by."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from types import SimpleNamespace
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankine
+from rankine import ElasticRanker, LinearModel, Scorer, logs
+from rankine.core.errors import (
+    ParameterError,
+)
+from rankine.core.specs import Binned, LogColumns, OneHot
+from rankine.data.splits import query_units
+from rankine.logs import encoding as encoding_module
+from rankine.logs.encoding import _fill_label, invent_row, sample_lists
+from rankine.transforms import categories
+from reference.raw_logs import BRANDS, COLUMNS, KINDS, options, write_log
+
+
+def test_a_sample_of_lists_does_not_keep_the_blocks_it_comes_from(log):
+    for block in logs.scan(log, **COLUMNS, block_rows=200):
+        units, lists, _ = sample_lists(block, 1, hash_bound=0.02)
+        assert lists.n_queries == len(units)
+        assert not np.shares_memory(lists.y, block.y)
+        assert not np.shares_memory(lists.columns["price"], block.columns["price"])
+
+
+def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
+    from rankine.transforms import log_columns
+
+    write_log(tmp_path / "log.parquet", lists=2000)
+    looked_up = []
+
+    def places_of(places, values):
+        looked_up.append(len(values))
+        return categories.places_of(places, values)
+
+    monkeypatch.setattr(log_columns, "places_of", places_of)
+    log = logs.scan(tmp_path / "log.parquet", **{**COLUMNS, "crosses": []}, block_rows=100)
+    rows = sum(block.n_rows for block in log)
+    assert sum(looked_up) < rows / 10
+
+
+def test_partitions_that_are_sent_share_one_encoding(log):
+    wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "category"]}
+    parts = rankine.distributed.scan(logs.scan(log, **wanted), partition_bytes=30_000)
+    sent = [pickle.loads(pickle.dumps(partition)) for partition in parts.partitions]  # noqa: S301
+    assert len({id(partition.encoding) for partition in sent}) == 1 < len(sent)
+    for partition, there in zip(parts.partitions, sent, strict=True):
+        assert there.key == partition.key
+        assert there.load().fingerprint == partition.load().fingerprint
+    other = rankine.distributed.scan(logs.scan(log, **{**wanted, "label": "purchased"}))
+    assert pickle.loads(pickle.dumps(other.encoding)) is not sent[0].encoding  # noqa: S301
+
+
+def test_stored_rows_are_made_up_and_reach_every_kind_of_weight(trained, log):
+    rows = [probe.raw for probe in trained.probes.rows]
+    assert len(rows) == 4
+    assert len(set(trained.probes.scores)) > 1
+    seen = pq.read_table(log, columns=["price", "brand", "category"]).to_pylist()
+    assert not any(row in seen for row in rows)
+    named = {name.split("=")[1] for name in trained.weight_names if name.count("=") == 1}
+    assert {row["brand"] for row in rows} & named
+    assert {row["category"] for row in rows} <= set(KINDS.tolist())
+    Scorer(trained).self_test()
+
+
+def test_hashed_weights_are_named_by_the_first_value_met(log):
+    lists = logs.scan(log, **options(numeric=["price"], hash_bits=10), block_rows=100)
+    encoding = lists.log_encoding()
+    block = next(iter(lists.raw.blocks()))
+    used = sorted(set(encoding.encode(block).X.indices.tolist()))
+    found = encoding.weight_names(used)
+    assert found[0] == "price"
+    assert set(found[1:]) == {f"brand={name}" for name in BRANDS}
+    encoding.raw = SimpleNamespace(blocks=lambda: stopping(block))
+    assert encoding.weight_names(used) == found, "no more is read than is needed"
+    encoding.raw = None
+    assert encoding.weight_names([used[1], 0]) == [f"hash:{used[1] - 1}", "price"]
+    assert encoding.weight_names([1, 2]) == ["hash:0", "hash:1"], "the first hashed places"
+    encoding.raw = SimpleNamespace(blocks=stopping)
+    assert encoding.weight_names([0]) == ["price"]
+
+
+def stopping(*blocks):
+    yield from blocks
+    raise AssertionError("the log was read on")
+
+
+def test_names_are_known_unless_some_are_hashed(log):
+    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"])
+    assert set(plain.feature_names) == {"price", *(f"category={kind}" for kind in KINDS)}
+    assert plain.n_features == 4
+    hashed = logs.scan(log, **options(hash_bits=5))
+    assert (hashed.feature_names, hashed.n_features) == (None, 32)
+    keys = {
+        lists.log_encoding().key
+        for lists in (plain, hashed, logs.scan(log, **options(hash_bits=6)))
+    }
+    relabelled = logs.scan(log, **options(hash_bits=5) | {"label": "purchased"})
+    unlabelled = logs.scan(log, query="session_id", categorical=["brand"], hash_bits=5)
+    assert len(keys | {relabelled.log_encoding().key, unlabelled.log_encoding().key}) == 5
+    assert (unlabelled.load().y == 0).all()
+
+
+def test_missing_outcomes_count_as_none():
+    for given, expected in (
+        (np.array([True, None, False], dtype=object), [True, False, False]),
+        (np.array([1.0, np.nan]), [1.0, 0.0]),
+        (np.array([3, 0]), [3, 0]),
+    ):
+        assert _fill_label(given).tolist() == expected
+
+
+def test_made_up_rows_are_the_same_in_every_version():
+    spec = LogColumns(
+        numeric=("a", "b"), one_hot=(OneHot("c", ("x", "y", "z")), OneHot("d", ("x", "y"))),
+        hashed=("e", "f"), crosses=(("b", "e"),), binned=(Binned("g", (1.0,)),),
+    )  # fmt: skip
+    names = ["a", *(f"e=v{k}" for k in range(9)), "f x=1", "ee=no"]
+    rows = [invent_row(spec, names, i) for i in range(4)]
+    assert [row["a"] for row in rows] == [number / 4 for number in (-8, -1, 6, -4)]
+    assert [row["b"] for row in rows] == [-3, 5, -4, 4], "whole numbers in a cross"
+    assert [row["g"] for row in rows] == [number / 4 for number in (2, -6, 3, -5)]
+    assert [row["c"] for row in rows] == ["x", "y", "z", "x"]
+    assert [row["d"] for row in rows] == ["y", "x", "y", "x"]
+    assert [row["e"] for row in rows] == ["v0", "v1", "v2", "v3"]
+    assert [row["f"] for row in rows] == [f"made up {k}" for k in range(4)]
+    assert invent_row(spec, names, 9)["e"] == "v1", "eight of the names are dealt out"
+    apart = LogColumns(one_hot=tuple(OneHot(name, ("x", "y", "z")) for name in "abc"))
+    assert list(invent_row(apart, (), 1).values()) == ["y", "z", "x"]
+
+
+@pytest.mark.parametrize("text_ids", [True, False])
+@pytest.mark.parametrize("rows", [20, 150, 10_000])
+def test_the_lists_of_the_smallest_hashes_are_remembered(
+    log, tmp_path, monkeypatch, text_ids, rows
+):
+    monkeypatch.setattr(encoding_module, "SAMPLE_LISTS", 5)
+    path = log
+    if not text_ids:
+        table = pq.read_table(log)
+        numbers = pa.array([int(text.as_py()[1:]) for text in table["session_id"]])
+        path = tmp_path / "numbers.parquet"
+        pq.write_table(table.set_column(0, "session_id", numbers), path)
+    lists = logs.scan(path, **options(hash_bits=7), block_rows=rows)
+    whole = lists.load()
+    ids = whole.queries.ids
+    plain = np.array([crc32(t.encode()) for t in ids.tolist()]) if text_ids else ids
+    wanted = ids[np.argsort(query_units(plain.astype(np.int64), np.uint64(0)))[:5]]
+    record = lists.log_encoding().start_record()
+    for _ in range(2):
+        for block in lists:
+            record.add_block(block)
+            assert len(record._list_hashes) <= 2 * 5
+            assert sum(part.n_queries for part in record._samples) == len(record._list_hashes)
+    found = record._reduce_sample()
+    assert found.queries.ids.tolist() == wanted.tolist()
+    assert (found.read_counts, found.lines, found.encoding) == ({}, None, None)
+    assert np.flatnonzero(record._used_places).tolist() == np.unique(whole.X.indices).tolist()
+    assert len(record._used_places) == 2**7
+    assert record._hash_bound == record._list_hashes.max() < 0.1
+    for query in found.queries.ids:
+        mine, all_rows = found.y[found.qid == query], whole.y[whole.qid == query]
+        assert mine.tolist() == all_rows.tolist()
+
+
+def test_lists_are_sorted_out_when_there_are_twice_too_many(log, monkeypatch):
+    monkeypatch.setattr(encoding_module, "SAMPLE_LISTS", 3)
+    lists = logs.scan(log, query="session_id", numeric=["price"]).load()
+    record = logs.scan(log, query="session_id", numeric=["price"]).log_encoding().start_record()
+    held = []
+    for query in range(8):
+        units, one, places = sample_lists(lists.take_queries(np.array([query])), 1)
+        record.add((units, one, places))
+        held.append(len(record._list_hashes))
+    assert held == [1, 2, 3, 4, 5, 6, 3, 4]
+
+
+def test_lists_above_the_bound_are_left_out(log):
+    block = logs.scan(log, query="session_id", numeric=["price"]).load()
+    units, lists, places = sample_lists(block, 1)
+    assert (np.diff(units) > 0).all()
+    assert (len(units), lists.n_queries, places.tolist()) == (300, 300, [])
+    below, _, _ = sample_lists(block, 1, hash_bound=units[9])
+    assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
+    record = logs.scan(log, query="session_id", numeric=["price"]).log_encoding().start_record()
+    assert len(record._used_places) == 1
+    assert pickle.loads(pickle.dumps(record)).remaining_blocks is None  # noqa: S301
+
+
+def test_scores_are_distances_from_the_mean_of_their_list():
+    data = rankine.Dataset.from_arrays(np.zeros((5, 1)), np.zeros(5), [1, 2, 1, 3, 2])
+    found = encoding_module.centre_by_list(np.array([1.0, 5.0, 3.0, 9.0, 6.0]), data)
+    assert found.tolist() == [-1.0, -0.5, 1.0, 0.0, 0.5]
+
+
+def test_the_summary_is_of_all_lists(log):
+    lists = logs.scan(log, **options(numeric=["price"], hash_bits=6))
+    model = ElasticRanker(random_state=0, n_passes=1).fit(lists).to_model()
+    summary = model.provenance["log"]
+    assert summary["lists"] == 300
+    record = lists.log_encoding().start_record()
+    bare = replace(model, transforms=(), provenance={}, probes=None, names=None)
+    assert "log" not in record.finish(bare).provenance, "nothing was seen"
+    record.remaining_blocks = lists
+    assert record.finish(bare).provenance["log"]["lists"] == 300
+    assert record.remaining_blocks is None
+    plain = LinearModel.from_weights([1.0])
+    for without in (plain, replace(model, provenance={})):
+        with pytest.raises(ParameterError, match="no summary of a training log"):
+            encoding_module.monitor_log(without, [])
+    assert summary["seen"] != ""
+    numbers = logs.scan(log, query="session_id", label="clicked", numeric=["price"])
+    model = ElasticRanker(random_state=0, n_passes=1).fit(numbers).to_model()
+    assert model.provenance["log"].get("seen", "") == ""
