@@ -27,9 +27,9 @@ def _metrics() -> Iterable[str]:
 
 
 def _losses() -> Iterable[str]:
-    from rankine.losses import pair_losses
+    from rankine.losses import pair_loss_names
 
-    return pair_losses()
+    return pair_loss_names()
 
 
 def _targets() -> Iterable[str]:

@@ -84,8 +84,8 @@ RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--la
         ([*TRAIN, "--metric", "map", "--set", "metric=map"], "--metric"),
         ([*TRAIN, "--seed", "3", "--set", "random_state=3"], "--seed"),
         ([*TRAIN, "--pairs", "winner,loser", "--label", "y"], "--label"),
-        ([*RAW, "--one-hot", "brand", "--hash-bits", "4"], "hash_bits=4"),
-        ([*RAW, "--one-hot", "brand", "--bins", "4"], "bins=4"),
+        ([*RAW, "--one-hot", "brand", "--hash-bits", "4"], "--hash-bits"),
+        ([*RAW, "--one-hot", "brand", "--bins", "4"], "--bins"),
         (["path", "d.txt", "--bins", "4"], "--bins"),
         (
             ["clicks", "propensity", "log.parquet", "--item", "item", "--features", "price"],
@@ -121,8 +121,9 @@ def test_the_same_commands_work_without_it(folder):
 def test_an_export_refuses_what_its_target_does_not_read(to, option):
     model = LinearModel.from_weights([1.0], ["price"])
     (name,) = option
-    with pytest.raises(ParameterError, match=f"{name}='"):
+    with pytest.raises(ParameterError) as caught:
         export(model, to, ExportOptions(**option))
+    assert caught.value.parameter == name
     assert export(model, to).content
     scaled = LinearModel.from_weights([1.0], ["price"], transforms=(ListRange(),))
     if (to, name) == ("sql", "query"):
