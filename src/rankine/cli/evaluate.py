@@ -147,7 +147,7 @@ def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) 
         "run": run,
         "qrels": qrels,
         "queries": len(found.ids),
-        "notes": dict(found.notes),
+        "notes": dict(found.counts),
         "metrics": entries,
     }
 
