@@ -155,7 +155,7 @@ _log = panel("Raw logs")
 _Format = Annotated[
     str | None,
     _option(
-        "--format", help="letor, parquet, arrow, csv, json (lines) or npz; default: by content."
+        "--format", help="letor, parquet, arrow, csv or json (lines); default: by content."
     ),
 ]
 _QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]

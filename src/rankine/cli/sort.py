@@ -10,7 +10,7 @@ from rankine.cli import _console
 from rankine.cli._options import AsJson, SortOptions
 from rankine.cli.main import app
 
-_HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
+_HELP = """Group files by query, so that they can be streamed: text, Parquet or Arrow.
 
 Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
 come in increasing order of their ids. Tables, raw logs too, keep names, types and all columns.

@@ -115,7 +115,7 @@ def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) ->
     if isinstance(data, Dataset):
         return data
     if hasattr(data, "blocks"):
-        return concat(list(data.blocks()))
+        return concat(data.blocks())
     reader, columns = select_reader(models)
     all_columns = (*options.pop("columns", ()), *columns)
     dataset: Dataset = read_for(reader, data, columns=all_columns, **options)
