@@ -25,7 +25,7 @@ _Format = Annotated[
     str | None,
     _option(
         "--format",
-        help="Read this format: letor, parquet, arrow, csv, json (lines) or npz "
+        help="Read this format: letor, parquet, arrow, csv or json (lines) "
         "(default: detected from the content).",
     ),
 ]

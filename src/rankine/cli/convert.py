@@ -110,7 +110,7 @@ def convert(
     reading: ConvertOptions,
     json: AsJson = False,
 ) -> None:
-    """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
+    """Convert files between LETOR text, Parquet and Arrow (or to npz), in bounded memory."""
     from rankine.data.save import convert as convert_files
 
     *sources, target = files

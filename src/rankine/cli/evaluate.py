@@ -179,7 +179,7 @@ def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) 
         "run": run,
         "qrels": qrels,
         "queries": len(evaluation.ids),
-        "notes": dict(evaluation.notes),
+        "notes": dict(evaluation.counts),
         "metrics": entries,
     }
 

@@ -13,7 +13,7 @@ from rankine.cli._reading import SortOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
-_HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
+_HELP = """Group files by query, so that they can be streamed: text, Parquet or Arrow.
 
 Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
 are sorted by their ids. Tables, raw logs too, keep names, types and all columns. Files are

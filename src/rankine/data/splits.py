@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -92,14 +91,13 @@ class ScanPart(LabelledStream):
             elif len(chosen):
                 yield block.take_queries(chosen)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Digest of the chosen rows, by one pass."""
+    def compute_fingerprint(self) -> str:
+        """Read the chosen rows once and compute their digest."""
         return fingerprint(self.blocks())
 
     def load(self) -> Dataset:
         """The part in memory."""
-        return concat(list(self.blocks()))
+        return concat(self.blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()

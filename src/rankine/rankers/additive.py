@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankine.core.checks import check_choice, check_count, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import Bins
-from rankine.data.dataset import Dataset, concat, first_lists
+from rankine.data.dataset import Dataset, concat, drain, first_lists
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, find_tables
@@ -387,7 +387,7 @@ class AdditiveRanker(BaseRanker):
             weights.append(source.weights(block, sum(map(len, weights))))
             store.append_codes(rows)
             parts.append(block)
-        lists = concat(parts)
+        lists = concat(drain(parts))
         if fresh or not hasattr(self, "_linear_scaling"):
             self._linear_scaling = fit_scaling("standard", lists)
         labels = lists.labels

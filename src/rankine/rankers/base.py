@@ -439,7 +439,7 @@ class BaseRanker(BaseEstimator, ABC):
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
         metric = metric or self.metric
         if source_kind(X) == "stream":
-            X = concat(list(X))
+            X = concat(X)
         if isinstance(X, Dataset):
             self._lists("score", X, qid, group, X.n_rows)
             return float(evaluate_on(X, metric=metric, model=self, **weights))
@@ -774,7 +774,7 @@ class BaseRanker(BaseEstimator, ABC):
             return self._same_columns(given)
         kind = source_kind(given)
         if kind == "stream":
-            return self._same_columns(concat(list(given)))
+            return self._same_columns(concat(given))
         if kind == "partitions":
             raise ParameterError(
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"

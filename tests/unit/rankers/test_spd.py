@@ -13,8 +13,8 @@ from slow_pairs import hinge, objective
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
-from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.all_pairs import MeanPairLoss, PairMean
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.rankers.spd import SOLVERS
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
