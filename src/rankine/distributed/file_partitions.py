@@ -138,7 +138,7 @@ class _Cutter:
 
     def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
         self.file = file
-        self.groups = [group for group in file.bounded_groups() if group.n_rows]
+        self.groups = [group for group in file.groups if group.n_rows]
         self.first_row = np.concatenate([[0], np.cumsum([g.n_rows for g in self.groups])])
         if self.first_row[-1] == 0:
             raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
@@ -162,7 +162,7 @@ class _Cutter:
         if not plan.sparse:
             columns = len(plan.features) * plan.dtype.itemsize + len(plan.extra) * COLUMN_BYTES
             return group.n_rows * (ROW_BYTES + columns)
-        n_items = sum(c.items for c in group.chunks if c.path[0] in plan.features)
+        n_items = sum(c.n_values for c in group.chunks if c.path[0] in plan.features)
         return group.n_rows * ROW_BYTES + n_items * ITEM_BYTES
 
     def _find_cuts(self, partition_bytes: int) -> list[int]:
@@ -211,14 +211,7 @@ class _Cutter:
 
         String statistics may be truncated and are then only bounds.
         """
-        path = (self.file.plan.query,)
-        chunk = next((c for c in self.groups[number].chunks if c.path == path), None)
-        if chunk is None or not chunk.least or not chunk.most:
-            return None
-        if self.file.plan.query in self.file.texts:
-            return chunk.least, chunk.most
-        low, high = (int.from_bytes(v, "little", signed=True) for v in (chunk.least, chunk.most))
-        return (low, high) if low <= high else None
+        return self.file.value_bounds(self.groups[number], str(self.file.plan.query))
 
     def _query_ids(self, number: int) -> NDArray[Any]:
         """Return the query ids of a row group; those of the last one are kept."""

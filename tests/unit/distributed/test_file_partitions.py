@@ -19,7 +19,6 @@ from rankine.core.errors import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
-from rankine.distributed import file_partitions
 from rankine.distributed.file_partitions import cut_file
 
 
@@ -65,29 +64,6 @@ def test_a_large_row_group_is_cut_inside(tmp_path):
     found = cut(tmp_path / "a.parquet", 10_000)
     assert len(found.ranges) > 5
     assert max(found.nbytes) < 2 * 10_000
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "bounds"),
-    [
-        (b"\x02", b"\x05", (2, 5)),
-        (b"\xfe\xff", b"\x01\x00", (-2, 1)),
-        (b"\x07", b"\x07", (7, 7)),
-        (b"\x05", b"\x02", None),
-        (None, b"\x05", None),
-        (b"\x02", None, None),
-    ],
-)
-def test_bounds_are_known_where_a_footer_tells_both(least, most, bounds):
-    other = SimpleNamespace(path=("f",), least=b"\x00", most=b"\x01")
-    own = SimpleNamespace(path=("qid",), least=least, most=most)
-    cutter = object.__new__(file_partitions._Cutter)
-    cutter.file = SimpleNamespace(plan=SimpleNamespace(query="qid"), texts=())
-    cutter.groups = [SimpleNamespace(chunks=chunks) for chunks in ([other, own], [other])]
-    assert cutter._bounds(0) == bounds
-    assert cutter._bounds(1) is None
-    cutter.file.texts = ("qid",)
-    assert cutter._bounds(0) == ((least, most) if least and most else None)
 
 
 def test_an_empty_file_is_named(tmp_path):
