@@ -276,7 +276,7 @@ class TablePenalty:
     """theta' K theta / 2 for one choice of strengths."""
 
     forcing = 0.25
-    ahead = 0.5
+    predicted_gap_share = 0.5
 
     def __init__(
         self, space: TableSpace, strengths: PenaltyStrengths, threads: int | None = None
