@@ -221,7 +221,7 @@ def test_steps_are_halved_until_they_gain_enough(size, positive):
 class Ahead(module._Ridge):
     """A ridge whose equations need not be solved beyond half of the tolerance."""
 
-    forcing, ahead = 0.25, 0.5
+    forcing, predicted_gap_share = 0.25, 0.5
 
 
 @pytest.mark.parametrize("kind", [module._Ridge, Ahead])
@@ -260,7 +260,7 @@ def test_newton_solves_its_equations_more_exactly_near_the_end(positive, kind, m
         np.testing.assert_allclose(wanted, -gradient * free, atol=1e-12)
         sizes.append(np.linalg.norm(gradient * free))
         assert forcing == pytest.approx(min(kind.forcing, np.sqrt(sizes[k] / max(sizes))))
-        assert allowed == pytest.approx(kind.ahead * 1e-10 * 30.0)
+        assert allowed == pytest.approx(kind.predicted_gap_share * 1e-10 * 30.0)
         assert solution.trace[k]["products"] == products
         products += found.products
     assert solution.certificate["products"] == products
