@@ -1,4 +1,4 @@
-"""Every registered update keeps the promises of ``updates.lazy``."""
+"""Every registered update satisfies the contract of ``updates.lazy``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rankine.updates.lazy import (
 
 pytestmark = pytest.mark.kernels
 
-PLAIN = {"eta0": 0.5, "power": 0.5, "l1": 0.0, "l2": 0.0, "theta": None, "prune_every": 10}
-SPARSE = {**PLAIN, "l1": 0.02, "l2": 0.1, "theta": 0.05}
+UNPENALISED = {"eta0": 0.5, "power": 0.5, "l1": 0.0, "l2": 0.0, "theta": None, "prune_every": 10}
+PENALISED = {**UNPENALISED, "l1": 0.02, "l2": 0.1, "theta": 0.05}
 
 
 class Weights:
@@ -35,9 +35,9 @@ class Weights:
             set_weights(self.update, self.state, np.asarray(start, dtype=float))
 
     def step(self, gradient):
-        now = open_step(self.update, self.clock)
+        step = open_step(self.update, self.clock)
         for j, part in gradient.items():
-            add_gradient(self.update, now, self.state, np.uint64(j), part)
+            add_gradient(self.update, step, self.state, np.uint64(j), part)
         close_step(self.update, self.clock, self.state)
 
     def read(self):
@@ -49,7 +49,7 @@ class Weights:
 @pytest.mark.parametrize("name", UPDATES)
 def test_given_weights_are_read_back(name):
     start = np.array([0.5, -2.0, 0.0, 1e-3])
-    weights = Weights(name, PLAIN, start)
+    weights = Weights(name, UNPENALISED, start)
     np.testing.assert_allclose(weights.read(), start, rtol=1e-15)
     for _ in range(3):
         weights.step({0: 0.0})
@@ -58,47 +58,47 @@ def test_given_weights_are_read_back(name):
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_a_gradient_moves_its_weight_down_and_no_other(name):
-    weights = Weights(name, PLAIN)
+    weights = Weights(name, UNPENALISED)
     weights.step({1: 1.0, 2: -1.0})
-    found = weights.read()
-    assert found[1] < 0.0 < found[2]
-    assert found[0] == found[3] == 0.0
+    after = weights.read()
+    assert after[1] < 0.0 < after[2]
+    assert after[0] == after[3] == 0.0
 
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_parts_of_a_gradient_add_up(name):
-    one, two = Weights(name, SPARSE), Weights(name, SPARSE)
+    whole, parts = Weights(name, PENALISED), Weights(name, PENALISED)
     for k in range(30):
-        one.step({k % 4: 0.75})
-        now = open_step(two.update, two.clock)
+        whole.step({k % 4: 0.75})
+        step = open_step(parts.update, parts.clock)
         for part in (0.5, 0.25):
-            add_gradient(two.update, now, two.state, np.uint64(k % 4), part)
-        close_step(two.update, two.clock, two.state)
-    np.testing.assert_allclose(one.read(), two.read(), rtol=1e-12)
+            add_gradient(parts.update, step, parts.state, np.uint64(k % 4), part)
+        close_step(parts.update, parts.clock, parts.state)
+    np.testing.assert_allclose(whole.read(), parts.read(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_steps_already_seen_make_steps_smaller(name):
+def test_a_continued_run_goes_on_with_smaller_steps(name):
     """A continued run goes on with the step size it had reached, not with the first one."""
     start = np.array([1.0, 1.0, 1.0, 1.0])
-    moved = []
+    changes = []
     for offset in (0, 9_999):
-        weights = Weights(name, PLAIN, start, offset)
+        weights = Weights(name, UNPENALISED, start, offset)
         weights.step({0: 1.0})
-        moved.append(1.0 - weights.read()[0])
-    assert moved[1] == pytest.approx(moved[0] / 100, rel=1e-9)
+        changes.append(1.0 - weights.read()[0])
+    assert changes[1] == pytest.approx(changes[0] / 100, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_importance_orders_weights_and_penalties_shrink_them(name):
-    weights = Weights(name, SPARSE)
+    weights = Weights(name, PENALISED)
     rng = np.random.default_rng(0)
     for _ in range(200):
         weights.step({0: 1.0 + rng.normal() * 0.1, 1: 0.05 * rng.normal()})
-    value = np.empty(4)
-    read_importances(weights.update, weights.clock, weights.state, value)
-    assert value[0] > value[1] >= value[3] == 0.0
-    before = abs(weights.read()[0])
+    importances = np.empty(4)
+    read_importances(weights.update, weights.clock, weights.state, importances)
+    assert importances[0] > importances[1] >= importances[3] == 0.0
+    magnitude = abs(weights.read()[0])
     for _ in range(50):
         weights.step({2: 0.0})
-    assert abs(weights.read()[0]) <= before
+    assert abs(weights.read()[0]) <= magnitude

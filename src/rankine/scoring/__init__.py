@@ -1,4 +1,4 @@
-"""Scores and rankings of candidate lists, in microseconds."""
+"""Score and rank lists of candidates in microseconds."""
 
 from rankine.scoring.rows import InputIssues
 from rankine.scoring.scorer import Ranking, Scorer

@@ -1,12 +1,12 @@
-"""Weights as a scorer looks them up, and the scores of lists in one pass over what is stored.
+"""Weight tables, and kernels that score lists in one pass over the stored values.
 
-A weight stands in one array, or in a small hash table in a huge feature space. The array is faster
-(one load, no branch); the table's memory follows the model's weights and not its feature space, so
-that a server can hold thousands of models over 2^26 hashed features.
+Weights are stored in one array or, for a huge feature space, in a small hash table. The array is
+faster (one load, no branch). The hash table's size depends on the number of weights instead of the
+number of features, so that a server can hold thousands of models over 2^26 hashed features.
 
-Rows come from callers: a kernel that trusted their offsets would read foreign memory, so every
-index is checked on the way. Each kernel returns ``OK``, ``BAD_OFFSETS``, ``BAD_INDEX`` or, where
-all else is well, ``NOT_FINITE``: checking the scores costs less than checking the rows.
+Rows come from callers, and a kernel that trusted their offsets would read foreign memory. Every
+index is therefore checked. Each kernel returns ``OK``, ``BAD_OFFSETS``, ``BAD_INDEX`` or, if
+nothing else is wrong, ``NOT_FINITE``: checking the scores is cheaper than checking the rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from rankine.kernels.rows import CsrRows
 
 OK, BAD_OFFSETS, BAD_INDEX, NOT_FINITE = 0, 1, 2, 3
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-#: Slots per weight: most absent features then meet an empty slot at the first look.
+#: Slots per weight: most features without a weight then hit an empty slot at once.
 _SLOTS_PER_WEIGHT = 8
-_ARRAY_UP_TO = 1 << 21
+#: Number of features up to which weights are stored in an array (16 MB).
+_MAX_ARRAY_FEATURES = 1 << 21
 _EMPTY = np.uint32(0xFFFFFFFF)
 #: Knuth's multiplier, 2^32 / golden ratio; features are below 2^31, so products fit 64 bits.
 _KNUTH = np.uint64(2654435769)
@@ -39,7 +40,7 @@ class DenseTable(NamedTuple):
 
 
 class HashTable(NamedTuple):
-    """Open addressing with linear probing; ``keys`` holds features, empty slots 2^32 - 1."""
+    """Open addressing with linear probing; ``keys`` holds features, and 2^32 - 1 in empty slots."""
 
     keys: NDArray[np.uint32]
     values: NDArray[np.float64]
@@ -51,7 +52,7 @@ Table = DenseTable | HashTable
 
 @generic
 def weight_of(table: Table, j: Any) -> Any:
-    """Weight of feature j (unsigned), zero where it has none."""
+    """Return the weight of feature j (unsigned), zero if it has none."""
 
 
 @weight_of.implementation(DenseTable)
@@ -79,29 +80,29 @@ def build_table(
     *,
     small: bool | None = None,
 ) -> Table:
-    """The table of a model.
+    """Build the weight table of a model.
 
-    ``small`` asks for the hash table (True) or the array (False); None takes the array up to 2^21
-    features (16 MB), and wherever the hash table would be no smaller.
+    ``small`` selects the hash table (True) or the array (False). By default it is the array for up
+    to 2^21 features; it is always the array if the hash table would not be smaller.
     """
     slots = _SLOTS_PER_WEIGHT * max(len(indices), 8)
     if small is None:
-        small = n_features > _ARRAY_UP_TO
+        small = n_features > _MAX_ARRAY_FEATURES
     if not small or n_features <= 2 * slots:
         dense = np.zeros(n_features)
         dense[indices] = values
         return DenseTable(dense)
     bits = int(slots - 1).bit_length()
     keys = np.full(1 << bits, _EMPTY, dtype=np.uint32)
-    held = np.zeros(1 << bits)
+    slot_values = np.zeros(1 << bits)
     mask, shift = (1 << bits) - 1, 32 - bits
     for j, value in zip(indices.tolist(), values.tolist(), strict=True):
         slot = ((j * 2654435769) & 0xFFFFFFFF) >> shift
         while keys[slot] != _EMPTY:
             slot = (slot + 1) & mask
         keys[slot] = j
-        held[slot] = value
-    return HashTable(keys, held, np.uint64(shift))
+        slot_values[slot] = value
+    return HashTable(keys, slot_values, np.uint64(shift))
 
 
 @jit(fastmath=REDUCE)
@@ -112,10 +113,10 @@ def _dot(values: Any, i: int, w: Any) -> float:
     return total
 
 
-# Fast-math stays inside the sum: re-association would also fold the finiteness test x - x == 0.
+# fastmath only in _dot: re-association would also remove the test for finite numbers.
 @jit
 def dense_scores(values: Any, w: Any, out: Any) -> int:
-    """out_i = sum_j w_j x_ij in float64, whatever the type of x."""
+    """Compute out_i = sum_j w_j x_ij in float64, for x of any type."""
     code = OK
     for i in range(values.shape[0]):
         total = _dot(values, i, w)
@@ -127,9 +128,10 @@ def dense_scores(values: Any, w: Any, out: Any) -> int:
 
 @jit
 def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any, out: Any) -> int:
-    """out_i = sum over the stored values of row i of w_j x_ij.
+    """Compute out_i, the sum over the stored values of row i of w_j x_ij.
 
-    Four sums at a time: one alone would wait for its own previous addition.
+    Four partial sums are independent of each other; with one, each addition would wait for the
+    last.
     """
     size = min(indices.shape[0], data.shape[0])
     limit = np.uint64(n_features)
@@ -144,7 +146,7 @@ def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any
         k, end = np.uint64(start), np.uint64(stop)
         s0 = s1 = s2 = s3 = 0.0
         while k + _4 <= end:
-            # A negative index becomes a huge one.
+            # As unsigned numbers negative indices are huge, so that one test checks both bounds.
             a, b = np.uint64(indices[k]), np.uint64(indices[k + _1])
             c, d = np.uint64(indices[k + _2]), np.uint64(indices[k + _3])
             if max(a, b, c, d) >= limit:
@@ -168,24 +170,24 @@ def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any
     return code
 
 
-#: More partial sums than the exponents of doubles can keep apart.
-_PARTIALS = 64
+#: Largest number of partial sums: doubles have too few exponents for more without overlap.
+_MAX_PARTIALS = 64
 
 
 @jit
 def exact_scores(values: Any, weights: Any, out: Any) -> bool:
-    """out_i = fl(sum_j fl(w_j x_ij)): products rounded, their sum exact and rounded once.
+    """Compute out_i = fl(sum_j fl(w_j x_ij)): rounded products, whose exact sum is rounded once.
 
-    The algorithm of ``math.fsum`` (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997):
-    partial sums that do not overlap, so that the order of the columns does not matter. Returns
-    whether all scores are finite.
+    This is the algorithm of ``math.fsum`` (Shewchuk, "Adaptive Precision Floating-Point
+    Arithmetic", 1997). Its partial sums do not overlap, so the result does not depend on the order
+    of columns. Return whether all scores are finite.
     """
-    partials = np.empty(_PARTIALS)
+    partials = np.empty(_MAX_PARTIALS)
     for i in range(values.shape[0]):
         count = 0
         for j in range(values.shape[1]):
             x = values[i, j] * weights[j]
-            kept = 0
+            n_nonzero = 0
             for k in range(count):
                 y = partials[k]
                 if abs(x) < abs(y):
@@ -193,12 +195,12 @@ def exact_scores(values: Any, weights: Any, out: Any) -> bool:
                 high = x + y
                 low = y - (high - x)
                 if low != 0.0:
-                    partials[kept] = low
-                    kept += 1
+                    partials[n_nonzero] = low
+                    n_nonzero += 1
                 x = high
             if not np.isfinite(x):
                 return False
-            count = kept
+            count = n_nonzero
             if x != 0.0:
                 partials[count] = x
                 count += 1
@@ -208,7 +210,7 @@ def exact_scores(values: Any, weights: Any, out: Any) -> bool:
 
 @jit
 def _rounded(partials: Any, count: int) -> float:
-    """The sum of partial sums, rounded half to even."""
+    """Return the sum of partial sums, rounded half to even."""
     if count == 0:
         return 0.0
     count -= 1
@@ -222,7 +224,8 @@ def _rounded(partials: Any, count: int) -> float:
         low = y - (high - x)
         if low != 0.0:
             break
-    if count > 0 and (low < 0.0) == (partials[count - 1] < 0.0):  # neither is 0
+    # At a tie, the sign of the next partial sum decides the direction (neither is 0).
+    if count > 0 and (low < 0.0) == (partials[count - 1] < 0.0):
         y = low * 2.0
         x = high + y
         if y == x - high:
@@ -230,7 +233,7 @@ def _rounded(partials: Any, count: int) -> float:
     return high
 
 
-# Doors for Python: Numba takes bare arrays several microseconds faster than a NamedTuple of them.
+# Entry points for Python: Numba unboxes arrays several microseconds faster than a NamedTuple.
 @jit
 def _array_scores(indptr: Any, indices: Any, data: Any, w: Any, out: Any) -> int:
     return csr_scores(indptr, indices, data, DenseTable(w), w.shape[0], out)
@@ -244,27 +247,29 @@ def _hashed_scores(
 
 
 def run_csr_kernel(
-    parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-    table: Table,
-    n_features: int,
-    starts: NDArray[np.int64] | None,
-    out: NDArray[np.float64],
-) -> int:
-    """Scores of compressed rows; with ``starts``, each feature is divided by its list's range."""
-    code = _weigh(parts, table, n_features, out)  # checks every offset and index
-    if starts is None or code not in (OK, NOT_FINITE):
-        return code
-    scaled = list_range_values(CsrRows(*parts), n_features, starts)
-    return _weigh((parts[0], parts[1], scaled), table, n_features, out)
-
-
-def _weigh(
-    parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    rows: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
     table: Table,
     n_features: int,
     out: NDArray[np.float64],
 ) -> int:
+    """Score compressed rows into ``out`` and return the kernel's code."""
     if isinstance(table, DenseTable):
-        return int(_array_scores(*parts, table.values, out))
+        return int(_array_scores(*rows, table.values, out))
     keys, values, shift = table
-    return int(_hashed_scores(*parts, keys, values, int(shift), n_features, out))
+    return int(_hashed_scores(*rows, keys, values, int(shift), n_features, out))
+
+
+def run_scaled_csr_kernel(
+    rows: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    table: Table,
+    n_features: int,
+    starts: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> int:
+    """Score compressed rows whose features are divided by their range within each list."""
+    # The unscaled pass checks every offset and index before the scaling uses them.
+    code = run_csr_kernel(rows, table, n_features, out)
+    if code not in (OK, NOT_FINITE):
+        return code
+    scaled = list_range_values(CsrRows(*rows), n_features, starts)
+    return run_csr_kernel((rows[0], rows[1], scaled), table, n_features, out)

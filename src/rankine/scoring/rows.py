@@ -1,4 +1,4 @@
-"""Rows as callers hold them: compressed, or by name (dictionaries, columns, data frames)."""
+"""Read rows from callers: compressed arrays, dictionaries, columns and data frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 
 class CsrArrays(NamedTuple):
-    """Compressed rows."""
+    """The three arrays of compressed sparse rows."""
 
     indptr: NDArray[Any]
     indices: NDArray[Any]
@@ -35,17 +35,17 @@ class CsrArrays(NamedTuple):
 
 
 class InputIssues:
-    """What rows held that their model does not know, and what they lacked.
+    """Counts of unknown and missing names in scored rows. Threads may share one object.
 
     Attributes
     ----------
     unknown_features
-        Named features taken as zero.
+        Number of named features that the model does not have, counted as zero.
     unknown_columns
-        Raw columns that the model does not know, with the number of rows that hold them.
+        Raw columns that the model does not have, with the number of rows that contain them.
     missing_columns
-        Raw columns that the model's weights read, with the number of rows without them. A column
-        that is there and null is not missing.
+        Raw columns that the model reads, with the number of rows without them. A null value is not
+        counted as missing.
     """
 
     def __init__(self) -> None:
@@ -60,30 +60,36 @@ class InputIssues:
         unknown: Mapping[str, int] | None = None,
         missing: Mapping[str, int] | None = None,
     ) -> None:
-        """Count; threads may share one object."""
+        """Add to the counts."""
         with self._lock:
             self.unknown_features += features
             self.unknown_columns.update(unknown or {})
             self.missing_columns.update(missing or {})
 
 
-def own(array: NDArray[Any]) -> NDArray[Any]:
-    """C-ordered and writable: one compiled form of every kernel serves all callers."""
+def as_carray(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a C-ordered writable array, so that every kernel is compiled for one layout only."""
     return array if array.flags.carray else np.array(array, order="C")
 
 
+def count_rows(rows: CsrArrays | NDArray[Any]) -> int:
+    """Return the number of rows of a matrix or of compressed rows."""
+    return len(rows) if isinstance(rows, np.ndarray) else len(rows.indptr) - 1
+
+
 def csr_parts(rows: Any, n_features: int) -> CsrArrays:
-    """The three arrays of compressed rows, of types the kernels know; scipy is not needed."""
+    """Return compressed rows as arrays of types that the kernels accept; scipy is not needed."""
     if getattr(rows, "format", "csr") != "csr":
         rows = rows.tocsr()
     shape = getattr(rows, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] != n_features):
         raise FeatureMismatchError(
-            f"rows of shape {tuple(shape)} for a model of {n_features} features",
+            f"rows have shape {tuple(shape)}, and the model has {n_features} features",
             fix="Read the data with the model's n_features",
         )
     indptr, indices, data = rows.indptr, rows.indices, rows.data
-    try:  # what scipy holds, nearly always
+    # The fast path, which scipy's arrays nearly always take.
+    try:
         if (
             indptr.dtype is indices.dtype
             and indices.dtype.char in "il"
@@ -104,11 +110,11 @@ def csr_parts(rows: Any, n_features: int) -> CsrArrays:
         data = real_numbers(np.asarray(data))
     if indptr.dtype != indices.dtype:
         indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
-    return CsrArrays(own(indptr), own(indices), own(data))
+    return CsrArrays(as_carray(indptr), as_carray(indices), as_carray(data))
 
 
 def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers as float64; complex ones and what is no number are refused."""
+    """Return real numbers as float64; raise for complex numbers and other types."""
     if values.dtype.kind not in "biuf" and values.size:
         raise FeatureMismatchError(
             f"rows hold {values.dtype}, not numbers", fix="Pass numbers, or named features"
@@ -117,20 +123,21 @@ def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
-    """Starts of consecutive lists of the given sizes; None is one list."""
+    """Return the starts of consecutive lists of the given sizes; None is one list."""
     if group is None:
         return np.array([0, n_rows], dtype=np.int64)
     sizes = _integers(group, "group")
     if (sizes < 0).any() or int(sizes.sum()) != n_rows:
         raise SchemaError(
-            f"group sizes add up to {int(sizes.sum())} for {n_rows} rows",
+            f"the sizes add up to {int(sizes.sum())} for {n_rows} rows",
             fix="Pass the number of rows of each list, in order",
+            parameter="group",
         )
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
-    """Name the row, and the feature where there is one, that makes a score NaN or infinite."""
+    """Raise an error that names the row and feature that make a score NaN or infinite."""
     i = int(np.flatnonzero(~np.isfinite(scores))[0])
     columns: Any = ()
     values: Any = ()
@@ -139,47 +146,48 @@ def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) ->
         columns, values = rows.indices[span], rows.data[span]
     elif isinstance(rows, np.ndarray):
         columns, values = np.arange(rows.shape[1]), rows[i]
-    wrong = ~np.isfinite(values)
+    not_finite = ~np.isfinite(values)
     if model.bins is not None:
-        wrong &= np.isin(columns, model.bins.linear)  # tables have places for all values
-    bad = np.flatnonzero(wrong)
-    where = ""
-    if len(bad):
-        j, names = int(columns[bad[0]]), model.column_names
+        not_finite &= np.isin(columns, model.bins.linear)  # tables have cells for all values
+    positions = np.flatnonzero(not_finite)
+    cause = ""
+    if len(positions):
+        j, names = int(columns[positions[0]]), model.column_names
         name = names[j] if names is not None else str(j + model.base)
-        where = f": feature {printable(name)!r} is {values[bad[0]]}"
+        cause = f": feature {printable(name)!r} is {values[positions[0]]}"
     raise SchemaError(
-        f"the score of row {i} is {scores[i]}{where}",
-        fix="Impute missing values and bound huge ones as in training",
+        f"the score of row {i} is {scores[i]}{cause}",
+        fix="Impute missing values and limit huge ones as in training",
     )
 
 
 def _integers(values: Any, name: str) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or (name == "indptr" and not len(array)):
-        raise SchemaError(f"{name} must be a list of whole numbers", fix="Pass integers")
+        raise SchemaError(f"{name} is not a list of integers", fix="Pass integers")
     return array.astype(np.int64)
 
 
 def uniform_rows(
-    rows: Sequence[Mapping[str, Any]], known: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], allowed: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
-    """Names and numbers of rows with the same keys in the same order, as most lists have them.
+    """Return names and numbers of rows with the same keys in the same order, the usual case.
 
-    None where they differ, or where there is an unknown name or anything but numbers.
+    Return None for other rows, unknown names and values that are not numbers.
     """
     names = tuple(rows[0])
-    if not known.keys() >= set(names):
+    if not allowed.keys() >= set(names):
         return None
     values = np.empty((len(rows), len(names)))
     try:
-        # Keys of a row differ, so no row can be longer than the first without breaking the
-        # repetition: rows whose keys, one after the other, repeat the first row's are alike.
+        # The keys of a row are distinct. So if the concatenated keys repeat those of the first row,
+        # every row has exactly these keys.
         if list(chain.from_iterable(rows)) != list(names) * len(rows):
             return None
         numbers = list(chain.from_iterable(map(dict.values, cast("Any", rows))))
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(sum(numbers), np.complexfloating):  # it would lose half of itself
+            # struct would drop the imaginary part.
+            if isinstance(sum(numbers), np.complexfloating):
                 return None
         struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
     except (TypeError, OverflowError, struct.error):
@@ -188,11 +196,11 @@ def uniform_rows(
 
 
 class NamedRows:
-    """Reads named rows for one model.
+    """Read named rows for one model.
 
-    Where the model names its features, an unknown name is an error or a counted zero. Where it
-    names only its weights (hashed features), a name it does not hold has weight zero. Where it
-    reads raw columns, ``RawColumns`` does.
+    If the model names its features, an unknown name is an error or a counted zero. If it names only
+    its weights (hashed features), other names have weight zero. If it reads raw columns,
+    ``RawColumns`` reads them.
     """
 
     def __init__(
@@ -206,14 +214,14 @@ class NamedRows:
             self._columns = RawColumns(encoder.known, encoder.required, unknown, strict)
 
     def score(self, rows: Sequence[Mapping[str, Any]], issues: InputIssues) -> NDArray[np.float64]:
-        """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
-        alike = uniform_rows(rows, self._positions)
-        if alike is not None:
-            weights = np.array([self._weights[name] for name in alike[0]])
-            scores = np.empty(len(rows))
-            if exact_scores(alike[1], weights, scores):
-                return scores
+        """Score dictionaries by ``math.fsum`` of the products, which ignores the order of keys."""
         scores = np.empty(len(rows))
+        uniform = uniform_rows(rows, self._positions)
+        if uniform is not None:
+            names, numbers = uniform
+            weights = np.array([self._weights[name] for name in names])
+            if exact_scores(numbers, weights, scores):
+                return scores
         for i, row in enumerate(rows):
             indices, values = self._row(row, i, issues)
             scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
@@ -222,44 +230,46 @@ class NamedRows:
         return scores
 
     def to_rows(self, rows: Any, issues: InputIssues) -> CsrArrays:
-        """Rows over the model's features, from dictionaries, columns or a data frame."""
+        """Return dictionaries, columns or a data frame as compressed rows of features."""
         if self._encoder is not None:
             columns, n_rows = self._columns.read(rows, issues)
             return CsrArrays(*self._encoder.encode(columns, n_rows))
         if not is_list_of_dicts(rows):
             columns, n_rows = columns_of(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
-        alike = uniform_rows(rows, self._positions) if rows else None
-        if alike is not None and np.isfinite(alike[1]).all():
-            return self._matrix_to_csr(*alike)
-        starts, indices, data = [0], [], []
+        uniform = uniform_rows(rows, self._positions) if rows else None
+        if uniform is not None and np.isfinite(uniform[1]).all():
+            return self._matrix_to_csr(*uniform)
+        indptr: list[int] = [0]
+        indices: list[int] = []
+        data: list[float] = []
         for i, row in enumerate(rows):
-            found, values = self._row(row, i, issues)
-            indices.extend(found)
+            row_indices, values = self._row(row, i, issues)
+            indices.extend(row_indices)
             data.extend(values)
-            starts.append(len(indices))
+            indptr.append(len(indices))
         return CsrArrays(
-            np.array(starts, dtype=np.int64),
+            np.array(indptr, dtype=np.int64),
             np.array(indices, dtype=np.int64),
             np.array(data, dtype=np.float64),
         )
 
     def _matrix_to_csr(self, names: tuple[str, ...], values: NDArray[np.float64]) -> CsrArrays:
-        places = np.array([self._positions[name] for name in names], dtype=np.int64)
-        chosen = np.flatnonzero(places >= 0)
-        chosen = chosen[np.argsort(places[chosen])]
-        n_rows, width = len(values), len(chosen)
-        indices = np.tile(self._model.indices[places[chosen]], n_rows)
-        return CsrArrays(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
+        positions = np.array([self._positions[name] for name in names], dtype=np.int64)
+        weighted = np.flatnonzero(positions >= 0)
+        weighted = weighted[np.argsort(positions[weighted])]
+        n_rows, width = len(values), len(weighted)
+        indices = np.tile(self._model.indices[positions[weighted]], n_rows)
+        return CsrArrays(np.arange(n_rows + 1) * width, indices, values[:, weighted].ravel())
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        """Name -> position among the weights, -1 where the weight is zero."""
+        """Name -> position among the weights, -1 if the weight is zero."""
         return name_positions(self._model)
 
     @cached_property
-    def _marked(self) -> dict[str, int]:
-        """Name -> feature whose missing value adds to the score, whatever its weight."""
+    def _indicator_features(self) -> dict[str, int]:
+        """Name -> feature whose missing value adds to the score, even if its weight is zero."""
         spec, names = self._missing, self._model.feature_names or ()
         if spec is None or spec.rule != "indicator":
             return {}
@@ -275,23 +285,23 @@ class NamedRows:
         return dict(zip(self._model.indices.tolist(), self._model.values.tolist(), strict=True))
 
     def _row(self, row: Any, i: int, issues: InputIssues) -> tuple[list[int], list[float]]:
-        """Positions (increasing) and values of one dictionary, every entry checked."""
+        """Check one dictionary and return increasing positions and their values."""
         if not isinstance(row, Mapping):
             raise not_a_dictionary(i, row)
-        found: list[tuple[int, float]] = []
+        entries: list[tuple[int, float]] = []
         for name, value in row.items():
             k = self._positions.get(name)
             number = _number(name, value, i, missing=self._missing is not None)
             if k is None:
-                self._note_unknown(name, issues)
+                self._count_unknown(name, issues)
             elif k >= 0:
-                found.append((int(self._model.indices[k]), number))
-            elif name in self._marked and isnan(number):
-                found.append((self._marked[name], number))
-        found.sort()
-        return [j for j, _ in found], [x for _, x in found]
+                entries.append((int(self._model.indices[k]), number))
+            elif name in self._indicator_features and isnan(number):
+                entries.append((self._indicator_features[name], number))
+        entries.sort()
+        return [j for j, _ in entries], [x for _, x in entries]
 
-    def _note_unknown(self, name: object, issues: InputIssues) -> None:
+    def _count_unknown(self, name: object, issues: InputIssues) -> None:
         if self._model.feature_names is None and self._model.names is not None:
             return
         if self._refuses_unknown:
@@ -300,37 +310,38 @@ class NamedRows:
 
 
 class RawColumns:
-    """Reads raw columns for one model.
+    """Read raw columns for one model.
 
-    A column that it does not know is an error or counted, and with ``strict`` a column that it
-    lacks is an error too.
+    An unknown column is an error or counted. A column that rows lack is counted or, with
+    ``strict``, an error.
     """
 
     def __init__(
-        self, known: Collection[str], required: Sequence[str], unknown: str, strict: bool
+        self, allowed: Collection[str], required: Sequence[str], unknown: str, strict: bool
     ) -> None:
-        self._known = frozenset(known)
+        self._allowed = frozenset(allowed)
         self._required = required
         self._refuses_unknown = unknown == "error"
         self._refuses_missing = strict
         self._take = itemgetter(*required) if len(required) > 1 else None
 
     def read(self, rows: Any, issues: InputIssues) -> tuple[dict[str, Sequence[Any]], int]:
-        """The columns that the weights read, of dictionaries, columns or a data frame."""
+        """Read the columns that the weights need; return them and the number of rows."""
         required = self._required
         if not is_list_of_dicts(rows):
             columns, n_rows = columns_of(rows)
-            unknown = {str(name): n_rows for name in columns if name not in self._known}
+            unknown = {str(name): n_rows for name in columns if name not in self._allowed}
             missing = {name: n_rows for name in required if name not in columns}
-            self._note(unknown, missing, n_rows, issues)
+            self._count(unknown, missing, n_rows, issues)
             return {name: columns[name] for name in required if name in columns}, n_rows
         if set(map(type, rows)) != {dict}:
             for i, row in enumerate(rows):
                 if not isinstance(row, Mapping):
                     raise not_a_dictionary(i, row)
-        surplus = set().union(*rows) - self._known
+        surplus = set().union(*rows) - self._allowed
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
+        # Almost always every row has every column, which one itemgetter per row reads fastest.
         try:
             if self._take is None:
                 columns = {name: [row[name] for row in rows] for name in required}
@@ -341,10 +352,10 @@ class RawColumns:
             missing = {name: count for name, count in counts.items() if count}
             columns = {name: [row.get(name) for row in rows] for name in required}
         if unknown or missing:
-            self._note(unknown, missing, len(rows), issues)
+            self._count(unknown, missing, len(rows), issues)
         return columns, len(rows)
 
-    def _note(
+    def _count(
         self, unknown: dict[str, int], missing: dict[str, int], n_rows: int, issues: InputIssues
     ) -> None:
         if unknown and self._refuses_unknown:
@@ -354,18 +365,18 @@ class RawColumns:
             count = max(missing.values())
             raise FeatureMismatchError(
                 f"{count} of {n_rows} rows lack columns that the model reads: {shown}",
-                fix="Send the column, with null where its value is missing",
+                fix="Send the column, with null for missing values",
             )
         issues.add(unknown=unknown, missing=missing)
 
 
 def is_list_of_dicts(rows: Any) -> bool:
-    """Whether these are dictionaries, one per row."""
+    """Whether rows are a non-empty list of dictionaries."""
     return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
 
 
 def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
-    """All columns of a mapping of columns or of a data frame, and the number of rows."""
+    """Return all columns of a mapping or data frame, and the number of rows."""
     if isinstance(rows, Mapping):
         columns = dict(rows)
     elif hasattr(rows, "columns") and hasattr(rows, "shape"):
@@ -385,23 +396,23 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
 
 
 def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> FeatureMismatchError:
-    """The error for raw columns that the model does not know."""
+    """Build the error for raw columns that the model does not have."""
     from difflib import get_close_matches
 
     names = sorted(unknown)
     shown = ", ".join(repr(printable(name)) for name in names[:10])
     close = get_close_matches(names[0][:200], required[:10_000])
-    meant = f"Did you mean {printable(close[0])!r}? " if close else ""
+    suggestion = f"Did you mean {printable(close[0])!r}? " if close else ""
     return FeatureMismatchError(
-        f"the model knows no column {shown}",
-        fix=f"{meant}It reads {', '.join(map(printable, required[:10]))}",
+        f"the model has no column {shown}",
+        fix=f"{suggestion}It reads {', '.join(map(printable, required[:10]))}",
     )
 
 
 def not_a_dictionary(i: int, row: object) -> SchemaError:
-    """The error for a row that is no dictionary among dictionaries."""
+    """Build the error for a row that is not a dictionary among dictionaries."""
     return SchemaError(
-        f"row {i} is no dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
+        f"row {i} is not a dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
     )
 
 
@@ -411,7 +422,7 @@ def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
     if isinstance(value, NUMBERS):
         try:
             number = float(value)
-        except OverflowError:  # an integer beyond the doubles
+        except OverflowError:  # an integer that float64 cannot hold
             number = inf
         if isfinite(number):
             return number
@@ -423,7 +434,7 @@ def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
 
 
 def _sum(products: Iterable[float]) -> float:
-    """``math.fsum``; infinite where the sum is beyond the doubles."""
+    """Return ``math.fsum``, or infinity if the sum overflows."""
     try:
         return fsum(products)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""The scorer: a model ready to rank lists, immutable and safe to share between threads.
+"""The scorer: an immutable model that is ready to rank lists, safe to share between threads.
 
-``Scorer`` reads rows in every form; what a model makes of compressed or dense rows is
-``LinearScores``, so that another kind of model can stand beside it.
+``Scorer`` reads rows in every form. ``LinearScores`` and ``TableScores`` compute the scores of
+dense and compressed rows.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from rankine.scoring.kernels import (
     build_table,
     dense_scores,
     run_csr_kernel,
+    run_scaled_csr_kernel,
 )
 from rankine.scoring.rows import (
     CsrArrays,
     InputIssues,
     NamedRows,
+    as_carray,
     check_group,
+    count_rows,
     csr_parts,
     is_list_of_dicts,
-    own,
     real_numbers,
     refuse_scores,
 )
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from rankine.transforms.log_columns import LogEncoder
 
 
-#: Relative to the largest stored score: sums may be added in another order, nothing more.
+#: Relative to the largest stored score; only the order of additions may differ.
 _SELF_TEST_TOLERANCE = 1e-9
 
 
@@ -64,10 +66,10 @@ class Ranking(NamedTuple):
 
 
 class LinearScores:
-    """f(x) = sum_j w_j x_j for rows over the model's features.
+    """Compute f(x) = sum_j w_j x_j for rows of the model's features.
 
-    ``starts`` says where each list begins, and the end, where something is done within lists: each
-    feature is divided by its range, or missing values are the smallest of their list.
+    ``starts`` holds the start of each list, and the end. It is needed if features are divided by
+    their range within lists, or missing values become the smallest of their list.
     """
 
     def __init__(self, model: LinearModel, small: bool | None) -> None:
@@ -78,12 +80,12 @@ class LinearScores:
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """One weight a feature."""
+        """One weight per feature."""
         table = self.table
         return table.values if isinstance(table, DenseTable) else self.model.to_dense()
 
     def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        """Scores of a C-ordered matrix."""
+        """Score a C-ordered matrix."""
         filled, added = self._filled(rows, starts)
         scores = np.empty(rows.shape[0])
         if not self.scales_lists:
@@ -91,58 +93,66 @@ class LinearScores:
         else:
             assert starts is not None  # noqa: S101 - narrows the type
             model = self.model
-            read = filled if model.nnz == rows.shape[1] else np.take(filled, model.indices, axis=1)
-            scaled = list_range_values(DenseRows(read), model.nnz, starts)
-            code = dense_scores(scaled, own(model.values), scores)
+            # Ranges are computed only for features with a weight.
+            weighted = filled
+            if model.nnz != rows.shape[1]:
+                weighted = np.take(filled, model.indices, axis=1)
+            scaled = list_range_values(DenseRows(weighted), model.nnz, starts)
+            code = dense_scores(scaled, as_carray(model.values), scores)
         if code != OK:
             refuse_scores(self.model, filled, scores)
         return scores if added is None else scores + added
 
     def _filled(self, rows: Any, starts: Any) -> tuple[Any, Any]:
-        """Rows without missing values, and what these add to the scores."""
+        """Replace missing values; return the rows and what these values add to the scores."""
         return (rows, None) if self.missing is None else fill_missing(self.missing, rows, starts)
 
-    def csr(self, parts: CsrArrays, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        """Scores of compressed rows."""
-        scores = np.empty(len(parts.indptr) - 1)
-        n_features, added = self.model.n_features, None
-        lists = starts if self.scales_lists else None
-        # Offsets are checked before anything trusts them; what is missing shows in the scores.
-        code = run_csr_kernel(parts, self.table, n_features, lists, scores)
+    def csr(self, rows: CsrArrays, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """Score compressed rows."""
+        scores = np.empty(len(rows.indptr) - 1)
+        added = None
+        # The first pass checks offsets before anything uses them; missing values make its scores
+        # not finite.
+        code = self._run_csr(rows, starts, scores)
         if self.missing is not None and code in (OK, NOT_FINITE):
-            parts, added = self._filled(parts, starts)
-            code = run_csr_kernel(parts, self.table, n_features, lists, scores)
+            rows, added = self._filled(rows, starts)
+            code = self._run_csr(rows, starts, scores)
         if code == OK:
             return scores if added is None else scores + added
         if code == NOT_FINITE:
-            refuse_scores(self.model, parts, scores)
-        what = "an index lies outside the features" if code == BAD_INDEX else "offsets are broken"
+            refuse_scores(self.model, rows, scores)
+        reason = "an index is out of range" if code == BAD_INDEX else "offsets are out of order"
         raise FeatureMismatchError(
-            f"compressed rows do not fit a model of {n_features} features: {what}",
+            f"compressed rows do not fit a model of {self.model.n_features} features: {reason}",
             fix="Read the data with the model's n_features and index base",
         )
 
+    def _run_csr(self, rows: CsrArrays, starts: Any, out: NDArray[np.float64]) -> int:
+        if self.scales_lists:
+            return run_scaled_csr_kernel(rows, self.table, self.model.n_features, starts, out)
+        return run_csr_kernel(rows, self.table, self.model.n_features, out)
+
 
 class Scorer:
-    """A model ready to score.
+    """Score and rank lists with a model.
 
-    f(x) = sum_j w_j x_j, after the model's transforms; per-list scaling sees each list by itself.
-    Rows may be a dense array, CSR (anything with ``indptr``, ``indices`` and ``data``), a list of
-    dictionaries of named features or raw columns, or a data frame. Scores that are not finite are
-    refused with the row and the feature.
+    f(x) = sum_j w_j x_j, after the model's transforms. Rows may be a dense array, CSR (anything
+    with ``indptr``, ``indices`` and ``data``), a list of dictionaries of named features or raw
+    columns, or a data frame. A score that is not finite raises an error with the row and the
+    feature.
 
     Parameters
     ----------
     model
         A ``LinearModel``.
     unknown
-        What to do with a named feature or a raw column that the model does not know: "error", or
-        "zero" (taken as absent, and counted in ``issues``).
+        What to do with a named feature or raw column that the model does not have: "error", or
+        "zero" (ignore it and count it in ``issues``).
     strict
-        Whether raw rows that lack a column which the weights read are an error too; otherwise the
-        column counts as missing values there, and in ``issues``.
+        Whether raw rows that lack a column of the model are an error. Otherwise the column is read
+        as missing values and counted in ``issues``.
     small
-        Keep weights in a hash table (True) or in one array (False); None decides by size.
+        Store weights in a hash table (True) or in one array (False). Default: by size.
 
     Examples
     --------
@@ -163,7 +173,9 @@ class Scorer:
         small: bool | None = None,
     ) -> None:
         if unknown not in ("error", "zero"):
-            raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
+            raise ParameterError(
+                f"{unknown!r} is not a choice", fix="Choose 'error' or 'zero'", parameter="unknown"
+            )
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
         missing = model.missing
         runs = next((spec for spec in model.transforms if isinstance(spec, RunScores)), None)
@@ -183,42 +195,42 @@ class Scorer:
             "scales_lists": scaled,
             "run_scores": runs,
             "_by_list": scaled or (missing is not None and missing.rule == "query_min"),
-            "_plain": not model.transforms or tables is not None,
+            "_untransformed": not model.transforms or tables is not None,
             "_scores": scores,
             "_weights": scores.table.values if only_weights else None,
             "_encoder": encoder,
             "_tables": tables,
-            "_n": model.n_columns,
+            "_n_columns": model.n_columns,
             "_named": named,
         }
         self.__dict__.update(state)
-        known = int(scaled) + sum(one is not None for one in (encoder, runs, missing))
+        supported = int(scaled) + sum(spec is not None for spec in (encoder, runs, missing))
         if tables is not None:
-            known = 1 + int(tables.grids is not None) + int(encoder is not None)
-        if len(model.transforms) != known or (runs is not None and known > 1):
+            supported = 1 + int(tables.grids is not None) + int(encoder is not None)
+        if len(model.transforms) != supported or (runs is not None and supported > 1):
             kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
             raise ModelError(
                 f"the scorer cannot run these transforms together: {kinds}",
-                fix="Save the model with a version of rankine that made them",
+                fix="Use the version of rankine that saved the model",
             )
 
     model: LinearModel
     unknown: str
     strict: bool
-    #: What was unknown or missing so far, where a call was given no issues of its own.
+    #: Unknown and missing names so far, in calls without ``issues``.
     issues: InputIssues
     #: Whether each feature is divided by its range within the list.
     scales_lists: bool
-    #: How the scores of retrievers are normalised within the list, where the model is a fusion.
+    #: How the scores of retrievers are normalised within the list, if the model is a fusion.
     run_scores: RunScores | None
     _by_list: bool
-    _plain: bool
+    _untransformed: bool
     _scores: LinearScores | TableScores
-    #: Of a model that is nothing but weights: scores of a matrix take one call.
+    #: Weights of a model without transforms, whose dense rows are scored by one kernel call.
     _weights: NDArray[np.float64] | None
     _encoder: LogEncoder | None
     _tables: Tables | None
-    _n: int
+    _n_columns: int
     _named: NamedRows | TableRows
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -226,12 +238,12 @@ class Scorer:
 
     @property
     def reads_columns(self) -> bool:
-        """Whether named rows are raw columns of a log, and not features."""
+        """Whether named rows are raw columns instead of features."""
         return self._encoder is not None or self._tables is not None
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Columns that the model reads: fetch these and nothing else."""
+        """Columns that the model reads."""
         if self._encoder is not None:
             return tuple(self._encoder.required)
         if isinstance(self._named, TableRows):
@@ -241,22 +253,23 @@ class Scorer:
     def score(
         self, rows: Any, *, group: ArrayLike | None = None, issues: InputIssues | None = None
     ) -> NDArray[np.float64]:
-        """Scores in row order.
+        """Score rows, in row order.
 
         Parameters
         ----------
         rows
-            One list of candidates, or several one after the other.
+            One list of candidates, or several consecutive lists.
         group
-            Rows per list where there are several (matters to per-list scaling only).
+            Number of rows per list, if there are several (needed for per-list scaling).
         issues
-            Where to count what is unknown or missing in these rows; None counts in the scorer's.
+            Where to count unknown and missing names; default: ``self.issues``.
         """
-        if self._plain:
+        # Models without transforms skip all checks that only lists need.
+        if self._untransformed:
             if type(rows) is np.ndarray:
                 if (
                     rows.ndim == 2
-                    and rows.shape[1] == self._n
+                    and rows.shape[1] == self._n_columns
                     and rows.dtype.char in "df"
                     and rows.flags.carray
                 ):
@@ -266,44 +279,46 @@ class Scorer:
                             return scores
                     return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
-                return self._scores.csr(csr_parts(rows, self._n), None)
+                return self._scores.csr(csr_parts(rows, self._n_columns), None)
             elif is_list_of_dicts(rows):
                 return self._named.score(rows, issues or self.issues)
-        found = self.features(rows, issues)
-        n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        features = self.features(rows, issues)
+        n_rows = count_rows(features)
         if self.run_scores is not None:
             return self._scores.dense(
-                self.normalize_run_scores(found, check_group(group, n_rows)), None
+                self.normalize_run_scores(features, check_group(group, n_rows)), None
             )
         starts = check_group(group, n_rows) if self._by_list else None
-        if isinstance(found, np.ndarray):
-            return self._scores.dense(found, starts)
-        return self._scores.csr(found, starts)
+        if isinstance(features, np.ndarray):
+            return self._scores.dense(features, starts)
+        return self._scores.csr(features, starts)
 
     def rank(
         self, rows: Any, k: int | None = None, *, issues: InputIssues | None = None
     ) -> Ranking:
-        """Order one list: row numbers, best first, and their scores; equal scores keep row order.
+        """Rank one list: return row numbers, best first, and scores. Ties keep the row order.
 
         Parameters
         ----------
         rows
             One list of candidates.
         k
-            How many to return; None returns all.
+            Number of rows to return; default: all.
         issues
-            Where to count what is unknown or missing in these rows; None counts in the scorer's.
+            Where to count unknown and missing names; default: ``self.issues``.
         """
         if k is not None and k < 0:
-            raise ParameterError(f"k={k}", fix="Pass a number of rows, or None for all")
+            raise ParameterError(
+                f"{k} is negative", fix="Pass a number of rows, or None for all", parameter="k"
+            )
         scores = self.score(rows, issues=issues)
         best = np.argsort(-scores, kind="stable")[:k]
         return Ranking(best, scores[best])
 
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
-        """Rows over the model's features: CSR parts or a dense array; raw columns are encoded."""
+        """Return rows as features, compressed or dense; raw columns are encoded."""
         if hasattr(rows, "indptr"):
-            return csr_parts(rows, self._n)
+            return csr_parts(rows, self._n_columns)
         if isinstance(rows, np.ndarray) or (
             isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
         ):
@@ -311,23 +326,23 @@ class Scorer:
         return self._named.to_rows(rows, issues or self.issues)
 
     def explain(self, rows: Any, i: int) -> Explanation:
-        """Why row ``i`` of a list has its score, transforms included; exact."""
+        """Explain the score of row ``i`` of a list exactly, transforms included."""
         return self.explainer(rows).row(i)
 
     def explain_pair(self, rows: Any, a: int, b: int) -> Explanation:
-        """Why row ``a`` of a list stands above row ``b``; exact."""
+        """Explain the difference of the scores of rows ``a`` and ``b`` of a list exactly."""
         return self.explainer(rows).pair(a, b)
 
     def explainer(self, rows: Any) -> ListExplainer:
-        """Explains many rows of one list at the cost of reading it once."""
+        """Return an object that explains many rows of one list, which is read once."""
         from rankine.scoring.explain import ListExplainer
 
         return ListExplainer(self, rows)
 
     def self_test(self) -> None:
-        """Score the rows stored in the model; ModelError where a score is not as stored.
+        """Score the rows stored in the model; raise ModelError if scores differ.
 
-        A model without stored rows must still score a row of zeros.
+        A model without stored rows must score a row of zeros.
         """
         probes = self.model.probes
         if probes is None:
@@ -342,29 +357,34 @@ class Scorer:
             data = np.array([x for row in probes.rows for x in row.values], dtype=np.float64)
             scores = self.score(CsrArrays(ends.astype(np.int64), indices, data))
         stored = np.array(probes.scores)
-        gap = float(np.abs(scores - stored).max())
-        if not gap <= _SELF_TEST_TOLERANCE * max(1.0, float(np.abs(stored).max())):
+        difference = float(np.abs(scores - stored).max())
+        if not difference <= _SELF_TEST_TOLERANCE * max(1.0, float(np.abs(stored).max())):
             raise ModelError(
-                f"the model's stored rows score up to {gap:.3g} away from their stored scores",
+                f"scores of stored rows differ by up to {difference:.3g} from the stored scores",
                 fix="Save the model again with the version of rankine that serves it",
             )
 
     def normalize_run_scores(
         self, rows: CsrArrays | NDArray[Any], starts: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Normalised scores of retrievers; what a row does not hold (or NaN) is absent."""
+        """Normalise scores of retrievers within lists; NaN and values not stored are absent."""
         assert self.run_scores is not None  # noqa: S101 - narrows the type
         if isinstance(rows, CsrArrays):
             indptr, indices = rows.indptr, rows.indices
             size = min(len(indices), len(rows.data))
             if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= size:
-                raise FeatureMismatchError("offsets are broken", fix="Pass valid compressed rows")
-            kept = slice(int(indptr[0]), int(indptr[-1]))
-            rows = CsrArrays(indptr - indptr[0], indices[kept], rows.data[kept])
-            if len(rows.indices) and not 0 <= rows.indices.min() <= rows.indices.max() < self._n:
                 raise FeatureMismatchError(
-                    f"an index lies outside the {self._n} runs of the fusion",
-                    fix="Count features as the fusion's runs",
+                    "offsets are out of order", fix="Pass valid compressed rows"
+                )
+            stored = slice(int(indptr[0]), int(indptr[-1]))
+            rows = CsrArrays(indptr - indptr[0], indices[stored], rows.data[stored])
+            if (
+                len(rows.indices)
+                and not 0 <= rows.indices.min() <= rows.indices.max() < self._n_columns
+            ):
+                raise FeatureMismatchError(
+                    f"an index is outside the {self._n_columns} runs of the fusion",
+                    fix="Number features as the runs of the fusion",
                 )
             if not np.isfinite(rows.data).all():
                 owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
@@ -373,38 +393,38 @@ class Scorer:
         elif np.isinf(rows).any():
             infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
             refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))
-        return normalised_runs(self.run_scores, rows, self._n, starts)
+        return normalised_runs(self.run_scores, rows, self._n_columns, starts)
 
     def _dense_rows(self, rows: Any) -> NDArray[Any]:
         try:
             array = np.asarray(rows)
         except ValueError as error:  # rows of different lengths
             raise FeatureMismatchError(
-                f"rows are no matrix: {error}", fix="Pass rows x features"
+                f"rows are not a matrix: {error}", fix="Pass rows x features"
             ) from error
         if array.dtype.char not in "df":
             array = real_numbers(array)
-        if array.ndim == 2 and array.shape[1] == self._n:
-            return own(array)
+        if array.ndim == 2 and array.shape[1] == self._n_columns:
+            return as_carray(array)
         if array.size == 0 and array.ndim <= 2 and len(array) == 0:
-            return np.zeros((0, self._n))
+            return np.zeros((0, self._n_columns))
         raise FeatureMismatchError(
-            f"rows of shape {array.shape} for a model of {self._n} features",
-            fix="Pass rows x features; one row alone as [row]",
+            f"rows have shape {array.shape}, and the model has {self._n_columns} features",
+            fix="Pass rows x features; a single row as [row]",
         )
 
 
-#: A feature space in which a few weights are kept in a hash table.
-_WIDE = 1 + (1 << 12)
+#: Number of features from which a few weights can be stored in a hash table.
+_MIN_HASHED = 1 + (1 << 12)
 
 
 def compile_kernels() -> None:
-    """Score with every kind of weights, with and without per-list scaling, and with tables."""
+    """Compile all kernels by scoring small lists with every kind of model."""
     from rankine.model import LinearModel
 
     rows = CsrArrays(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 2.0]))
     log = LogColumns(numeric=("number",), hashed=("text",), hash_bits=12)
-    weights = np.zeros(_WIDE)
+    weights = np.zeros(_MIN_HASHED)
     weights[0] = 1.0
     scalings: tuple[tuple[ListRange, ...], ...] = ((), (ListRange(),))
     for transforms in scalings:

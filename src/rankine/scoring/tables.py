@@ -1,4 +1,4 @@
-"""Scores of raw rows by tables: one search in sorted cuts a column, then look-ups."""
+"""Score rows by tables: one search in the sorted cuts per column, then look-ups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rankine.transforms.log_columns import LogEncoder
 
 @jit
 def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -> None:
-    """out_i = sum of all table entries of row i."""
+    """Set out[i] to the sum of all table entries of row i."""
     codes = np.empty((values.shape[1], FEW), dtype=np.uint8)
     for first in range(0, values.shape[0], FEW):
         n = min(FEW, values.shape[0] - first)
@@ -40,7 +40,7 @@ def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -
 
 
 class TableScores:
-    """f(x) = sum of the entries of all tables at x, for rows over the model's columns."""
+    """Compute f(x), the sum of the entries of all tables at x, for rows of the model's columns."""
 
     def __init__(self, model: LinearModel, tables: Tables) -> None:
         bins, grids, weights = tables.bins, tables.grids, tables.weights
@@ -49,6 +49,7 @@ class TableScores:
         self.n_columns = len(bins.cuts)
         self._linear = np.array(bins.linear, dtype=np.int64)
         self._linear_weights = weights[layout.size :]
+        # Columns whose entries are all zero are not searched.
         used = np.zeros(self.n_columns, dtype=np.bool_)
         used[layout.firsts] = used[layout.seconds] = True
         for j, size in enumerate(bins.n_cells):
@@ -59,7 +60,7 @@ class TableScores:
         self._table = np.ascontiguousarray(weights[: layout.size])
 
     def dense(self, rows: NDArray[Any], _starts: Any = None) -> NDArray[np.float64]:
-        """Scores of a C-ordered matrix; NaN is a missing value."""
+        """Score a C-ordered matrix; NaN is a missing value."""
         out = np.empty(rows.shape[0])
         _table_scores(rows, self._search, self._layout, self._table, out)
         if len(self._linear):
@@ -69,30 +70,31 @@ class TableScores:
                 refuse_scores(self.model, rows, out)
         return out
 
-    def csr(self, parts: CsrArrays, _starts: Any = None) -> NDArray[np.float64]:
-        """Scores of compressed rows; an absent value is 0."""
-        return self.dense(self.rows(parts))
+    def csr(self, rows: CsrArrays, _starts: Any = None) -> NDArray[np.float64]:
+        """Score compressed rows; values that are not stored are 0."""
+        return self.dense(self.to_matrix(rows))
 
-    def rows(self, parts: CsrArrays) -> NDArray[np.float64]:
-        """Compressed rows as a matrix."""
-        n_rows = len(parts.indptr) - 1
-        counts = np.diff(parts.indptr)
-        stored = slice(int(parts.indptr[0]), int(parts.indptr[-1]))
-        indices = parts.indices[stored]
-        size = min(len(parts.data), len(parts.indices))
-        fits = size >= stored.stop and (counts >= 0).all() and stored.start >= 0
-        if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < self.n_columns):
+    def to_matrix(self, rows: CsrArrays) -> NDArray[np.float64]:
+        """Return compressed rows as a matrix, after checking offsets and indices."""
+        n_rows = len(rows.indptr) - 1
+        counts = np.diff(rows.indptr)
+        stored = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
+        indices = rows.indices[stored]
+        size = min(len(rows.data), len(rows.indices))
+        offsets_valid = size >= stored.stop and (counts >= 0).all() and stored.start >= 0
+        indices_valid = not len(indices) or 0 <= indices.min() <= indices.max() < self.n_columns
+        if not (offsets_valid and indices_valid):
             raise FeatureMismatchError(
                 f"compressed rows do not fit a model of {self.n_columns} columns",
                 fix="Read the data with the model's columns and index base",
             )
         matrix = np.zeros((n_rows, self.n_columns))
-        matrix[np.repeat(np.arange(n_rows), counts), indices] = parts.data[stored]
+        matrix[np.repeat(np.arange(n_rows), counts), indices] = rows.data[stored]
         return matrix
 
 
 class TableRows:
-    """Reads named rows for a model of tables; a column that a row lacks is missing there."""
+    """Read named rows for a model of tables; a column that a row lacks is a missing value."""
 
     def __init__(
         self,
@@ -105,38 +107,39 @@ class TableRows:
         bins = tables.bins
         self._encoder = encoder
         self._scores = scores
-        self._places = {tables.column_name(j): j for j in range(len(bins.cuts))}
-        self._blank = np.full(len(bins.cuts), np.nan)
-        self._blank[list(bins.linear)] = 0.0
+        self._column_numbers = {tables.column_name(j): j for j in range(len(bins.cuts))}
+        self._empty_row = np.full(len(bins.cuts), np.nan)
+        self._empty_row[list(bins.linear)] = 0.0
         #: Names of all columns.
-        self.required = tuple(self._places)
-        known = self.required if encoder is None else encoder.known
-        self._columns = RawColumns(known, self.required, unknown, strict)
+        self.required = tuple(self._column_numbers)
+        allowed = self.required if encoder is None else encoder.known
+        self._columns = RawColumns(allowed, self.required, unknown, strict)
 
     def score(self, rows: Sequence[Mapping[str, Any]], issues: InputIssues) -> NDArray[np.float64]:
-        """Scores of dictionaries."""
+        """Score dictionaries."""
         return self._scores.dense(self.to_rows(rows, issues))
 
     def to_rows(self, rows: Any, issues: InputIssues) -> NDArray[np.float64]:
-        """A matrix from dictionaries, columns or a data frame."""
+        """Return dictionaries, columns or a data frame as a matrix."""
         if self._encoder is None and is_list_of_dicts(rows):
-            alike = uniform_rows(rows, self._places)
-            if alike is not None and len(alike[0]) == len(self._places):
-                matrix = np.empty(alike[1].shape)
-                matrix[:, [self._places[name] for name in alike[0]]] = alike[1]
+            uniform = uniform_rows(rows, self._column_numbers)
+            if uniform is not None and len(uniform[0]) == len(self._column_numbers):
+                names, values = uniform
+                matrix = np.empty(values.shape)
+                matrix[:, [self._column_numbers[name] for name in names]] = values
                 return matrix
         columns, n_rows = self._columns.read(rows, issues)
         if self._encoder is not None:
             return self._encoder.matrix(columns, n_rows)
-        matrix = np.tile(self._blank, (n_rows, 1))
+        matrix = np.tile(self._empty_row, (n_rows, 1))
         for name, values in columns.items():
-            j = self._places[name]
+            j = self._column_numbers[name]
             matrix[:, j] = [self._number(name, x, i, j) for i, x in enumerate(values)]
         return matrix
 
     def _number(self, name: str, value: Any, i: int, j: int) -> float:
         if value is None:
-            return float(self._blank[j])
+            return float(self._empty_row[j])
         if isinstance(value, NUMBERS):
             return float(value)
         raise SchemaError(

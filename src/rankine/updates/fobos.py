@@ -19,7 +19,8 @@ from rankine.updates.lazy import (
     register_update,
 )
 
-#: Below this product of shrinkings all weights are brought up to date and the product restarts.
+#: When the product of shrink factors falls below this, all weights are brought up to date and the
+#: product restarts at 1: a little later it would underflow.
 REBASE_BELOW = 1e-100
 
 
@@ -32,7 +33,7 @@ class Fobos(NamedTuple):
         w_t = sign(w_a) P_t max(0, |w_a| / P_a + C_a - C_t),
 
     because dividing the recursion by P_t telescopes and the clip can wait. The state is the one
-    number sign(w_a) (|w_a| / P_a + C_a); the clock holds P and C.
+    number s = sign(w_a) (|w_a| / P_a + C_a); the clock holds P and C.
     """
 
     eta0: float
@@ -41,35 +42,44 @@ class Fobos(NamedTuple):
     l2: float
 
 
+class FobosStep(NamedTuple):
+    """Scalars of a step: P, 1 / P, C and eta."""
+
+    shrink: float
+    inverse_shrink: float
+    penalty: float
+    eta: float
+
+
 @open_step.implementation(Fobos)
-def _open(optimizer: Any, clock: Any) -> Any:
+def _open_step(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
-    return clock[SHRINK], 1.0 / clock[SHRINK], clock[PENALTY], eta
+    return FobosStep(clock[SHRINK], 1.0 / clock[SHRINK], clock[PENALTY], eta)
 
 
 @read_weight.implementation(Fobos)
-def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    kept = state[j, 0]
-    return np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept)
+def _read_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    s = state[j, 0]
+    return np.copysign(max(abs(s) - step.penalty, 0.0) * step.shrink, s)
 
 
 @add_gradient.implementation(Fobos)
-def _push(_optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
-    kept = state[j, 0]
-    value = np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept) - now[3] * gradient
-    state[j, 0] = np.copysign(abs(value) * now[1] + now[2], value)
+def _add_gradient(_optimizer: Any, step: Any, state: Any, j: Any, gradient: Any) -> Any:
+    s = state[j, 0]
+    w = np.copysign(max(abs(s) - step.penalty, 0.0) * step.shrink, s) - step.eta * gradient
+    state[j, 0] = np.copysign(abs(w) * step.inverse_shrink + step.penalty, w)
 
 
 @close_step.implementation(Fobos)
-def _close(optimizer: Any, clock: Any, state: Any) -> Any:
+def _close_step(optimizer: Any, clock: Any, state: Any) -> Any:
     clock[STEP] += 1.0
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
     clock[PENALTY] += eta * optimizer.l1 / clock[SHRINK]
     clock[SHRINK] /= 1.0 + eta * optimizer.l2
     if clock[SHRINK] < REBASE_BELOW:
         for j in range(state.shape[0]):
-            kept = state[j, 0]
-            state[j, 0] = np.copysign(max(abs(kept) - clock[PENALTY], 0.0) * clock[SHRINK], kept)
+            s = state[j, 0]
+            state[j, 0] = np.copysign(max(abs(s) - clock[PENALTY], 0.0) * clock[SHRINK], s)
         clock[PENALTY] = 0.0
         clock[SHRINK] = 1.0
 

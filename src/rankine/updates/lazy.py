@@ -1,14 +1,15 @@
-"""What an online update answers: exact updates that touch only the features of a list.
+"""The operations of an online update: exact updates that touch only the features of a list.
 
-Per weight an optimiser keeps a few numbers (a row of ``state``); for all weights together a short
-``clock``. A step is ``open_step`` (scalars of this step), any number of ``read_weight`` (read) and
-``add_gradient`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
-weight, touched or not). Reading brings a weight through all pending penalties in O(1).
+An update keeps a few numbers for each weight, a row of ``state``, and a short ``clock`` for all
+weights together. One step consists of ``open_step``, which computes the scalars of the step, any
+number of calls of ``read_weight`` and ``add_gradient``, and ``close_step``, which makes the penalty
+of the step pending for every weight. Reading a weight applies all its pending penalties in O(1).
 
 Notation: t counts steps from 1, eta_t = eta0 / t^power, g is the gradient of step t, and
 soft(v, a) = sign(v) max(|v| - a, 0).
 
-An update is one file: its spec, its answers and one ``register_update``.
+A new update is one file: its spec, implementations of these operations, and one call of
+``register_update``.
 """
 
 from __future__ import annotations
@@ -24,65 +25,65 @@ from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import generic
 
-#: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
+#: Entries of the clock: steps of this run, steps of the runs before it, and what updates add.
 STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
 CLOCK_SIZE = 6
 
 
 @generic
 def state_width(optimizer: Any) -> Any:
-    """Numbers kept per weight; one unless an update says otherwise."""
+    """Return how many numbers are kept for each weight (default: 1)."""
 
 
 @state_width.implementation(object)
-def _one(_optimizer: Any) -> Any:
+def _default_state_width(_optimizer: Any) -> Any:
     return 1
 
 
 @generic
 def open_step(optimizer: Any, clock: NDArray[np.float64]) -> Any:
-    """Scalars that ``read_weight`` and ``add_gradient`` need during the coming step, as a tuple."""
+    """Return a tuple of the scalars that the next step's reads and gradients need."""
 
 
 @generic
-def read_weight(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
-    """Value of weight j before the coming step."""
+def read_weight(optimizer: Any, step: Any, state: NDArray[np.float64], j: int) -> Any:
+    """Return the value of weight j before the step."""
 
 
 @generic
 def add_gradient(
-    optimizer: Any, now: Any, state: NDArray[np.float64], j: int, gradient: float
+    optimizer: Any, step: Any, state: NDArray[np.float64], j: int, gradient: float
 ) -> Any:
-    """Add a part of the gradient of the coming step to weight j."""
+    """Add a part of the step's gradient to weight j."""
 
 
 @generic
 def close_step(optimizer: Any, clock: NDArray[np.float64], state: NDArray[np.float64]) -> Any:
-    """End the step: its penalty is pending for all weights from now on."""
+    """Count the step and make its penalty pending for all weights."""
 
 
 @generic
-def importance(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
-    """How late weight j would vanish if the model had to become sparser; larger stays longer."""
+def importance(optimizer: Any, step: Any, state: NDArray[np.float64], j: int) -> Any:
+    """Return a value that is larger the longer weight j stays non-zero under rising penalties."""
 
 
 @importance.implementation(object)
-def _magnitude(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(read_weight(optimizer, now, state, j))
+def _weight_magnitude(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    return abs(read_weight(optimizer, step, state, j))
 
 
 @generic
 def set_weight(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
-    """Set weight j of a fresh state, to start from given weights."""
+    """Set weight j of a new state to its initial value."""
 
 
 @set_weight.implementation(object)
-def _first(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+def _set_first_number(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 0] = value
 
 
 def new_clock(offset: int = 0) -> NDArray[np.float64]:
-    """Clock before the first step; ``offset`` steps were made by the run this one continues."""
+    """Create the clock of a run that continues after ``offset`` steps of earlier runs."""
     clock = np.zeros(CLOCK_SIZE)
     clock[OFFSET] = offset
     clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
@@ -91,29 +92,29 @@ def new_clock(offset: int = 0) -> NDArray[np.float64]:
 
 @jit
 def read_weights(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
-    """All weights as they stand after the last closed step."""
-    now = open_step(optimizer, clock)
+    """Write all weights after the last closed step to ``out``."""
+    step = open_step(optimizer, clock)
     for j in range(np.uint64(out.shape[0])):
-        out[j] = read_weight(optimizer, now, state, j) + 0.0  # no negative zeros
+        out[j] = read_weight(optimizer, step, state, j) + 0.0  # no negative zeros
 
 
 @jit
 def read_importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
-    """``importance`` of every weight."""
-    now = open_step(optimizer, clock)
+    """Write the ``importance`` of every weight to ``out``."""
+    step = open_step(optimizer, clock)
     for j in range(np.uint64(out.shape[0])):
-        out[j] = importance(optimizer, now, state, j)
+        out[j] = importance(optimizer, step, state, j)
 
 
 @jit
 def set_weights(optimizer: Any, state: Any, values: Any) -> None:
-    """Fill a fresh state so that reading it gives ``values``."""
+    """Fill a new state so that reading it returns ``values``."""
     for j in range(np.uint64(values.shape[0])):
         set_weight(optimizer, state, j, values[j])
 
 
 class UpdateOptions(NamedTuple):
-    """What an update is made from; ``started`` when it continues from given weights."""
+    """Parameters of an update; ``started`` means that it continues from given weights."""
 
     eta0: float
     power: float
@@ -126,37 +127,43 @@ class UpdateOptions(NamedTuple):
 
 
 UPDATES: dict[str, Callable[[UpdateOptions], Any]] = {}
-"""Name -> maker of the spec; ``register_update`` adds to it."""
+"""Name -> function that makes the spec; ``register_update`` adds to it."""
 _ADAPTIVE: set[str] = set()
 
 
 def register_update(
     name: str, make: Callable[[UpdateOptions], Any], *, adaptive: bool = False
 ) -> None:
-    """Make an update known by a name; ``adaptive`` when it has step sizes per weight too."""
+    """Register an update under a name; ``adaptive`` if it also has one step size per weight."""
     UPDATES[name] = make
     if adaptive:
         _ADAPTIVE.add(name)
 
 
-def make_update(name: str, **chosen: Any) -> Any:
-    """The spec of a named update, from the fields of ``UpdateOptions``, checked."""
+def make_update(name: str, **parameters: Any) -> Any:
+    """Check the fields of ``UpdateOptions`` and create the spec of a named update."""
     check_choice("solver", name, tuple(UPDATES))
-    options = UpdateOptions(**chosen)
+    options = UpdateOptions(**parameters)
     theta = options.theta
-    if theta is not None and not theta >= 0:
-        raise ParameterError(f"theta={theta!r} is not >= 0", fix="Use None, or a threshold >= 0")
+    if theta is not None:
+        if not theta >= 0:
+            raise ParameterError(
+                f"{theta!r} is not a threshold >= 0", parameter="theta", fix="Pass None or 0.02"
+            )
+        theta = float(theta)
     if options.adaptive and name not in _ADAPTIVE:
         raise ParameterError(
-            f"adaptive steps are not known for {name!r}",
-            fix=f"Use solver={', '.join(map(repr, sorted(_ADAPTIVE)))}",
+            f"the solver {name!r} has no step size per weight",
+            parameter="adaptive",
+            fix=f"Use the solver {' or '.join(map(repr, sorted(_ADAPTIVE)))}",
         )
-    checked = options._replace(
-        eta0=check_positive("eta0", options.eta0),
-        power=check_not_negative("power", options.power),
-        l1=check_not_negative("l1", options.l1),
-        l2=check_not_negative("l2", options.l2),
-        theta=None if theta is None else float(theta),
-        prune_every=check_count("prune_every", options.prune_every),
+    return UPDATES[name](
+        options._replace(
+            eta0=check_positive("eta0", options.eta0),
+            power=check_not_negative("power", options.power),
+            l1=check_not_negative("l1", options.l1),
+            l2=check_not_negative("l2", options.l2),
+            theta=theta,
+            prune_every=check_count("prune_every", options.prune_every),
+        )
     )
-    return UPDATES[name](checked)

@@ -19,6 +19,7 @@ from rankine.updates.lazy import (
     state_width,
 )
 
+#: When the product of shrink factors falls below this, it restarts at 1: it would underflow.
 REBASE_BELOW = 1e-100
 #: Threshold when ``theta`` is None, within the range that the paper searches.
 DEFAULT_THETA = 0.02
@@ -39,37 +40,47 @@ class Psgd(NamedTuple):
     every: int
 
 
+class PsgdStep(NamedTuple):
+    """Scalars of a step: P, 1 / P, eta, the number of prunings, and P at the last of them."""
+
+    shrink: float
+    inverse_shrink: float
+    eta: float
+    prunings: float
+    shrink_at_pruning: float
+
+
 @state_width.implementation(Psgd)
-def _width(_optimizer: Any) -> Any:
+def _state_width(_optimizer: Any) -> Any:
     return 2
 
 
 @open_step.implementation(Psgd)
-def _open(optimizer: Any, clock: Any) -> Any:
+def _open_step(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
     shrink = clock[SHRINK]
-    return shrink, 1.0 / shrink, eta, clock[EPOCH], clock[SHRINK_AT_EPOCH]
+    return PsgdStep(shrink, 1.0 / shrink, eta, clock[EPOCH], clock[SHRINK_AT_EPOCH])
 
 
 @read_weight.implementation(Psgd)
-def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    kept = state[j, 0]
-    if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
+def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    scaled = state[j, 0]
+    if state[j, 1] < step.prunings and abs(scaled) * step.shrink_at_pruning < optimizer.theta:
         return 0.0
-    return kept * now[0]
+    return scaled * step.shrink
 
 
 @add_gradient.implementation(Psgd)
-def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
-    kept = state[j, 0]
-    if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
-        kept = 0.0
-    state[j, 0] = kept - now[2] * gradient * now[1]
-    state[j, 1] = now[3]
+def _add_gradient(optimizer: Any, step: Any, state: Any, j: Any, gradient: Any) -> Any:
+    scaled = state[j, 0]
+    if state[j, 1] < step.prunings and abs(scaled) * step.shrink_at_pruning < optimizer.theta:
+        scaled = 0.0
+    state[j, 0] = scaled - step.eta * gradient * step.inverse_shrink
+    state[j, 1] = step.prunings
 
 
 @close_step.implementation(Psgd)
-def _close(optimizer: Any, clock: Any, state: Any) -> Any:
+def _close_step(optimizer: Any, clock: Any, state: Any) -> Any:
     clock[STEP] += 1.0
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
     clock[SHRINK] /= 1.0 + eta * optimizer.l2
@@ -78,16 +89,19 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
         clock[SHRINK_AT_EPOCH] = clock[SHRINK]
     if clock[SHRINK] < REBASE_BELOW:
         for j in range(state.shape[0]):
-            kept = state[j, 0]
-            if state[j, 1] < clock[EPOCH] and abs(kept) * clock[SHRINK_AT_EPOCH] < optimizer.theta:
-                kept = 0.0
-            state[j, 0] = kept * clock[SHRINK]
+            scaled = state[j, 0]
+            magnitude = abs(scaled) * clock[SHRINK_AT_EPOCH]
+            if state[j, 1] < clock[EPOCH] and magnitude < optimizer.theta:
+                scaled = 0.0
+            state[j, 0] = scaled * clock[SHRINK]
             state[j, 1] = clock[EPOCH]
         clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
 
 
 def _make(options: UpdateOptions) -> Psgd:
-    theta = DEFAULT_THETA if options.theta is None else options.theta
+    theta = options.theta
+    if theta is None:
+        theta = DEFAULT_THETA
     return Psgd(options.eta0, options.power, options.l2, theta, options.prune_every)
 
 

@@ -24,8 +24,8 @@ from rankine.updates.lazy import (
 class Rda(NamedTuple):
     """w = -soft(G, t l1) / (t l2 + beta_t), G the sum of gradients; Xiao 2010; Freno et al., 5.1.
 
-    beta_t = t^power / eta0, so power = 1/2 is Xiao's gamma sqrt(t) with gamma = 1/eta0. Nothing
-    has to be caught up: the state is G, and the closed form is evaluated on reading.
+    beta_t = t^power / eta0, so power = 1/2 is Xiao's gamma sqrt(t) with gamma = 1/eta0. No penalty
+    is ever pending: the state is G, and the closed form is evaluated on reading.
     """
 
     eta0: float
@@ -52,8 +52,8 @@ class AdaptiveRda(NamedTuple):
     """Dual averaging with a step size per weight: beta_t becomes (1 + sqrt(S_j)) / eta0.
 
     S_j sums the squares of the items' parts of the gradient; Duchi, Hazan, Singer 2011, the
-    composite dual-averaging update with a diagonal. Rare features keep large steps while common
-    ones settle. The state is (G, S).
+    composite dual-averaging update with a diagonal. Rare features keep large steps while frequent
+    ones converge. The state is (G, S).
     """
 
     eta0: float
@@ -69,88 +69,108 @@ class AdaptiveRdaFrom(NamedTuple):
     l2: float
 
 
+class RdaStep(NamedTuple):
+    """Scalars of a step: beta, t l1 and 1 / (t l2 + beta)."""
+
+    beta: float
+    l1: float
+    inverse: float
+
+
+class AdaptiveRdaStep(NamedTuple):
+    """Scalars of a step: 1 / eta0, t l1 and t l2."""
+
+    inverse_eta0: float
+    l1: float
+    l2: float
+
+
 @state_width.implementation(RdaFrom)
 @state_width.implementation(AdaptiveRda)
-def _two(_optimizer: Any) -> Any:
+def _two_numbers(_optimizer: Any) -> Any:
     return 2
 
 
 @state_width.implementation(AdaptiveRdaFrom)
-def _three(_optimizer: Any) -> Any:
+def _three_numbers(_optimizer: Any) -> Any:
     return 3
 
 
 @open_step.implementation(Rda)
 @open_step.implementation(RdaFrom)
-def _open(optimizer: Any, clock: Any) -> Any:
-    done = clock[STEP]
-    beta = (clock[OFFSET] + done) ** optimizer.power / optimizer.eta0 if done > 0.0 else 1.0
-    return beta, done * optimizer.l1, 1.0 / (done * optimizer.l2 + beta)
+def _open_step(optimizer: Any, clock: Any) -> Any:
+    t = clock[STEP]
+    # Before the first step G = 0, and any beta > 0 gives the initial weights.
+    beta = 1.0
+    if t > 0.0:
+        beta = (clock[OFFSET] + t) ** optimizer.power / optimizer.eta0
+    return RdaStep(beta, t * optimizer.l1, 1.0 / (t * optimizer.l2 + beta))
 
 
 @open_step.implementation(AdaptiveRda)
 @open_step.implementation(AdaptiveRdaFrom)
-def _open_adaptive(optimizer: Any, clock: Any) -> Any:
-    return 1.0 / optimizer.eta0, clock[STEP] * optimizer.l1, clock[STEP] * optimizer.l2
+def _open_adaptive_step(optimizer: Any, clock: Any) -> Any:
+    t = clock[STEP]
+    return AdaptiveRdaStep(1.0 / optimizer.eta0, t * optimizer.l1, t * optimizer.l2)
 
 
 @read_weight.implementation(Rda)
-def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    total = state[j, 0]
-    return np.copysign(max(abs(total) - now[1], 0.0) * now[2], -total)
+def _read_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    G = state[j, 0]
+    return np.copysign(max(abs(G) - step.l1, 0.0) * step.inverse, -G)
 
 
 @read_weight.implementation(RdaFrom)
-def _weight_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    pull = now[0] * state[j, 1] - state[j, 0]
-    return np.copysign(max(abs(pull) - now[1], 0.0) * now[2], pull)
+def _read_weight_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    pull = step.beta * state[j, 1] - state[j, 0]
+    return np.copysign(max(abs(pull) - step.l1, 0.0) * step.inverse, pull)
 
 
 @read_weight.implementation(AdaptiveRda)
-def _weight_adaptive(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    total = state[j, 0]
-    left = abs(total) - now[1]
-    if left <= 0.0:
+def _read_adaptive_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    G, S = state[j, 0], state[j, 1]
+    excess = abs(G) - step.l1
+    if excess <= 0.0:
         return 0.0
-    return np.copysign(left / (now[2] + (1.0 + np.sqrt(state[j, 1])) * now[0]), -total)
+    return np.copysign(excess / (step.l2 + (1.0 + np.sqrt(S)) * step.inverse_eta0), -G)
 
 
 @read_weight.implementation(AdaptiveRdaFrom)
-def _weight_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    beta = (1.0 + np.sqrt(state[j, 1])) * now[0]
+def _read_adaptive_weight_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    beta = (1.0 + np.sqrt(state[j, 1])) * step.inverse_eta0
     pull = beta * state[j, 2] - state[j, 0]
-    left = abs(pull) - now[1]
-    if left <= 0.0:
+    excess = abs(pull) - step.l1
+    if excess <= 0.0:
         return 0.0
-    return np.copysign(left / (now[2] + beta), pull)
+    return np.copysign(excess / (step.l2 + beta), pull)
 
 
 @importance.implementation(Rda)
 @importance.implementation(AdaptiveRda)
-def _importance(_optimizer: Any, _now: Any, state: Any, j: Any) -> Any:
-    """|G|: raising l1 drops weights in this order, frequent features last."""
+def _importance(_optimizer: Any, _step: Any, state: Any, j: Any) -> Any:
+    """Return |G|: a rising l1 drops weights in this order, frequent features last."""
     return abs(state[j, 0])
 
 
 @importance.implementation(RdaFrom)
-def _importance_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(now[0] * state[j, 1] - state[j, 0])
+def _importance_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    return abs(step.beta * state[j, 1] - state[j, 0])
 
 
 @importance.implementation(AdaptiveRdaFrom)
-def _importance_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs((1.0 + np.sqrt(state[j, 1])) * now[0] * state[j, 2] - state[j, 0])
+def _adaptive_importance_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    return abs((1.0 + np.sqrt(state[j, 1])) * step.inverse_eta0 * state[j, 2] - state[j, 0])
 
 
 @add_gradient.implementation(Rda)
 @add_gradient.implementation(RdaFrom)
-def _push(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
+def _add_gradient(_optimizer: Any, _step: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 0] += gradient
 
 
 @add_gradient.implementation(AdaptiveRda)
 @add_gradient.implementation(AdaptiveRdaFrom)
-def _push_adaptive(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
+def _add_adaptive_gradient(_optimizer: Any, _step: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 0] += gradient
     state[j, 1] += gradient * gradient
 
@@ -159,26 +179,26 @@ def _push_adaptive(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any
 @close_step.implementation(RdaFrom)
 @close_step.implementation(AdaptiveRda)
 @close_step.implementation(AdaptiveRdaFrom)
-def _close(_optimizer: Any, clock: Any, _state: Any) -> Any:
+def _close_step(_optimizer: Any, clock: Any, _state: Any) -> Any:
     clock[STEP] += 1.0
 
 
 @set_weight.implementation(RdaFrom)
-def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+def _set_weight(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 1] = value
 
 
 @set_weight.implementation(AdaptiveRdaFrom)
-def _place_adaptive(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+def _set_adaptive_weight(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 2] = value
 
 
 def _make(options: UpdateOptions) -> Any:
     if options.adaptive:
-        kind = AdaptiveRdaFrom if options.started else AdaptiveRda
-        return kind(options.eta0, options.l1, options.l2)
-    plain = RdaFrom if options.started else Rda
-    return plain(options.eta0, options.power, options.l1, options.l2)
+        adaptive_spec = AdaptiveRdaFrom if options.started else AdaptiveRda
+        return adaptive_spec(options.eta0, options.l1, options.l2)
+    spec = RdaFrom if options.started else Rda
+    return spec(options.eta0, options.power, options.l1, options.l2)
 
 
 register_update("rda", _make, adaptive=True)

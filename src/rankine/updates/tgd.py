@@ -36,36 +36,43 @@ class Tgd(NamedTuple):
     every: int
 
 
+class TgdStep(NamedTuple):
+    """Scalars of a step: U and eta."""
+
+    truncation: float
+    eta: float
+
+
 @state_width.implementation(Tgd)
-def _width(_optimizer: Any) -> Any:
+def _state_width(_optimizer: Any) -> Any:
     return 2
 
 
 @open_step.implementation(Tgd)
-def _open(optimizer: Any, clock: Any) -> Any:
+def _open_step(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
-    return clock[PENALTY], eta
+    return TgdStep(clock[PENALTY], eta)
 
 
 @read_weight.implementation(Tgd)
-def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    kept = state[j, 0]
-    if abs(kept) > optimizer.theta:
-        return kept
-    return np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
+def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    w = state[j, 0]
+    if abs(w) > optimizer.theta:
+        return w
+    return np.copysign(max(abs(w) - (step.truncation - state[j, 1]), 0.0), w)
 
 
 @add_gradient.implementation(Tgd)
-def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
-    kept = state[j, 0]
-    if abs(kept) <= optimizer.theta:
-        kept = np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
-    state[j, 0] = kept - now[1] * gradient
-    state[j, 1] = now[0]
+def _add_gradient(optimizer: Any, step: Any, state: Any, j: Any, gradient: Any) -> Any:
+    w = state[j, 0]
+    if abs(w) <= optimizer.theta:
+        w = np.copysign(max(abs(w) - (step.truncation - state[j, 1]), 0.0), w)
+    state[j, 0] = w - step.eta * gradient
+    state[j, 1] = step.truncation
 
 
 @close_step.implementation(Tgd)
-def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
+def _close_step(optimizer: Any, clock: Any, _state: Any) -> Any:
     clock[STEP] += 1.0
     if clock[STEP] % optimizer.every == 0.0:
         eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
@@ -73,7 +80,9 @@ def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
 
 
 def _make(options: UpdateOptions) -> Tgd:
-    theta = np.inf if options.theta is None else options.theta
+    theta = options.theta
+    if theta is None:
+        theta = np.inf
     return Tgd(options.eta0, options.power, options.l1, float(theta), options.prune_every)
 
 

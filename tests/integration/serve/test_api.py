@@ -125,7 +125,7 @@ def test_unknown_and_missing_columns_are_counted_and_named(server):
     assert reply["unknown_columns"] == {"brnad": 3, "colour": 2}
     assert [server.metric(name) for name in counters] == [before[0] + 8, before[1] + 9]
     _, reply = server.json("POST", "/v1/score", {"model": "log", "items": ODD, "unknown": "error"})
-    assert reply["error"]["message"] == "the model knows no column 'brnad', 'colour'"
+    assert reply["error"]["message"] == "the model has no column 'brnad', 'colour'"
     assert "'brand'" in reply["error"]["fix"]
     good = [{"raw": {"price": None, "shop": "", "brand": 7, "ctr": 1, "session": "s"}}]
     _, reply = server.json("POST", "/v1/score", {"model": "log", "items": good})

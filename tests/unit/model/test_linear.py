@@ -214,7 +214,7 @@ def test_a_newer_format_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(container_module, "FORMAT_VERSION", 2)
     data = full_model().to_bytes()
     monkeypatch.setattr(container_module, "FORMAT_VERSION", 1)
-    with pytest.raises(ModelVersionError, match="format 2.* up to 1"):
+    with pytest.raises(ModelVersionError, match=r"format 2.* up to 1"):
         LinearModel.from_bytes(data)
 
 
