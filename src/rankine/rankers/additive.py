@@ -431,7 +431,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             solution = solve_plan(plan, data, start, self.tol)
             theta = solution.coef
             coef = np.concatenate(self._model_weights(plan, data, reader, theta))
-            if not grid.allows(np.count_nonzero(coef)):
+            if not grid.allows(int(np.count_nonzero(coef))):
                 break
             value = math.nan
             if valid is not None:
