@@ -1,1 +1,1 @@
-"""Measured claims: one file per subject, results as JSON beside the machine's description."""
+"""Measured claims: one file per subject, results as JSON with a description of the machine."""

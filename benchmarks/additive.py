@@ -1,4 +1,4 @@
-"""AdditiveRanker beside LightGBM and XGBoost: quality and CPU seconds on the same splits.
+"""AdditiveRanker compared with LightGBM and XGBoost: quality and CPU seconds on the same splits.
 
     python -m benchmarks.additive [PART ...] [--share 1.0] [--bench FOLDER]
 

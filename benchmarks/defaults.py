@@ -1,4 +1,4 @@
-"""Every ranker as it comes beside a tuned one and plain scikit-learn, on eleven kinds of lists.
+"""Default settings of every ranker against tuned ones and scikit-learn, on eleven data sets.
 
     python -m benchmarks.defaults
     python -m benchmarks.defaults --ranker elastic --task "Reuters topics"
@@ -34,7 +34,7 @@ from rankine.metrics import evaluate
 from rankine.rankers.registry import RANKERS, ranker_class
 
 METRIC = "ndcg@10"
-#: Ranker -> settings that are tried on validation queries, beside the defaults.
+#: Ranker -> settings that are tried on validation queries, in addition to the defaults.
 GRID = {
     "spd": [*({"l2": 10.0**k} for k in (-4, -3, -2, -1)), {"l2": 1e-3, "scale": "query"}],
     "ranksvm": [*({"l2": 2 * 10.0**k} for k in (-4, -2, -1)), {"l2": 2e-3, "scale": "query"}],
@@ -215,7 +215,7 @@ def gap(values, others):
 
 
 def measure(tasks, name, plain):
-    """Defaults beside the setting that is best on validation queries, and beside the baseline."""
+    """Defaults, the setting that is best on validation queries, and the baseline."""
     valid, test, seconds = judged(tasks, name, {})
     best, chosen, tuned = valid.mean(), {}, test
     for setting in GRID[name]:

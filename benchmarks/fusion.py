@@ -1,4 +1,4 @@
-"""Learned fusion of three retrievers on four classic collections, beside what people set by hand.
+"""Learned fusion of three retrievers on four classic collections, compared with fixed weights.
 
 The runs are made here: BM25 of SQLite's FTS5 (with its Porter stemmer), cosine of character
 n-grams, and latent semantic vectors (truncated SVD). Every figure is held out: five folds of

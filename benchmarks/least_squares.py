@@ -1,4 +1,4 @@
-"""LeastSquaresRanker: time to a relative residual of 1e-4, beside RLScore if it is installed.
+"""LeastSquaresRanker: time to a relative residual of 1e-4, compared with RLScore if installed.
 
     python -m benchmarks.least_squares [--rows 781265] [--rlscore]
 

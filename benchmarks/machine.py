@@ -52,7 +52,7 @@ def results_path(name):
 
 
 def save(name, results):
-    """Write results beside the machine's description and say where."""
+    """Write results with a description of the machine and say where."""
     path = results_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(

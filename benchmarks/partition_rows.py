@@ -19,8 +19,8 @@ from benchmarks.partitions import WORKERS, true_weights, write_rows
 from benchmarks.timing import cpu_seconds, repeated
 from rankine.distributed.partition_tasks import ProblemTask
 from rankine.distributed.runners import connect
-from rankine.losses.pair_queries import PairQueries, pair_risk
 from rankine.losses.least_squares import least_squares_risk
+from rankine.losses.pair_queries import PairQueries, pair_risk
 from rankine.transforms.scaling import Scaling
 
 

@@ -1,4 +1,4 @@
-"""Bradley and Terry's model with features: a bootstrap, beside scikit-learn's LogisticRegression.
+"""Bradley-Terry model with features: bootstrap, compared with scikit-learn.
 
 One million comparisons of 200 items with 10 style features, and 100 rounds that each draw the
 comparisons anew. Both minimise the same objective, l2/2 |w|^2 + mean logistic loss; scikit-learn

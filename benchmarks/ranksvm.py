@@ -1,4 +1,4 @@
-"""RankSVM: training time against rows, beside liblinear-ranksvm if given.
+"""RankSVM: training time against rows, compared with liblinear-ranksvm if given.
 
     python -m benchmarks.ranksvm [--sizes 1000 ... 781265] [--distinct] [--peer TRAIN]
 

@@ -1,4 +1,4 @@
-"""Scoring latency: our scorer beside a bare numpy product, scipy, onnxruntime and scikit-learn.
+"""Scoring latency compared with a numpy product, scipy, onnxruntime and scikit-learn.
 
     python -m benchmarks.scoring [--seconds 0.2] [--lists 50000]
 

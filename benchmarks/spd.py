@@ -1,4 +1,4 @@
-"""SPD: nanoseconds a step, index time, and time against data size, beside sofia-ml if given.
+"""SPD: nanoseconds a step, index time, and time against data size, compared with sofia-ml if given.
 
     python -m benchmarks.spd [--rows 781265] [--sofia PATH_TO_SOFIA_ML] [--text FILE]
 

@@ -54,7 +54,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of something was run, beside the paper."""
+    """A size that was run, and the size in the paper."""
 
     what: str
     ours: float
@@ -71,7 +71,7 @@ class Claim:
     """One claim in the paper's own words, and what came of it.
 
     ``data`` names what was run on, ``own`` says whether these are the paper's own data, and
-    ``figure`` puts our figure beside the paper's.
+    ``figure`` puts our result and the paper's.
     """
 
     quote: str
@@ -161,11 +161,9 @@ def _begun(quote, most=7):
 
 
 def claims_table(claims):
-    """Claim, what we ran, our figure beside the paper's, verdict."""
+    """Claim, what we ran, our result and the paper's, verdict."""
     rows = [[f"“{c.quote}” ({c.section})", c.why or c.ran, c.figure, c.verdict] for c in claims]
-    return table(
-        ("the paper says", "what we ran", "ours beside the paper's", "verdict"), rows, left=4
-    )
+    return table(("claim", "what we ran", "our result and the paper's", "verdict"), rows, left=4)
 
 
 def checks_table(claims):
@@ -180,4 +178,4 @@ def checks_table(claims):
         for check in asked:
             rows.append([quote, check.asked, check.found, "yes" if check.held else "**no**"])
             quote = ""
-    return table(("claim", "asked", "found", "holds"), rows, left=4)
+    return table(("claim", "check", "result", "holds"), rows, left=4)

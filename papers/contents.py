@@ -7,29 +7,29 @@ from typing import NamedTuple
 INTRODUCTION = """
 # Results
 
-What five papers claim, what we ran to test it, and what came out. Each paper has a page with the
-tables, figures and commands behind its verdicts; [the last one](results/instead.md) sets rankine
-beside what a user would pick instead.
+This page lists what five papers claim, what we ran to test it, and what came out. Each paper has a
+page with the tables, figures and commands behind its verdicts. [The last page](results/instead.md)
+compares rankine with what a user would pick instead.
 
-A verdict is made from stored results by one rule, never by hand. A claim is taken apart into
-questions with a yes or no, which the paper's page lists with the figures found.
+Verdicts follow from stored results by one rule. A claim is split into checks, which the paper's
+page lists with their results.
 
-- **reproduced**: every question is answered yes, at no less than the paper's sizes.
-- **partly**: some are, or all are at a smaller size, which is named.
-- **not**: none is.
-- **cannot be tested here**: what it needs is not at hand, and the table says what.
+- **reproduced**: every check holds, at no less than the paper's sizes.
+- **partly**: some checks hold, or all hold at a smaller size, which is named.
+- **not**: no check holds.
+- **cannot be tested here**: data or programs are missing; the table names them.
 
-*On other data* means that the paper's own data are not at hand and a public or generated
-collection stands in. Two values of MAP, NDCG or ROC area are *as good* where the 95 % interval of
-their difference lies within ±0.01, and one is *better* where the interval lies above 0; intervals
-resample queries, topics or logs. An exponent of time is *linear* up to 1.1 and *linearithmic* up
-to 1.2. Parameters are chosen on training or validation data, never on test data. Times are CPU
-seconds of one thread, and one value a claim, the median of the repetitions.
+*On other data* means that the paper's data are not available and a public or generated collection
+is used instead. Two values of MAP, NDCG or ROC area are *as good* if the 95 % interval of their
+difference is within ±0.01, and one is *better* if the interval is above 0; intervals resample
+queries, topics or logs. An exponent of time is *linear* up to 1.1 and *linearithmic* up to 1.2.
+Parameters are chosen on training or validation data, never on test data. Times are CPU seconds of
+one thread, and one value per claim, the median of the repetitions.
 
-`lam` and `gamma` are the symbols of the paper at hand
-([conventions](conventions.md#from-a-papers-symbols-to-ours) turns them into `l2`), `C` is SPD's
-`aggressiveness`, and `n_iter` in a stored setting is `n_steps`. `make bench` runs every result at
-a quick size, `make bench-full` at the sizes shown, `make results` writes these pages.
+`lam` and `gamma` are the symbols of the respective paper
+([conventions](conventions.md#from-a-papers-symbols-to-ours) converts them to `l2`), `C` is SPD's
+`aggressiveness`, and `n_iter` in a stored setting is `n_steps`. `make bench` runs every result at a
+quick size, `make bench-full` at the sizes shown, and `make results` writes these pages.
 """
 
 
@@ -48,7 +48,7 @@ CONTENTS = (
         "sculley",
         "Sculley: stochastic pairwise descent",
         "D. Sculley, *Large Scale Learning to Rank*, NIPS workshop on advances in ranking, 2009.",
-        "Stochastic steps on drawn pairs in place of an exact RankSVM.",
+        "Stochastic steps on sampled pairs instead of an exact RankSVM.",
         (
             "sculley.figure1",
             "sculley.speed",
@@ -67,8 +67,8 @@ CONTENTS = (
         "A. Airola, T. Pahikkala, T. Salakoski, *An Improved Training Algorithm for the Linear "
         "Ranking Support Vector Machine*, 2011.",
         "An oracle for the pairwise hinge loss at a cost of O(ms + m log m) for any labels, by "
-        "binary search trees. The paper's 512,000 rows are RCV1's, which is not at hand; generated "
-        "rows and Reuters-21578 stand in.",
+        "binary search trees. The paper's 512,000 rows are RCV1's, which is not available; "
+        "generated rows and Reuters-21578 are used instead.",
         (
             "airola.figure1",
             "airola.iterations",
@@ -81,8 +81,8 @@ CONTENTS = (
         "Tas: eigenvalues and momentum",
         "E. Tas, *Large Scale Ranking Using Stochastic Gradient Descent*, 2022.",
         "Heavy ball on the pairwise least-squares loss, with step and momentum made from estimates "
-        "of the extreme eigenvalues (eGDM), beside fixed ones (GDM). The paper's 800,000 rows are "
-        "RCV1's, which is not at hand; generated rows and Reuters-21578 stand in.",
+        "of the extreme eigenvalues (eGDM), compared with fixed ones (GDM). The paper's 800,000 "
+        "rows are RCV1's, which is not available; generated rows and Reuters-21578 are used instead.",
         (
             "tas.spectrum",
             "tas.gamma",
@@ -124,9 +124,9 @@ CONTENTS = (
     Paper(
         "instead",
         "What a user would pick instead",
-        "No paper: rankine's rankers beside other libraries, on the same rows in one run.",
-        "Peers are taken from the Python that `RANKINE_PEERS_PYTHON` names. Where trees win on "
-        "quality, the section says so, and by how much.",
+        "rankine's rankers and other libraries on the same rows in one run.",
+        "Peers are taken from the Python that `RANKINE_PEERS_PYTHON` names. Each section "
+        "states where trees win on quality, and by how much.",
         (
             "instead.everywhere",
             "instead.mslr_like",

@@ -1,4 +1,4 @@
-"""What Airola et al. claim, beside what was measured."""
+"""What Airola et al. claim, and what was measured."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from papers.airola.peers import SVM_RANK, error, svm_rank
 from papers.airola.utilities import LAM, SEED, TOL, large, mostly_zero, reuters
 from papers.runs import table
 from rankine import Dataset, RankSVM
-from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.active_pairs import HingeRisk
 from rankine.losses.pair_queries import PairQueries, query_omega
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.metrics import evaluate
 
 TITLE = "Figure 1: oracle, training time and test error against rows"

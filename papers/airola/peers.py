@@ -22,7 +22,7 @@ from papers.runs import table
 from rankine import Dataset, RankSVM
 from rankine.metrics import evaluate
 
-TITLE = "Beside other programs"
+TITLE = "Comparison with other programs"
 QUICK = {"largest": 4_000, "test": 1_000, "patience": 5.0, "repetitions": 1}
 FULL = {"largest": 256_000, "test": 20_000, "patience": 60.0, "repetitions": 3}
 

@@ -1,4 +1,4 @@
-"""What Freno et al. claim, beside what was measured."""
+"""What Freno et al. claim, and what was measured."""
 
 from __future__ import annotations
 
@@ -136,7 +136,11 @@ def close(results, size):
         LOG,
         (size,),
         f"R@1 over random {apart:.1f} points apart (paper 0.8)",
-        (at_most("points apart, beside PSGD's lead over RankSVM in the paper", apart, lead),),
+        (
+            at_most(
+                "points apart, compared with PSGD's lead over RankSVM in the paper", apart, lead
+            ),
+        ),
     )
 
 
@@ -149,7 +153,7 @@ def smooth(summary, size):
         LOG,
         (size,),
         "falls in per cent of the rise: " + ", ".join(f"{n} {v:.1f}" for n, v in rough.items()),
-        tuple(at_most(f"{n}'s falls, beside FOBOS's", rough[n], rough["FOBOS"], ".2f")
+        tuple(at_most(f"{n}'s falls, compared with FOBOS's", rough[n], rough["FOBOS"], ".2f")
               for n in ("RDA", "PSGD")),
     )  # fmt: skip
 
@@ -163,7 +167,7 @@ def fewer_weights(summary, size):
         LOG,
         (size,),
         "weights for 99 % of the best R@1: " + ", ".join(f"{n} {v:,.0f}" for n, v in need.items()),
-        tuple(at_most(f"{n}'s weights, beside FOBOS's", need[n], need["FOBOS"], ",.0f")
+        tuple(at_most(f"{n}'s weights, compared with FOBOS's", need[n], need["FOBOS"], ",.0f")
               for n in ("RDA", "PSGD")),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What Sculley claims, beside what was measured with algorithm 1 as printed."""
+"""What Sculley claims, and what was measured with algorithm 1 as printed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def romma(letor):
         "section 4",
         f"LETOR; {REFERENCE} minus ROMMA",
         (Size("tasks", len(letor), TASKS),),
-        f"MAP {shown} beside RankSVM; paper: bars",
+        f"MAP {shown} relative to RankSVM; paper: bars",
         tuple(ahead(task, below(one)) for task, one in found.items()),
         own=True,
     )
@@ -220,7 +220,7 @@ def flat(sizes, letor):
         "section 5",
         "generated rows of RCV1's shape, and LETOR",
         (Size("rows", sizes[-1]["rows"], ROWS),),
-        f"{large:.3f} s beside {small:.3f} s, time grows as rows^{power:.2f}; paper .22 s beside "
+        f"{large:.3f} s against {small:.3f} s, time grows as rows^{power:.2f}; paper .22 s against "
         ".2 to .3 s",
         (
             at_most("seconds over those on LETOR", large / small, 1.0),

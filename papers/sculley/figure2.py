@@ -13,8 +13,8 @@ from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
 from rankine.evaluation.letor import Fold
-from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.all_pairs import MeanPairLoss, PairMean
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.metrics import evaluate
 
 TITLE = "Figure 2: objective against steps"
@@ -202,7 +202,7 @@ def outcome(found):
     if late:
         said.append(
             "the bound on the error of such steps is of the order of 1 / (lam steps), here "
-            f"{1 / (found['lam'] * 10**6):.2g} after 10^6 beside an optimum of "
+            f"{1 / (found['lam'] * 10**6):.2g} after 10^6 with an optimum of "
             f"{found['optimum']:.2g}: with so small a lam {first_within(found, late)}"
         )
     for name in ("passive-aggressive", "ROMMA, plain"):

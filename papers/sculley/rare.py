@@ -50,7 +50,7 @@ LAM = [1e-3, 1e-4, 1e-5, 1e-6]
 #: What came of a change to the protocol after the test rows had been seen once.
 REMARK = (
     "These grids (lam from 1e-6 to 1e-3, C from 1e-3 to 1, for the classifier three class weights "
-    "beside) are those of the first full run. Since the largest lam was often chosen, lam up to "
+    "as well) are from the first full run. Since the largest lam was often chosen, lam up to "
     "0.1 and C from 1e-4 on were tried afterwards, once, and are not what is shown: chosen "
     "on 20,000 rows they regularise 781,265 rows too strongly (mean area over the 21 topics: "
     "RankSVM 0.9909, Pegasos 0.9841, SGD-SVM 0.9815, passive-aggressive 0.9887, classifier "

@@ -66,8 +66,8 @@ def words(results):
     parts = [
         (
             "The protocol of figure 1, as printed (indexed sampler, last iterate) and with our "
-            "defaults; differences are to Pegasos of the same kind. Cross products are all x_i x_j "
-            "beside the features; tied pairs have the target 0 and are drawn as any two rows of a "
+            "defaults; differences are to Pegasos of the same kind. Cross products x_i x_j are "
+            "added to the features; tied pairs have the target 0 and are drawn as any two rows of a "
             "query, which the printed sampler cannot do; c of the inverse schedule and lam are "
             "chosen together."
         )

@@ -1,4 +1,4 @@
-"""What Tas claims, beside what was measured."""
+"""What Tas claims, and what was measured."""
 
 from __future__ import annotations
 
