@@ -245,8 +245,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a scale measured on the last block": Bug(
-        SCALING, "found = self._begun if first == 0 else np.zeros_like(self._whole)",
-        "found = np.zeros_like(self._whole)",
+        SCALING, "result = self._current if first == 0 else np.zeros_like(self._complete)",
+        "result = np.zeros_like(self._complete)",
         "agreement", 60, ("unequal",), only="spd",
     ),
     "weights of a file reversed": Bug(

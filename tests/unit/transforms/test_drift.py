@@ -17,7 +17,7 @@ from rankine.core.errors import ModelError
 from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, ServedModel
-from rankine.transforms.categories import HashedPlaces
+from rankine.transforms.categories import HashedFeatures
 from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
 
 find_commands()
@@ -162,7 +162,7 @@ SPEC = LogColumns(numeric=("price",), one_hot=(OneHot("shop", ("north", "south")
 
 
 def group(name, value):
-    return HashedPlaces((name,), 4, 0)[value]
+    return HashedFeatures((name,), 4, 0)[value]
 
 
 #: A value of each column that falls into the first group.
@@ -198,7 +198,7 @@ def made(seed=0, n=40):
 
 def seen_of(brands):
     seen = np.zeros(32, dtype=bool)
-    seen[[HashedPlaces(("brand",), 5, 0)[b] for b in brands if b]] = True
+    seen[[HashedFeatures(("brand",), 5, 0)[b] for b in brands if b]] = True
     return seen
 
 
@@ -263,7 +263,7 @@ def test_drift_is_its_definition_however_the_rows_come():
     assert found["shop"].unseen == pytest.approx(shops.count(FIRST["shop"]) / 60)
     brands = [b for b in today["brand"] if b]
     free = 1 - seen_of(before["brand"]).mean()
-    assert not seen_of(before["brand"])[HashedPlaces(("brand",), 5, 0)["new"]]
+    assert not seen_of(before["brand"])[HashedFeatures(("brand",), 5, 0)["new"]]
     assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands) / free)
     missing = {name: sum(v is None or v == "" for v in today[name]) for name in today}
     counters = drift_monitor.counters()
