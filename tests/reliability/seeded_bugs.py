@@ -207,7 +207,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a key twice in a request": Bug(
         "serve/handlers.py",
-        '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
+        '        raise RequestError(400, "json", "a key is repeated in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
     ),
