@@ -19,7 +19,7 @@ from rankine.data.dataset import Dataset, check_weight, column_storage, row_scor
 from rankine.data.frames import split_frame
 from rankine.data.progress import live_console
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.columns import FittedColumns
+from rankine.kernels.columns import Columns
 from rankine.kernels.random import resolve_seed
 from rankine.kernels.shards import n_threads
 from rankine.losses.domination import DominationRisk, build_domination_task
@@ -245,7 +245,7 @@ def _absent_is_missing(matrix: Any, absent: str) -> bool:
 class _Collection:
     """Training rows of all topics, stored by columns (already scaled)."""
 
-    columns: FittedColumns
+    columns: Columns
     n_features: int
     queries: QueryIndex
     weight: NDArray[np.float64] | None
