@@ -32,8 +32,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
-    Source,
     StreamSource,
+    TrainingSource,
     classify,
 )
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
@@ -429,7 +429,7 @@ class SPDRanker(BaseRanker):
         )
         return Span(data.rows, sampler, steps_seen + int(self.n_steps))
 
-    def _spans_of_stream(self, source: Source, steps_seen: int) -> Iterator[Span]:
+    def _spans_of_stream(self, source: TrainingSource, steps_seen: int) -> Iterator[Span]:
         """Divide the steps between queries by their shares of the objective."""
         source.require_rereadable("its queries must be counted first")
         spans = stream_spans(
@@ -443,7 +443,7 @@ class SPDRanker(BaseRanker):
         )
         return (Span(block.rows, sampler, end) for block, sampler, end in spans)
 
-    def _count_stream(self, source: Source) -> float:
+    def _count_stream(self, source: TrainingSource) -> float:
         """Read the stream once; return the sum of the queries' shares and record counts."""
         total, ties = 0.0, self.ties == "zero"
         counts = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
@@ -465,7 +465,7 @@ class SPDRanker(BaseRanker):
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
-        self, source: Source, evaluator: Evaluator | None
+        self, source: TrainingSource, evaluator: Evaluator | None
     ) -> Callable[[int, NDArray[np.float64]], dict[str, float]]:
         """Return a function that computes the exact objective (Sculley 2009, figure 2)."""
         steps = {int(step) for step in self.record_at or ()}
@@ -517,7 +517,7 @@ def _require_weights_by_id(query_weight: Any) -> None:
         )
 
 
-def _weighted_blocks(source: Source) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+def _weighted_blocks(source: TrainingSource) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
     """Read blocks with the weights of their queries."""
     n_queries = 0
     for block in read_ahead(source.blocks()):
