@@ -138,7 +138,7 @@ def test_logged_probabilities(world):
     for chance in (0.0, -0.5, 1.5):
         with pytest.raises(SchemaError, match=r"outside \(0, 1\]"):
             counterfactual({**log, "chance": np.full(9000, chance)}, -log["position"], **given)
-    with pytest.raises(ParameterError, match="belong to the independent model"):
+    with pytest.raises(ParameterError, match="independent model only"):
         counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
 
 

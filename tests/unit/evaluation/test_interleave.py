@@ -307,7 +307,7 @@ def test_bad_logs():
     with pytest.raises(ParameterError, match="credit"):
         analyse_interleaving(log, credit="luck")
     for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
-        with pytest.raises(ParameterError, match="confidence|n_resamples"):
+        with pytest.raises(ParameterError, match=r"confidence|n_resamples"):
             analyse_interleaving(log, **bad)
     with pytest.raises(SchemaError, match="one team"):
         analyse_interleaving({**log, "team": ["a"] * 40})
