@@ -226,7 +226,7 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         across, down = np.zeros(rows), np.zeros(columns)
         _pure(grid, weight, across, down)
         for side, (j, added) in enumerate(((layout.firsts[g], across), (layout.seconds[g], down))):
-            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            own = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             place = own // columns if side == 0 else own
             out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[place]
         grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
@@ -420,7 +420,7 @@ def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
         grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
         for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
-            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            own = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             place = own // columns if side == 0 else own
             for at, inside in enumerate(grid if side == 0 else grid.T):
                 curve = layout.starts[j] + np.flatnonzero(place == at)
