@@ -197,7 +197,7 @@ def _exchange_mrr(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
 
 @open_list.implementation(AveragePrecisionGain)
 def _open_map(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
-    """Set first[r] to the number of relevant items down to rank r, second[r] to their sum of 1/r."""
+    """Set first[r] to the number of relevant items down to rank r, second[r] to the sum of 1/r."""
     for rank in range(n + 1):
         work.first[rank] = 0.0
     for i in range(n):
