@@ -75,6 +75,11 @@ class ScanPart(LabelledStream):
         """How raw columns became features, or None."""
         return getattr(self._scan, "encoding", None)
 
+    @property
+    def is_raw_log(self) -> bool:
+        """Whether the whole is a raw log."""
+        return self._scan.is_raw_log
+
     def log_encoding(self) -> Any:
         """Return the encoding of the whole log, or None."""
         return self._scan.log_encoding()
