@@ -386,11 +386,11 @@ class SPDRanker(BaseRanker):
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
         """The steps of a run, whatever its length."""
-        matched = math.ceil(1.0 / (self.l2 * self.aggressiveness))
+        warm_step = math.ceil(1.0 / (self.l2 * self.aggressiveness))
         if self.solver != "hybrid":
-            return PairPlan(self._step(self.solver), None, None, matched, bool(self.average))
+            return PairPlan(self._step(self.solver), None, None, warm_step, bool(self.average))
         first, second = self._step("passive_aggressive"), self._step(self.hybrid_second)
-        return PairPlan(first, second, self.hybrid_steps, matched, bool(self.average))
+        return PairPlan(first, second, self.hybrid_steps, warm_step, bool(self.average))
 
     def _step(self, name: str) -> Any:
         inverse = float(self.schedule_c) if self.schedule == "inverse" else 0.0
@@ -511,7 +511,7 @@ def _require_weights_by_id(query_weight: Any) -> None:
     """Raise for weights in order of queries: a reservoir keeps only some of the queries."""
     if not isinstance(query_weight, Mapping | None):
         raise ParameterError(
-            "with sampling='reservoir' a list of weights cannot be matched to the sampled queries",
+            "with sampling='reservoir' a list of weights cannot be warm_step to the sampled queries",
             parameter="query_weight",
             fix="Pass a mapping from query id to weight",
         )
