@@ -14,6 +14,7 @@ from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan
 from rankine.data.sort import SortReport, sort_file
+from rankine.data.streams import LabelledPartitions
 from rankine.data.sources import Source, find_sources
 from rankine.data.streams import LabelledStream
 from rankine.distributed.file_partitions import FileCuts, Partition, cut_file, file_state
@@ -32,7 +33,7 @@ GROUP_SIZE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionedDataset:
+class PartitionedDataset(LabelledPartitions):
     """Partitions of whole queries, on a Dask cluster or on this machine; see ``scan``.
 
     Attributes
