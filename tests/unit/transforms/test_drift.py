@@ -140,10 +140,10 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     rows = pq.read_table(path).to_pylist()
     registry = Registry()
     registry.put(ServedModel("shop", model[1]))
-    target = registry.target("shop")
+    target = registry.find("shop")
     for k in range(200):
-        target.__dict__["_turns"] = iter([0])  # every list, not one in 128
-        target.watch(rows[6 * k : 6 * k + 6])
+        target.__dict__["_list_numbers"] = iter([0])  # every list, not one in 128
+        target.monitor_drift(rows[6 * k : 6 * k + 6])
     served = Drift.from_monitor(target.drift_monitor).to_dict()
     assert served["columns"] == watch(model, path)[1]["columns"]
     samples = {
