@@ -229,7 +229,7 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         for side, (j, added) in enumerate(
             ((layout.firsts[g], row_means), (layout.seconds[g], column_means))
         ):
-            side_places = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             grid_index = side_places // columns if side == 0 else side_places
             out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[grid_index]
         grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
@@ -437,7 +437,7 @@ def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
         grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
         for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
-            side_places = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             grid_index = side_places // columns if side == 0 else side_places
             for index, grid_cells in enumerate(grid if side == 0 else grid.T):
                 curve = layout.starts[j] + np.flatnonzero(grid_index == index)
