@@ -279,7 +279,7 @@ def solve_smoothed(
         w, n_done = rounded.coef, n_done + rounded.n_iter
         products += rounded.certificate["products"]
         value_here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
-        # The minimiser of a smoothed risk may be worse than an earlier point: continue from the best.
+        # The minimiser of a smoothed risk may be worse than an earlier point.
         if value_here < best_value:
             best, best_value = w, value_here
         else:
