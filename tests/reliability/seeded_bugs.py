@@ -116,7 +116,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint's digest not checked": Bug(
         "solvers/checkpoint.py",
-        "    if digest != _digest(head, arrays):\n", "    if not digest:\n",
+        "    if digest != _digest(header, arrays):\n", "    if not digest:\n",
         "checkpoints", 300, ("accepted",),
     ),
     "a feature twice in a row": Bug(
@@ -264,8 +264,9 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
-        "losses/least_squares.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
-        "rest += t[k]",
+        "losses/least_squares.py",
+        "remainder += (lap.weight[start + k] if lap.weighted else 1.0) * t[k]",
+        "remainder += t[k]",
         "agreement", 24, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(
