@@ -94,8 +94,7 @@ class TableSpace:
         signs = np.zeros(len(bins.cuts), dtype=np.int64)
         for j, sign in (monotone or {}).items():
             signs[j] = sign
-        pairs = () if grids is None else grids.pairs
-        axes = () if grids is None else grids.axes
+        pairs, axes = ((), ()) if grids is None else (grids.pairs, grids.axes)
         sides = [(axes[a].size, axes[b].size) for a, b in pairs]
         in_order = [(ordered[axes[a].column], ordered[axes[b].column]) for a, b in pairs]
         return cls(
@@ -464,7 +463,7 @@ class _Factor:
         self._diagonal = diagonal
         self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
         sides = space.grid_sides
-        self._band = int(sides[:, 1].max()) if len(sides) else 0
+        self._band = int(sides[:, 1].max(initial=0))
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads
