@@ -69,13 +69,13 @@ def test_extreme_differences_stay_finite(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_compiled_answers_equal_interpreted_ones(loss):
+def test_compiled_results_equal_interpreted_ones(loss):
     interpreted = np.array([pair_loss(loss, z) for z in AWAY_FROM_KINKS])
     np.testing.assert_allclose(ask_all(loss, AWAY_FROM_KINKS), interpreted, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_single_precision_differences_give_the_same_answers(loss):
+def test_single_precision_differences_give_the_same_results(loss):
     points = AWAY_FROM_KINKS.astype(np.float32)
     np.testing.assert_allclose(
         ask_all(loss, points), ask_all(loss, points.astype(np.float64)), rtol=1e-5, atol=1e-30
@@ -119,7 +119,7 @@ def over_all_pairs(loss, data, scores, omega, v):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("name", PAIR_LOSSES)
-def test_lifts_are_sums_over_all_pairs(name, weighted):
+def test_exact_sums_equal_sums_over_listed_pairs(name, weighted):
     known = PAIR_LOSSES[name]
     data, scores = lists(weighted)
     queries = PairQueries.from_dataset(data)
@@ -141,7 +141,7 @@ def test_lifts_are_sums_over_all_pairs(name, weighted):
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
-def test_the_lift_of_a_single_pair_is_its_loss(name):
+def test_exact_sum_of_a_single_pair_is_its_loss(name):
     known = PAIR_LOSSES[name]
     queries = PairQueries.from_dataset(Dataset.from_arrays(np.zeros((2, 1)), [0, 1]))
     spec, scores, v = known.spec(), np.array([0.25, -0.5]), np.array([3.0, 1.0])
@@ -158,7 +158,7 @@ def test_the_lift_of_a_single_pair_is_its_loss(name):
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
-def test_every_ranker_that_uses_pairs_knows_every_loss(name):
+def test_every_pairwise_ranker_accepts_every_loss(name):
     """Registered once, known everywhere; RankSVM where there is a lift."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(300, 3))

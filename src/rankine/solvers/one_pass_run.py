@@ -123,7 +123,7 @@ class OnePassRun:
         list_weight: NDArray[np.float64] | None = None,
         stage: str = "learning",
     ) -> bool:
-        """Learn from the lists ``order``; return whether a callback asked to stop."""
+        """Learn from the lists ``order``; return whether a callback requested a stop."""
         start = self.learner.lists_seen
         end = start + len(order)
         lists = self.learner.lists(block, list_weight)

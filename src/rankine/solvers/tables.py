@@ -94,8 +94,7 @@ class TableSpace:
         signs = np.zeros(len(bins.cuts), dtype=np.int64)
         for j, sign in (monotone or {}).items():
             signs[j] = sign
-        pairs = () if grids is None else grids.pairs
-        axes = () if grids is None else grids.axes
+        pairs, axes = ((), ()) if grids is None else (grids.pairs, grids.axes)
         sides = [(axes[a].size, axes[b].size) for a, b in pairs]
         in_order = [(ordered[axes[a].column], ordered[axes[b].column]) for a, b in pairs]
         return cls(
@@ -229,7 +228,7 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         for side, (j, added) in enumerate(
             ((layout.firsts[g], row_means), (layout.seconds[g], column_means))
         ):
-            side_places = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             grid_index = side_places // columns if side == 0 else side_places
             out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[grid_index]
         grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
@@ -437,7 +436,7 @@ def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
         grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
         for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
-            side_places = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
             grid_index = side_places // columns if side == 0 else side_places
             for index, grid_cells in enumerate(grid if side == 0 else grid.T):
                 curve = layout.starts[j] + np.flatnonzero(grid_index == index)
@@ -464,7 +463,7 @@ class _Factor:
         self._diagonal = diagonal
         self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
         sides = space.grid_sides
-        self._band = int(sides[:, 1].max()) if len(sides) else 0
+        self._band = int(sides[:, 1].max(initial=0))
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads

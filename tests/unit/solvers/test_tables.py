@@ -170,7 +170,7 @@ def test_penalty_parameters_and_their_bounds_are_as_defined(shape):
     np.testing.assert_allclose(space.adjoint(weight), tables @ weight, atol=1e-12)
 
 
-def test_factors_do_not_depend_on_threads_and_are_made_once():
+def test_factors_do_not_depend_on_threads_and_are_cached():
     space = build(lists(), lambda _queries: None).space
     one, two = (TablePenalty(space, STRENGTHS, threads) for threads in (1, 2))
     b = np.random.default_rng(0).normal(size=space.size)
@@ -188,7 +188,7 @@ def test_factors_do_not_depend_on_threads_and_are_made_once():
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the last column
-def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
+def test_bin_centres_are_the_middles_of_cuts(cuts, counts, middles):
     """Between columns of which nothing can be told."""
     nothing, weight, at = (0.0, 0.0, 0.0), np.array(counts), np.array(middles)
     bins = Bins(((2.0,), (), cuts, (5.0, 6.0), cuts, (-1e308, 1e308)), unordered=(0,))
@@ -202,7 +202,7 @@ def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
 
 
 @pytest.mark.parametrize("cuts", [(0.7,), (-3.0,), (0.1, 0.7, 2.0)])
-def test_places_of_bins_do_not_depend_on_units(cuts):
+def test_bin_centres_do_not_depend_on_units(cuts):
     counts = np.array([3.0, 1.0, 2.0, 7.0, 1.0])[: len(cuts) + 2]
     first = standardised_bin_centres(Bins((cuts,)), counts)
     assert first.any()
@@ -212,7 +212,7 @@ def test_places_of_bins_do_not_depend_on_units(cuts):
 
 
 @pytest.mark.parametrize("monotone", [None, {0: 1}])
-def test_penalty_charges_neighbours_and_is_inverted_exactly(monotone):
+def test_penalty_of_neighbours_is_inverted_exactly(monotone):
     problem = build(lists(), squared_hinge, monotone)
     penalty = TablePenalty(problem.space, STRENGTHS)
     K = dense(penalty)
@@ -289,7 +289,7 @@ def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
     assert warm.n_iter == 0
 
 
-def test_strong_smoothing_leaves_a_linear_ranker():
+def test_strong_smoothing_gives_a_linear_ranker():
     problem = build(lists(), squared_hinge, pairs=())
     found = solve_newton(
         problem, TablePenalty(problem.space, PenaltyStrengths(1e7, 1.0, 0.1)), tol=1e-8
@@ -335,7 +335,7 @@ def test_a_grid_is_pure_only_when_all_its_rows_and_columns_are():
     np.testing.assert_allclose(pure + across[:, None] + down, grid, atol=1e-12)
 
 
-def test_cells_that_no_row_fell_into_say_nothing_unless_they_are_in_order():
+def test_cells_without_rows_are_zero_unless_ordered():
     """Of missing and unknown values alone; others keep what their neighbours say."""
     data = lists()
     data = replace(data, X=np.nan_to_num(data.X))  # nothing is missing

@@ -243,7 +243,7 @@ def _entropy(v: float) -> float:
 
 @jit
 def _score_sums(state: Any, q: int, level: Any) -> float:
-    """Return the sum of E f over the bottom of a query; add those of its levels to ``level``."""
+    """Return the sum of E f over a query's bottom; add the sums of its levels to ``level``."""
     task = state.task
     n_bottoms = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
@@ -341,17 +341,23 @@ class DominationRisk:
     """
 
     def __init__(self, task: DominationTask | None) -> None:
-        self.state: Domination | None = None if task is None else new_state(task)
-        self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
+        self.state: Domination | None = None
+        if task is not None:
+            self.state = new_state(task)
+        self.at_zero = self.value()
         self._lock = threading.Lock()
 
     def value(self) -> float:
         """Return L at the current state."""
-        return 0.0 if self.state is None else float(loss_value(self.state))
+        if self.state is None:
+            return 0.0
+        return float(loss_value(self.state))
 
     def current_dual(self, kappa: float) -> float:
         """Return the dual at the current state, without the term of l2."""
-        return 0.0 if self.state is None else float(dual_value(self.state, kappa))
+        if self.state is None:
+            return 0.0
+        return float(dual_value(self.state, kappa))
 
     def scratch(self) -> Scratch:
         """Create work space of one thread."""
