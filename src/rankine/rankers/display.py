@@ -47,6 +47,7 @@ class DisplayMixin:
     def _displayed_weights(self) -> tuple[list[str], NDArray[np.float64]]:
         """Return names and values of the non-zero weights."""
         names = getattr(self, "feature_names_in_", None)
-        used = np.flatnonzero(self.coef_)
-        labels = [str(j) if names is None else str(names[j]) for j in used.tolist()]
-        return labels, self.coef_[used]
+        nonzero = np.flatnonzero(self.coef_)
+        if names is None:
+            names = np.arange(len(self.coef_))
+        return [str(name) for name in names[nonzero]], self.coef_[nonzero]

@@ -44,19 +44,19 @@ from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
 
-#: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
+#: FOBOS and TGD compare l1 with a step and not with the mean gradient, so it must be larger.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
-#: Lists of the first block that set the top of a path's grid.
+#: Number of first lists on which the largest strength of a path is measured.
 LOOK_AHEAD = 1000
-#: Step of adaptive RDA where nothing is known of the lists, and its bounds where they tell it.
+#: Step size of adaptive RDA before any list is read, and its bounds when it is measured.
 USUAL_STEP, LEAST_STEP, MOST_STEP = 0.2, 0.02, 5.0
-#: ... from so many lists on, so that scores of the first weights would spread so far.
+#: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
 ENOUGH_TO_TELL, SPREAD = 25, 8.0
-#: A step that leaves weights where they are.
+#: A step size that leaves all weights at 0.
 STILL = 1e-12
-#: Rows in memory are passed over until so many lists were learned from, but not more often.
+#: Default passes over rows in memory: until this many lists were learned from, at most so often.
 ENOUGH_LISTS, MOST_PASSES = 4000, 20
-#: A strength below which nothing is pruned.
+#: Smallest strength of a path.
 LEAST = 1e-12
 
 
@@ -72,7 +72,7 @@ class ElasticRanker(PathMixin, BaseRanker):
 
     by one stochastic step a list, where :math:`|\Delta_M(i, j)|` is how much the metric M changes
     when items i and j are exchanged (Freno, Saveski, Jenatton, Archambeau, KDD 2015, eq. 4-6). A
-    list costs O(its non-zeros + relevant items x items), whatever the number of features.
+    list costs O(its non-zeros + relevant items x items), for any number of features.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         Steps made.
     progressive_ : float
         Mean of ``metric`` over lists that were not yet learned from; NaN where the metric cannot
-        judge these labels (``solution_.extra`` says why).
+        evaluate these labels (``solution_.extra`` gives the reason).
 
     Examples
     --------
@@ -289,7 +289,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         if not self._needs_pairs() and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
-                f"all labels are {side}: objective='pointwise' tells these two classes apart",
+                f"all labels are {side}: objective='pointwise' separates these two classes",
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
 
@@ -348,14 +348,18 @@ class ElasticRanker(PathMixin, BaseRanker):
 
     @property
     def _adaptive(self) -> bool:
-        return self.solver == "rda" if self.adaptive is None else bool(self.adaptive)
+        if self.adaptive is None:
+            return self.solver == "rda"
+        return bool(self.adaptive)
 
     @property
     def _default_eta0(self) -> float:
-        """The step size as asked for, or where nothing is known of the lists."""
+        """The parameter ``eta0``, or its default before any list is read."""
         if self.eta0 is not None:
             return float(self.eta0)
-        return USUAL_STEP if self._adaptive else 1.0
+        if self._adaptive:
+            return USUAL_STEP
+        return 1.0
 
     def _objective(self) -> ListObjective:
         return parse_objective(
@@ -366,11 +370,11 @@ class ElasticRanker(PathMixin, BaseRanker):
         )
 
     def _update_options(self, eta0: float | None = None) -> dict[str, Any]:
-        """What the update of the solver is made from."""
-        names = (name for name in UpdateOptions._fields if name != "started")
-        given = {name: getattr(self, name) for name in names}
-        step = self._default_eta0 if eta0 is None else eta0
-        return {**given, "adaptive": self._adaptive, "eta0": step}
+        """Return the options of the solver's update; ``eta0`` as chosen, by default as given."""
+        options = {name: getattr(self, name) for name in UpdateOptions._fields if name != "started"}
+        if eta0 is None:
+            eta0 = self._default_eta0
+        return {**options, "adaptive": self._adaptive, "eta0": eta0}
 
     def _learner(
         self,
@@ -443,9 +447,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         members = []
         for solver in solvers:
             largest = self._largest_strength(task, sample, solver)
+            name = "theta" if solver == "psgd" else "l1"
             for strength in grid.values(largest):
-                options = {"theta" if solver == "psgd" else "l1": strength}
-                learner = self._variant(task, solver, **options)
+                learner = self._variant(task, solver, **{name: strength})
                 members.append(_PathMember(solver, float(strength), learner))
         return members
 
@@ -465,10 +469,10 @@ class ElasticRanker(PathMixin, BaseRanker):
         return max(mean * STRONGER[solver], LEAST)
 
     def _variant(self, task: FitTask, solver: str, **options: Any) -> OnePassLearner:
-        """A learner of the same ranker with another solver."""
+        """Create a learner of the same ranker with another solver."""
         adaptive = self._adaptive and solver == "rda"
-        other = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
-        return ElasticRanker._learner(other, task.source.n_features, task.seed)
+        variant = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
+        return ElasticRanker._learner(variant, task.source.n_features, task.seed)
 
 
 @dataclass(eq=False)

@@ -60,7 +60,7 @@ def fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
 
 
 def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
-    """Continue a fit with more rows; columns and scaling are those of the first call."""
+    """Learn from more rows; columns and scaling stay as in the first call."""
     mark = CLOCK.mark()
     ranker._check()
     first_call = not hasattr(ranker, "coef_")
@@ -180,8 +180,8 @@ def open_source(
     """Open the source of the training rows and store their columns on ``estimator``."""
     correction = ranker._click_correction()
     use_journal = ranker.capabilities.journal
-    kind = classify(X)
-    if kind is MemorySource:
+    source_type = classify(X)
+    if source_type is MemorySource:
         data = read_rows(
             estimator,
             X,
@@ -202,11 +202,12 @@ def open_source(
     for name in ("y", "qid", "group", "sample_weight"):
         if getattr(arguments, name) is not None:
             raise ParameterError(
-                f"a source brings its own labels, query ids and weights; {name}= was given too",
+                "streams and partitions include labels, query ids and weights",
+                parameter=name,
                 fix="Name the columns when scanning (label=, query=, weight=)",
             )
     source: TrainingSource
-    if kind is StreamSource:
+    if source_type is StreamSource:
         source = StreamSource(X, arguments.query_weight, correction, use_journal=use_journal)
     else:
         source = PartitionSource(X, correction, needs_pairs=ranker._needs_pairs())

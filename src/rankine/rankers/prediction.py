@@ -113,7 +113,7 @@ class PredictionMixin:
         return read_matrix(estimator, X, reset=False)[0]
 
     def _align_columns(self, data: Dataset) -> Dataset:
-        """Return a dataset whose columns are those of the fit, or raise."""
+        """Return a dataset with the columns of the fit, or raise."""
         estimator: Any = self
         return require_same_columns(estimator, data)
 

@@ -1,6 +1,6 @@
 """Sources: labelled lists in memory, as a stream or as partitions, behind one interface.
 
-``classify`` says which ``TrainingSource`` reads what the user passed, and the pipeline
+``classify`` returns the ``TrainingSource`` that reads what the user passed, and the pipeline
 (``rankine.rankers.pipeline``) opens it. Problems are built from the rows of a ``MemorySource``, the
 blocks of a ``StreamSource``, or the worker pool of a ``PartitionSource``.
 """
@@ -47,7 +47,7 @@ class TrainingSource(ABC):
         Name of the kind in ``Capabilities`` and in error messages.
     n_features
         Columns of the rows as they are learned from. ``measure`` adds columns that mark missing
-        values and offsets of positions to those of the data.
+        values and offsets of positions to the columns of the data.
     feature_names
         Names of the columns of the data, or None.
     log_record
@@ -90,7 +90,7 @@ class TrainingSource(ABC):
 
     @abstractmethod
     def record_counts(self, **counts: Any) -> None:
-        """Record counts that are only known once a run has read the rows."""
+        """Record counts that a run finds while it reads the rows."""
 
     def first_blocks(self) -> Iterator[Dataset]:
         """Read the first lists, on which defaults are chosen."""
@@ -190,7 +190,7 @@ class MemorySource(TrainingSource):
         return self.scale(replace(scaling, positions=self.correction.n_positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
-        """Apply a scaling that is already known to ``data``."""
+        """Apply a scaling of an earlier fit to ``data``."""
         self.data = scaling.prepare(self._unscaled)
         self.n_features = self.data.n_features
         return scaling
@@ -296,7 +296,7 @@ class StreamSource(TrainingSource):
         return self._scaling.prepare(self.correction.apply(block))
 
     def first_blocks(self) -> Iterator[Dataset]:
-        """Read the first lists; those of an iterator are kept to be learned from."""
+        """Read the first lists; an iterator's are kept to be learned from."""
         self._buffer_first_lists()
         yield from map(self._prepare, first_lists(self._buffered or self.stream))
 
@@ -340,11 +340,10 @@ class StreamSource(TrainingSource):
 
     def identity(self) -> Any:
         """Return names and sizes of the files."""
-        files = []
-        for name in self.stream.sources:
-            path = Path(name)
-            files.append([name, path.stat().st_size if path.is_file() else None])
-        return files
+        sizes = []
+        for path in map(Path, self.stream.sources):
+            sizes.append(path.stat().st_size if path.is_file() else None)
+        return [list(file) for file in zip(self.stream.sources, sizes, strict=True)]
 
     def record_counts(self, **counts: Any) -> None:
         """Record what a run has read of the stream."""
@@ -438,7 +437,7 @@ class PartitionSource(TrainingSource):
         return self.correction.query_factors(block)
 
     def record_counts(self, **counts: Any) -> None:
-        """Do nothing: partitions were counted before."""
+        """Keep the counts from the first pass over the partitions."""
 
     def identity(self) -> Any:
         """Return a digest of the files and of where they are cut."""
@@ -475,7 +474,7 @@ def _identity(data: Dataset) -> Dataset:
 # ------------------------------------------------------------------ what the user passed
 @runtime_checkable
 class BlockIterable(Protocol):
-    """Blocks of a user's own class that know their number of columns."""
+    """Blocks of a user's class that has the number of columns as an attribute."""
 
     n_features: int
 
@@ -488,7 +487,7 @@ class UserStream(LabelledStream):
     def __init__(self, blocks: Any) -> None:
         if not isinstance(blocks, BlockIterable):
             raise ParameterError(
-                "blocks that do not know their n_features are no stream",
+                "an iterable of blocks without the attribute n_features cannot be read as a stream",
                 fix="Pass rankine.scan(path), or call partial_fit on each block",
             )
         self._blocks = blocks
@@ -564,7 +563,7 @@ def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float6
 
 
 def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
-    """Multiply the weight of every row by that of its query."""
+    """Apply query weights to the row weights."""
     weight = query_weight[data.queries.codes]
     if data.weight is not None:
         weight = weight * data.weight
@@ -572,7 +571,7 @@ def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Da
 
 
 def warn_uneven_columns(scaling: Scaling, names: Sequence[str] | None) -> None:
-    """Warn of columns of very different sizes that are left unscaled."""
+    """Warn of columns that differ widely in size and are left unscaled."""
     if not scaling.uneven:
         return
 
@@ -593,7 +592,7 @@ def resolve_query_weight(
 ) -> NDArray[np.float64]:
     """Return one weight per query, in the order of ``data.queries.ids``.
 
-    The queries of one block may all have weight zero (``allow_zero``), those of all data may not.
+    With ``allow_zero`` all may be zero, as in one block of a stream.
     """
     index = data.queries
     if query_weight is None:
