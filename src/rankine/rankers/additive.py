@@ -207,6 +207,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         columns = TableColumns.from_columns(task.columns, self.linear)
         previous = self._previous_fit(task.start_model, columns)
+        # Cuts, and the unit of linear columns, stay as they were in a warm start.
         linear_scaling = None
         if previous is None:
             bins = fit_table_bins(task.source, columns, self.bins, self.categorical)
@@ -247,6 +248,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         """Add the fitted attributes of tables to a result."""
         columns, theta = reader.columns, result.solution.coef
         tables, weights = self._model_weights(plan, data, reader, theta)
+        # Linear columns come first, then the offsets of positions.
         linear, offsets = np.split(weights, [len(columns.linear)])
         bins, grids = columns.over_all_columns(plan.bins, plan.grids)
         names: Any = bins.names or range(columns.columns.n_features)
@@ -391,6 +393,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         if len(linear):
             factors = reader.linear_scaling.factors
             assert factors is not None  # noqa: S101 - standard scaling has some
+            # The model's weights belong to unscaled columns, parameters to scaled ones.
             linear = linear / factors[: len(linear)]
         penalty = TablePenalty(space, plan.strengths)
         counts = self._cell_counts(space.layout, data)

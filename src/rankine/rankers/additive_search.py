@@ -376,6 +376,7 @@ class PlanSearch:
                 n_failed, gained = 0, True
             else:
                 n_failed += 1
+            # A steep fall is not noise: weaker penalties would only fall further.
             if n_failed >= patience or self.fell:
                 break
         return gained
@@ -415,9 +416,11 @@ def search(
     """Return the plan that ranks held-out lists best, and its parameters."""
     plans = PlanSearch(sample(train, seed), valid, record, solver)
     stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
+    # Slopes alone: with stiff curves the model is a linear ranker.
     plans.path(stiff, "anchor", (1.0, 0.1, 0.01))
     if plans.plan.strengths.anchor == 1.0:
         plans.path(plans.plan, "anchor", (10.0, 100.0))
+    # Then curves, and grids over what these leave unexplained.
     if plans.path(plans.plan, "smooth", DECADES, patience):
         plans.refine("smooth")
     curves = plans.plan
@@ -507,6 +510,7 @@ def best_pairs(
     for j in free:
         axis = grid_axis(plan.bins, j, plan.column_counts(j), SEARCH_SIDE - 1)
         positions[j, : len(axis.cells)] = axis.cells
+    # The gain of a Newton step over each grid alone, from slopes and curvatures of the rows.
     gains = interaction_gains(
         data.rows, pairs, positions, SEARCH_SIDE, slope, curvature.diagonal(), 1.0, plan.threads
     )

@@ -79,9 +79,9 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     max_weight
         Upper bound of the weights by position.
     position_offset
-        Learn weights and an offset for each of this many first positions (the first is 0, the last
-         holds for all further positions; penalised like the weights). Offsets are stored in
-        ``position_offset_`` and enter no score, explanation or export.
+        Learn an offset for each of this many first positions together with the weights (the first
+        is 0, the last holds for all further positions; penalised like the weights). Offsets are
+        stored in ``position_offset_`` and enter no score, explanation or export.
     """
 
     metric: str = "ndcg@10"
@@ -280,6 +280,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         """Return the rule for missing values."""
         rule = check_rule(self.missing)
         if rule == "auto":
+            # Silent replacement of missing values would hide faults in the data.
             return "bin" if self.takes_missing else "error"
         if self.takes_missing and rule != "error":
             raise ParameterError(

@@ -78,6 +78,7 @@ def query_divisors(divisor: QueryDivisor, data: Dataset) -> NDArray[np.float64]:
     index = data.queries
     weight: Any = data.weight
     if divisor == QueryDivisor.GAINS:
+        # Only differences of labels count, so the lowest one of each list has gain 0.
         lowest = np.full(index.n_queries, np.inf)
         np.minimum.at(lowest, index.codes, data.y)
         weight = weight * (np.exp2(data.y - lowest[index.codes]) - 1.0)

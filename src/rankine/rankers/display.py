@@ -38,6 +38,7 @@ class DisplayMixin:
             ("scaling", describe_scaling(training["scaling"])),
             ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
+        # One-pass and stochastic learning have no certificate.
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
         if certificate:
             rows.append(("certificate", name_of(certificate, 200)))

@@ -196,6 +196,7 @@ class DominationRanker(PathMixin, BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         if isinstance(task.source, PartitionSource):
             return self._solve_partitions(task, task.source)
+        # The gradient at w = 0 gives the smallest l1 without any weight, which defaults refer to.
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)
         slopes = descent.gradient(self.n_threads)
@@ -240,6 +241,7 @@ class DominationRanker(PathMixin, BaseRanker):
         problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
+        # A loss of 0 at w = 0 means that no row has another below it.
         if at_zero <= 0.0:
             raise NoPairsError(
                 "no query of any partition holds two different labels of positive weight",
@@ -280,6 +282,7 @@ class DominationRanker(PathMixin, BaseRanker):
             points = path_until_nonzeros(descent, largest_l1, l2, settings, limit)
         for count, point in enumerate(points, start=1):
             stop = notify(monitor.callbacks, _progress(point, count, None))
+            # The monitor has just evaluated this model, if there is evaluation data.
             if monitor.evaluator is None:
                 better = point.loss < least_loss
             else:
@@ -362,6 +365,7 @@ class DominationRanker(PathMixin, BaseRanker):
             l1 = L1_SHARE * largest
             if self.l2 is None:
                 l2 = L2_SHARE * largest
+        # Separable data would let the weights grow for ever.
         if l1 == 0.0 and l2 == 0.0 and largest > 0.0:
             raise ParameterError(
                 "l1 = l2 = 0: without a penalty the loss need not have a minimum",

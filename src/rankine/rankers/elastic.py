@@ -226,6 +226,8 @@ class ElasticRanker(PathMixin, BaseRanker):
         data, weight = read_first_lists(task.source)
         if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
             return USUAL_STEP
+        # With such small steps all gradients are taken at w = 0. Dividing by the step size gives
+        # the weights that eta0 = 1 would reach with these gradients.
         probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         probe.learn(data, lists=probe.lists(data, weight))
         index = data.queries
@@ -273,6 +275,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             return _solution(run, run.learn_stream(blocks, source.weights, n_passes))
 
         result = task.run(solve)
+        # One call, so one run; its learner is needed beyond the solution.
         (run,) = runs
         # ``partial_fit`` continues this run without its callbacks and checkpoints.
         run.callbacks, run.checkpointer = (), None
@@ -336,6 +339,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         if eta0 is None:
             eta0 = self._choose_eta0(task)
         if run is None:
+            # After a fit to partitions only weights are left, and no state of a run.
             start, steps = None, 0
             if hasattr(self, "coef_"):
                 start, steps = task.scaling.unfold(self.coef_), int(self.n_iter_)
@@ -419,6 +423,7 @@ class ElasticRanker(PathMixin, BaseRanker):
                 members = self._members(task, sample, solvers, grid)
             weights = source.weights(block, n_queries)
             if isinstance(source, MemorySource):
+                # The source returns the weights of all its queries.
                 weights = weights[n_queries : n_queries + block.n_queries]
             n_queries += block.n_queries
             for member in members:

@@ -76,6 +76,7 @@ class ModelMixin:
         else:
             validation = [{key: row[key] for key in ("step", "value")} for row in self.evals_]
             traces = {"trace": solution.trace, "validation": validation}
+        # Times differ between equal trainings, whose files must be equal.
         training = {name: value for name, value in self.training_.items() if name not in TIMES}
         return {
             "rankine": __version__,

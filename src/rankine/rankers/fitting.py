@@ -98,6 +98,7 @@ class FitMonitor:
         self.best_coef: NDArray[np.float64] | None = None
         self.since_best = 0
         self._user_callbacks = tuple(callbacks)
+        # Without anything to do the solver need not compute weights for reports.
         self.callbacks: tuple[Callback, ...] = (self,) if evaluator or callbacks else ()
 
     def __call__(self, progress: Progress) -> bool:
@@ -112,6 +113,7 @@ class FitMonitor:
         record = evaluator.record(progress.step, coef)
         self.trace.append({**record, **progress.values})
         value = record["value"]
+        # NaN compares as not better, so such reports count against the patience.
         signed = value if evaluator.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
@@ -214,6 +216,7 @@ class FitTask:
     def start_monitor(self) -> FitMonitor:
         """Create the monitor of one run of a solver."""
         monitor = FitMonitor(self.evaluator, self.patience, self.callbacks)
+        # A resumed run must start from the same weights; their sum is enough to notice others.
         start = None if self.start is None else np.float64(self.start.sum()).hex()
         metadata = {**self.checkpoint_metadata, "seed": self.seed, "start": start}
         monitor.checkpointer = self.source.checkpointer(monitor, metadata)
@@ -240,7 +243,7 @@ class FitTask:
             monitor = self.start_monitor()
             solutions.append(monitor.finish(solve(value, start, monitor)))
             evals.append(monitor.trace)
-            start = solutions[-1].coef
+            start = solutions[-1].coef  # close to the solution for the next strength
             if monitor.stopped:
                 break
         return self.select_best(values, solutions, evals)

@@ -124,6 +124,7 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
     """Return a checked float matrix, NaN where a value is missing, and a data frame's query ids."""
     if is_frame(X):
         values, names, qid = split_frame(X)
+        # Names alone: the values are checked below, with the column in the error.
         validate_data(estimator, take_qid(X)[0], reset=reset, skip_check_array=True)
         if 0 in values.shape:
             what = "sample" if len(values) == 0 else "feature"
@@ -133,6 +134,7 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
             )
         return check_matrix(values, names, infinite=estimator.takes_missing), qid
     if isinstance(X, (list, tuple)):
+        # As objects, so that NumPy turns no mixture of numbers and texts into texts.
         X = np.asarray(X, dtype=object)
     if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
         check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
@@ -285,6 +287,7 @@ def _read_eval_set(
             "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
         )
     X, y = eval_set
+    # Without ids all rows would be one list, and its metric would mean something else.
     if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
         raise SchemaError(
             "the training rows have several queries, and the rows of eval_set no query ids",

@@ -260,6 +260,7 @@ class LeastSquaresRanker(BaseRanker):
         train, held_out = np.sort(train), np.sort(held_out)
         problem = self._rows_problem(data.take_queries(train), weight[train])
         evaluation = self._rows_problem(data.take_queries(held_out), weight[held_out])
+        # From strong to weak, each from the last solution, as along a path.
         system, start, losses = NormalEquations(problem), None, []
         weight_sum = float(problem.risk.row_weight_sum)
         for strength in TRIED:

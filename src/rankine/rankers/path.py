@@ -142,6 +142,7 @@ class RegularizationPath:
         quality = -self.loss
         if self.measured:
             quality = self.values if self.larger_is_better else -self.values
+        # ``argmax`` takes the first of equals, which is the one with the largest penalty.
         allowed = np.ones(len(self), dtype=bool)
         if max_nonzero is not None:
             allowed = self.nonzeros <= max_nonzero

@@ -115,6 +115,7 @@ class PathMixin:
                 parameter="min_ratio",
                 fix="Pass 0 < min_ratio <= 1",
             )
+        # Before any data is read.
         self._check_path_options(options)
         arguments = FitArguments(
             X=X,

@@ -62,5 +62,6 @@ def pack_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float |
 def _short(value: float | None) -> float | int | None:
     if value is None or not math.isfinite(value):
         return None
+    # Six digits keep the file small.
     rounded = float(f"{value:.6g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

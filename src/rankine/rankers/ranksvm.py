@@ -175,6 +175,7 @@ class RankSVM(BaseRanker):
             assert isinstance(source, MemorySource)  # noqa: S101 - streams are not supported
             problem = self._problem(source.data, source.query_weight)
             if task.start is None:
+                # Weights learned from a sample are closer to the solution than 0.
                 start = self._coarse_start(source.data, source.query_weight, l2s[0])
                 task = replace(task, start=start)
         solve = self._solver(problem)
@@ -205,8 +206,11 @@ class RankSVM(BaseRanker):
         shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
         if pair_loss.smooth and self.solver != "bundle":
             return partial(solve_newton, problem, **shared)
+        # Newton's method rounds the kinks of the hinge less and less; by default it takes over from
+        # cutting planes where these are slow.
         if pair_loss.can_be_smoothed and self.solver == "newton":
             return partial(solve_smoothed, problem, **shared)
+        # The planes do not depend on l2, so every strength reuses them.
         shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
         if pair_loss.can_be_smoothed and self.solver == "auto":
             return partial(solve_nonsmooth, problem, **shared)

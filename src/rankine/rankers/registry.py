@@ -14,6 +14,7 @@ from typing import Any
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
 
+# Modules are named and not imported, so that a command imports only the ranker that it uses.
 #: Name on the command line -> (module, class).
 RANKERS: dict[str, tuple[str, str]] = {
     "spd": ("rankine.rankers.spd", "SPDRanker"),

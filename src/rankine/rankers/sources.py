@@ -117,6 +117,7 @@ class TrainingSource(ABC):
         if folder is None:
             return seed
         if self._use_journal:
+            # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal
 
             self.journal = Journal(folder, metadata, resume=resume)
@@ -163,6 +164,7 @@ class MemorySource(TrainingSource):
     ) -> None:
         super().__init__(correction, use_journal=use_journal)
         data = correction.apply(data)
+        # ``data`` is replaced by scaled rows; measuring and checkpoints need the unscaled ones.
         self.data = data
         self._unscaled = data
         self._threads = threads
@@ -181,6 +183,7 @@ class MemorySource(TrainingSource):
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
             scale = None  # stored by columns, which the check for uneven columns cannot read
         if scale == "none" and missing in _RULES_WITHOUT_STATISTICS:
+            # Only the warning of uneven columns needs rows, and a few are enough for that.
             weighted = take_some_rows(data)
         else:
             weighted = weight_rows_by_query(data, self.query_weight)
@@ -246,6 +249,7 @@ class StreamSource(TrainingSource):
         encoding = stream.log_encoding()
         if encoding is not None:
             self.log_record = encoding.start_record()
+            # A run may stop early; the record then reads the rest of the log by itself.
             self.log_record.remaining_blocks = stream
         self._query_weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
@@ -266,15 +270,15 @@ class StreamSource(TrainingSource):
         elif scale == "auto" or not needs_no_statistics:
             self._buffer_first_lists()
         if scale == "none" and needs_no_statistics:
+            # The warning of uneven columns can wait for the first block: no extra reading.
             scale, self._check_first_block = None, missing
-        rows: Callable[[], Iterable[Dataset]]
-        if needs_all_rows:
-            rows = lambda: self._weighted_rows(self.stream)  # noqa: E731
-        elif scale in ("auto", "none") or not needs_no_statistics:
+        sample: list[Dataset] = []
+        if not needs_all_rows and (scale in ("auto", "none") or not needs_no_statistics):
             sample = list(self._weighted_rows(first_lists(self._buffered or self.stream)))
-            rows = lambda: sample  # noqa: E731
-        else:
-            rows = lambda: ()  # noqa: E731 - no statistics are needed
+
+        def rows() -> Iterable[Dataset]:
+            return self._weighted_rows(self.stream) if needs_all_rows else sample
+
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
@@ -340,9 +344,8 @@ class StreamSource(TrainingSource):
 
     def identity(self) -> Any:
         """Return names and sizes of the files."""
-        sizes = []
-        for path in map(Path, self.stream.sources):
-            sizes.append(path.stat().st_size if path.is_file() else None)
+        paths = [Path(name) for name in self.stream.sources]
+        sizes = [path.stat().st_size if path.is_file() else None for path in paths]
         return [list(file) for file in zip(self.stream.sources, sizes, strict=True)]
 
     def record_counts(self, **counts: Any) -> None:
@@ -385,6 +388,7 @@ class PartitionSource(TrainingSource):
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 
+        # Partitions beyond the first 10,000 lists are not read for a scaling measured on those.
         n_lists, measured = None, self.partitions
         if scale not in ("standard", "maxabs"):
             n_lists = self.measured.sample
@@ -421,6 +425,7 @@ class PartitionSource(TrainingSource):
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """Call a function with each partition's rows on the workers; results come in order."""
+        # In groups, since the results of all partitions need not fit into memory here.
         for group in self.partitions.groups():
             yield from self._apply(group, function, *arguments)
 
@@ -516,6 +521,7 @@ def classify(X: Any) -> type[TrainingSource]:
         return PartitionSource
     if isinstance(X, Dataset):
         return MemorySource
+    # Last, since the check for attributes reads the width of a user's stream.
     if isinstance(X, (LabelledStream, Iterator, BlockIterable)):
         return StreamSource
     return MemorySource

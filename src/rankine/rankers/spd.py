@@ -285,6 +285,7 @@ class SPDRanker(BaseRanker):
         return self._sampled_rows(reservoir), reservoir
 
     def _new_reservoir(self) -> Reservoir:
+        # Without a seed the sample is still reproducible.
         seed = 0 if self.random_state is None else resolve_seed(self.random_state)
         return Reservoir(int(self.buffer_rows), seed)
 
@@ -316,6 +317,7 @@ class SPDRanker(BaseRanker):
         else:
             spans = self._spans_of_stream(source, steps_seen)
         phases = self.plan().phases(int(self.n_steps), steps_seen, warm=task.start is not None)
+        # Spread evenly over the steps of this run, which follow those of earlier ones.
         reports = {steps_seen + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
         record = None
         if self.record_at:
@@ -363,6 +365,7 @@ class SPDRanker(BaseRanker):
         source = task.source
         assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
         steps_seen = int(getattr(self, "n_iter_", 0))
+        # State of the first call, None before it and after a fit.
         run: _PartialRun | None = getattr(self, "_partial_run", None)
         if run is None:
             start = np.zeros(source.n_features)
@@ -371,6 +374,7 @@ class SPDRanker(BaseRanker):
             run = _PartialRun(new_vector(start), task.seed, steps_seen + self.n_steps // 2)
         span = self._span_of_rows(source, steps_seen)
         for phase in self.plan().phases(int(self.n_steps), steps_seen, warm=False):
+            # Later calls extend the average of the first instead of starting a new one.
             average_from = run.average_from if self.average else phase.stop
             run_phase(
                 span.rows,
@@ -517,7 +521,7 @@ def _require_weights_by_id(query_weight: Any) -> None:
     """Raise for weights in order of queries: a reservoir keeps only some of the queries."""
     if not isinstance(query_weight, Mapping | None):
         raise ParameterError(
-            "with sampling='reservoir' a list of weights cannot be warm_step to the sampled queries",
+            "with sampling='reservoir' a list of weights cannot be matched to sampled queries",
             parameter="query_weight",
             fix="Pass a mapping from query id to weight",
         )

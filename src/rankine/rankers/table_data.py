@@ -174,10 +174,12 @@ def read_tables(
     """
     linear = [*columns.linear, *range(columns.columns.n_features, source.n_features)]
     table_columns = None if len(columns.numbers) == source.n_features else columns.numbers
+    # One byte a cell: only codes and linear columns of a block are kept, not its values.
     store = CodeStore(BinCoder(bins, threads))
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []
     n_queries = 0
+    # Workers code their partitions, so that codes travel and not values.
     for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads):
         query_weights = source.weights(block, n_queries)
         n_queries += len(query_weights)

@@ -143,6 +143,7 @@ def fit_topics(
     grid = (n_steps, min_ratio)
 
     def solve(topic: int) -> TopicModel:
+        # Without held-out rows models of a path are compared by their loss.
         choose = None
         if held_out is not None:
             choose = partial(_best_on_held_out, held_out, ranker.metric, topic)
@@ -226,6 +227,7 @@ def _read_rows(
         X, extra = X.X, X.columns
     frame = split_frame(X, feature_names)
     qid = _first_given(qid, frame.qid)
+    # Unscaled values are stored by columns as they are, without a copy as rows.
     scaling, matrix = Scaling("none"), frame.values
     if check_scale(scale) != "none":
         rows = Dataset.from_arrays(matrix, np.zeros(np.shape(matrix)[0]), qid)
