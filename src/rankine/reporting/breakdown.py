@@ -14,8 +14,8 @@ from rankine.evaluation.significance import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
 from rankine.reporting.evaluated import EvaluatedModel, Opponent
 from rankine.reporting.headline import CONFIDENCE, resamples_for
-from rankine.reporting.html import name, sentences
-from rankine.reporting.numbers import count, number, percent, plural
+from rankine.reporting.html import captions, name
+from rankine.reporting.numbers import number
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, histogram, line_chart
 
@@ -165,11 +165,6 @@ def extremes(
 
 #: Depths that get a label on the axis.
 _TICKS = (1, 3, 5, 8, 10, 15, 20)
-_MEANING = {
-    "p": "the share of relevant items among the first k",
-    "ndcg": "how close the first k items come to the ideal order (1 is ideal)",
-    "recall": "the share of all relevant items that are among the first k",
-}
 
 
 def curves_section(curves: Sequence[Curves]) -> Section | None:
@@ -180,8 +175,7 @@ def curves_section(curves: Sequence[Curves]) -> Section | None:
         "depth",
         "Down the list",
         "How far down the list does it hold?",
-        "Users see the top of a list first: the same metric, measured on the first 1, 2, 3 ... "
-        "items only.",
+        captions.depth_lead(),
         figures(*map(_depth_chart, curves)),
     )
 
@@ -198,20 +192,12 @@ def _depth_chart(curves: Curves) -> Markup:
         lines.append(
             Line(curve.name, curve.kind, x, curve.values, curve.low, curve.high, tips=tips)
         )
-    model = curves.curves[0]
-    meaning = _MEANING.get(curves.metric, f"{curves.title} of the first k items")
-    caption = (
-        f"Height: {meaning}. The model goes from {number(model.values[0], 3)} at k = {depths[0]} "
-        f"to {number(model.values[-1], 3)} at k = {depths[-1]}; the band is its 95 % interval. "
-        "Read: the higher the line, the better the order; lines that meet are equally good at that "
-        "depth."
-    )
     title = f"{curves.title}@k"
     return line_chart(
         title,
         lines,
         ("k, items from the top", title),
-        caption,
+        captions.depth(curves, curves.curves[0]),
         about=f"{curves.title} at depths {depths[0]} to {depths[-1]} of every order",
         key=[(curve.kind, name(curve.name, 40)) for curve in curves.curves],
         x_ticks=[float(k) for k in depths if k in _TICKS],
@@ -220,31 +206,19 @@ def _depth_chart(curves: Curves) -> Markup:
 
 def queries_section(spread: Spread, gaps: Differences, title: str, lists: Markup) -> Section:
     """Build the histograms over queries, followed by ranked lists."""
-    low, high = spread.quantiles[0], spread.quantiles[-1]
-    lead = (
-        f"A mean hides much: on the worst tenth of the queries {title} is {number(low, 3)} or "
-        f"less, on the best tenth {number(high, 3)} or more."
-    )
     body = figures(_spread(spread, title), _differences(gaps, title)) + lists
     heading = "Which queries go well, which badly?"
+    lead = captions.queries_lead(spread, title)
     return Section("queries", "Query by query", heading, lead, body)
 
 
 def _spread(spread: Spread, title: str) -> Markup:
-    share = percent(spread.zeros / spread.queries)
-    verb = "has" if spread.zeros == 1 else "have"
-    caption = (
-        f"Each column counts queries with that value; the dashed line is the mean "
-        f"({number(spread.mean, 3)}), the median is {number(spread.quantiles[2], 3)}. "
-        f"{plural(spread.zeros, 'query', 'queries')} of {count(spread.queries)} ({share}) {verb} "
-        "exactly 0. Read: the further right the columns are, the better."
-    )
     return histogram(
         f"{title} of every query",
         spread.edges,
         spread.counts,
         (title, "queries"),
-        caption,
+        captions.spread(spread),
         about=f"Histogram of {title} over {spread.queries} queries",
         rules=[("soft", spread.mean)],
     )
@@ -256,7 +230,7 @@ def _differences(gaps: Differences, title: str) -> Markup:
         gaps.edges,
         gaps.counts,
         (f"difference in {title}", "queries"),
-        sentences.gains_and_losses(gaps),
+        captions.differences(gaps),
         about=f"Histogram of differences in {title}",
         split=0.0,
         rules=[("soft", 0.0)],

@@ -55,8 +55,9 @@ environment.filters.update(
 )  # fmt: skip
 environment.tests["finite"] = math.isfinite
 
-#: Macros for parts of a page, for drawings, for ranked lists, and for sentences with markup.
+#: Macros: parts of a page, captions, drawings, ranked lists, summaries and remarks.
 parts: Any = environment.get_template("parts.html").module
+captions: Any = environment.get_template("captions.html").module
 drawings: Any = environment.get_template("svg.html").module
 lists: Any = environment.get_template("queries.html").module
 sentences: Any = environment.get_template("sentences.html").module

@@ -20,7 +20,7 @@ from rankine.logs.clicks import coec_formula
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import count, parameter_text
 from rankine.reporting.page import Section
 
@@ -145,14 +145,10 @@ def origin_section(made_by: Origin, command: str | None) -> Section:
         parts.card(parts.facts(_parameters(made_by)), "Parameters"),
     ]
     if made_by.command is not None:
-        remark = (
-            "The command holds what the model file records. Add the reading options that your "
-            "files need."
-        )
-        body.append(parts.command("Train it again", made_by.command, remark))
+        body.append(parts.command("Train it again", made_by.command, captions.training_command()))
     if command is not None:
         body.append(parts.command("Make this page again", command))
-    lead = "What the model file records about its training, and the commands to repeat it."
+    lead = captions.origin_lead()
     return Section("origin", "How it was made", _TITLE, lead, concatenate(body))
 
 

@@ -36,11 +36,6 @@ from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
 
-_EFFECT = (
-    "A bar is the weight times how much its feature usually varies within a list: how far it "
-    "moves items, in units of the score."
-)
-
 
 def model_report(
     evaluated: EvaluatedModel,
@@ -85,7 +80,7 @@ def model_report(
     ]
     tables = find_tables(model)
     if tables is None:
-        sections.append(weights_section(learned, _EFFECT))
+        sections.append(weights_section(learned, effects=True))
     else:
         sections.append(tables_section(tables, data, learned))
         numbers["tables"] = pictures(tables, data)
