@@ -71,9 +71,9 @@ class ScanPart(LabelledStream):
         return self._scan.feature_names
 
     @property
-    def encoding(self) -> Any:
-        """How raw columns became features, or None."""
-        return getattr(self._scan, "encoding", None)
+    def schema(self) -> Any:
+        """Schema of the raw log, or None."""
+        return getattr(self._scan, "schema", None)
 
     @property
     def is_raw_log(self) -> bool:

@@ -114,11 +114,6 @@ class LogScan(LabelledStream):
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return self._encoding
 
-    @property
-    def encoding(self) -> LogEncoding:
-        """How rows become features."""
-        return self.log_encoding()
-
     def _measure_spec(
         self, read_vocabularies: Callable[[], Iterable[Mapping[str, Sequence[str]]]]
     ) -> LogColumns:

@@ -153,7 +153,7 @@ class LeastSquaresRisk:
 
     @property
     def totals(self) -> PairTotals:
-        """Sums over these queries, for the normalisation; pairs count as ``pairs`` says."""
+        """Sums over these queries, for the normalisation; ``pairs`` selects the pairs."""
         weights = self.queries.query_weight
         return PairTotals(
             float(weights.sum()), float((weights * self.pair_weight).sum()), len(weights)
@@ -265,7 +265,7 @@ def least_squares_risk(
 ) -> LeastSquaresRisk:
     """Return the quadratic risk of a dataset.
 
-    ``totals`` are those of all the data if ``data`` is a partition of it.
+    ``totals`` are sums over all the data if ``data`` is a partition of it.
     """
     queries = PairQueries.from_dataset(data, query_weight)
     risk = LeastSquaresRisk(queries, data.y, pairs, threads)

@@ -256,6 +256,7 @@ class DeltaRisk(ListRisk):
         lists = np.repeat(np.arange(len(sizes)), sizes)
         rank = np.arange(len(lists)) - np.repeat(queries.starts[:-1], sizes)
         discount_of_rank = np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0)
+        # lexsort is stable, so rows with equal scores stay in grouped order.
         order = np.lexsort((-scores[queries.rows], lists))
         discounts = np.empty(len(lists))
         discounts[order] = discount_of_rank
@@ -263,8 +264,10 @@ class DeltaRisk(ListRisk):
         self.ranked = RankedGains(weight, gains, discounts, order)
         best_gains = gains[np.lexsort((-gains, lists))]
         ideal_dcg = np.add.reduceat(best_gains * discount_of_rank, queries.starts[:-1])
+        # Row weights count relative to the mean weight of the list's pairs.
         omega = omega * queries.n_pairs / queries.pair_weight
         self.omega = np.divide(omega, ideal_dcg, out=np.zeros(len(omega)), where=ideal_dcg > 0.0)
+        # Scale all weights together so that R(0) is the sum of the lists' weights.
         at_zero = self.evaluate(np.zeros(len(scores)))[0]
         if at_zero > 0.0:
             self.omega *= total_weight / at_zero

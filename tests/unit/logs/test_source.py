@@ -255,7 +255,7 @@ def test_a_text_file_is_no_log(tmp_path):
         (lambda t: t.slice(0, 0), "no rows", "path"),
         (
             lambda t: t.set_column(6, "clicked", pa.array([0] * t.num_rows)),
-            "two different",
+            "two (different )?labels",
             "label",
         ),
     ],
