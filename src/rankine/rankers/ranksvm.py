@@ -56,7 +56,7 @@ class RankSVM(BaseRanker):
         1/2 |w|^2 + C sum of losses. The effective values are ``l2_`` and ``C_``.
     loss
         ``"hinge"``, ``"squared_hinge"`` (usually faster), or any registered pair loss with an exact
-        lift (``docs/add-a-loss.md``).
+        sum over pairs (``docs/add-a-loss.md``).
     solver
         ``"bundle"``: cutting planes with a line search, for every loss; ``"newton"``: truncated
         Newton, for smooth losses and, its kink rounded less and less, the hinge; ``"auto"``: Newton
