@@ -243,8 +243,9 @@ def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
 
 def test_refusals():
     for bins in (1, MAX_CUTS + 2):
-        with pytest.raises(ParameterError, match=f"bins={bins} "):
+        with pytest.raises(ParameterError) as caught:
             fit_bins(np.zeros((3, 1)), bins)
+        assert caught.value.parameter == "bins"
     assert len(fit_bins(np.arange(999.0)[:, None], MAX_CUTS + 1).cuts[0]) == MAX_CUTS
     assert len(fit_bins(np.arange(999.0)[:, None], 2).cuts[0]) == 1
     with pytest.raises(SchemaError, match="2 columns"):
