@@ -122,7 +122,7 @@ def progress_bar(
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
     Yield None if the command is quiet or stderr is no terminal. While kernels are compiled, the
-    title says so.
+    title shows it.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None

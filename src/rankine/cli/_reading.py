@@ -225,8 +225,8 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         values["crosses"] = tuple(self.cross or ())
         for name in ("hash_bits", "bins", "time"):
             values[name] = getattr(self, name)
-        known = LogSchema.__struct_fields__
-        return {name: value for name, value in values.items() if value and name in known}
+        fields_of_schema = LogSchema.__struct_fields__
+        return {k: value for k, value in values.items() if value and k in fields_of_schema}
 
     def _log_read_options(self, more: dict[str, Any]) -> dict[str, Any]:
         """Return the options of reading a raw log that are no fields of its schema."""
