@@ -1,8 +1,8 @@
 """Read and write the bytes of files, compressed or not, in bounded memory.
 
 Compression is recognised by the first bytes. Truncated or damaged data, bytes after the end, and
-data that expand beyond ``max_ratio`` are errors. A file of several gzip members (or frames)
-is one stream. ``refuse_other_kinds`` recognises files that are no LETOR text.
+data that expand more than ``max_ratio`` allows are errors. A file of several gzip members (or
+frames) is one stream. ``refuse_other_kinds`` recognises files that are no LETOR text.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def fill(stream: ByteStream, view: memoryview) -> int:
 
 
 def refuse_other_kinds(stream: ByteStream) -> bytes:
-    """Read the first bytes and raise FileKindError when they are those of another kind of file."""
+    """Read the first bytes and raise FileKindError if the file is of another kind."""
     store = bytearray(HEAD_BYTES)
     head = bytes(store[: fill(stream, memoryview(store))])
     other_kind = kind_of(head)
