@@ -88,7 +88,7 @@ FAULTS: dict[str, list[Fault]] = {
                "tests/unit/rankers/test_spd.py::test_a_huge_column_is_learnt_from_in_memory_streams_and_partitions",
                "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
-              ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",
+              ("tests/unit/rankers/test_elastic.py::test_divergence_names_the_last_good_checkpoint",
                "tests/unit/model/test_linear.py::test_weights_that_are_not_finite_are_refused")),
         Fault("other threads, chunks, formats or partitions", "the same bits",
               ("trial:determinism",

@@ -209,7 +209,7 @@ def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
 
 @pytest.mark.parametrize("name", ["y", "qid", "sample_weight"])
 def test_labels_beside_partitions_are_refused(name, parts):
-    with pytest.raises(ParameterError, match=f"{name}= was given too"):
+    with pytest.raises(ParameterError, match=f"{name}: streams and partitions include"):
         RankSVM().fit(parts, **{name: [1.0]})
 
 

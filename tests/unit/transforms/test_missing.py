@@ -130,10 +130,12 @@ def test_missing_values_are_refused_by_default() -> None:
             score(data)
     with pytest.raises(SchemaError, match="nan"):
         Scorer(ranker.to_model()).score(data.X)
-    with pytest.raises(ParameterError, match="not one of auto"):
+    with pytest.raises(ParameterError) as caught:
         LeastSquaresRanker(missing="median").fit(data)
-    with pytest.raises(ParameterError, match="place of its own"):
+    assert caught.value.parameter == "missing"
+    with pytest.raises(ParameterError) as caught:
         rankine.AdditiveRanker(missing="mean").fit(data)
+    assert caught.value.parameter == "missing"
 
 
 @pytest.mark.parametrize("rule", RULES)
