@@ -85,7 +85,7 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 def check_output_paths(**files: str | None) -> None:
     """Raise an error for files that cannot be written, before long work begins.
 
-    Names are those of the options; ``plot`` must have the suffix of a picture.
+    Keywords are names of options; ``plot`` must have the suffix of a picture.
     """
     for option, path in files.items():
         if path is None:

@@ -373,7 +373,7 @@ class TrainingJob:
         return model
 
     def _group_rows(self) -> str:
-        """Write a file of the rows grouped by query; a resumed run uses that of the first run."""
+        """Write a file of the rows grouped by query; a resumed run uses the existing file."""
         from rankine.data.sources import find_sources
         from rankine.distributed import repartition
 
