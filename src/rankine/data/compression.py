@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError, attach_file_to_errors
@@ -185,7 +185,8 @@ class _DecompressedStream(ByteStream):
         pending = self._read()
         while pending:
             if len(pending) < len(magic):
-                pending += read_fully(_FunctionFile(self._read), len(magic) - len(pending))
+                stream = cast("BinaryIO", _FunctionFile(self._read))
+                pending += read_fully(stream, len(magic) - len(pending))
             if not pending.startswith(magic):
                 raise _broken(f"bytes after the end of the {kind} data")
             member = _decompressor(kind)

@@ -138,7 +138,7 @@ def _read_numbers(
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
         ) from error
-    values = np.empty(len(lines), dtype=number_type)
+    values: NDArray[Any] = np.empty(len(lines), dtype=number_type)
     for k, line in enumerate(lines):
         text = line.strip()
         if not pattern.fullmatch(text):

@@ -59,6 +59,7 @@ class ScanPart(LabelledStream):
         self._start_pass = start_pass
         self.options = scan.options
         self.sources = scan.sources
+        self.is_raw_log = scan.is_raw_log
 
     @property
     def n_features(self) -> int:
@@ -74,11 +75,6 @@ class ScanPart(LabelledStream):
     def schema(self) -> Any:
         """Schema of the raw log, or None."""
         return getattr(self._scan, "schema", None)
-
-    @property
-    def is_raw_log(self) -> bool:
-        """Whether the whole is a raw log."""
-        return self._scan.is_raw_log
 
     def log_encoding(self) -> Any:
         """Return the encoding of the whole log, or None."""

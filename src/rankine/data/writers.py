@@ -333,7 +333,8 @@ class _BatchMaker:
 
     def _to_lists(self, X: Any) -> dict[str, pa.Array]:
         rows = X if sparse.issparse(X) else sparse.csr_matrix(X)
-        list_type, offset_type = pa.ListArray, np.int32
+        list_type: Any = pa.ListArray
+        offset_type: type[np.signedinteger[Any]] = np.int32
         if rows.nnz >= 2**31:
             list_type, offset_type = pa.LargeListArray, np.int64
         pointer = rows.indptr.astype(offset_type, copy=False)

@@ -162,7 +162,7 @@ def data_section(summary: DataSummary) -> Section:
 
 
 def drift_section(drift: Drift) -> Section:
-    """Build a table that compares the columns of the log with those of the training data."""
+    """Build a table that compares the log's columns with the training data's."""
     body = parts.card(result_table(Table("", DRIFT_HEADER, drift.cells()))) + parts.note(
         captions.alarms(drift.alarms)
     )

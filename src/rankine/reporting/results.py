@@ -147,10 +147,11 @@ def _ranked(change: ChangedQuery) -> Ranked:
             for rank, item in enumerate(ranking, 1)
         ]
 
-    left, right = items(change.ranking_b), items(change.ranking_a)
-    labels = sorted({item.label for item in (*left, *right)}, reverse=True)
-    values = (change.value_b, change.value_a, max(len(left), len(right)), labels)
-    return Ranked(str(change.query), "", *values, left, change.a, right, change.b)
+    model, opponent = items(change.ranking_b), items(change.ranking_a)
+    labels = sorted({item.label for item in (*model, *opponent)}, reverse=True)
+    length = max(len(model), len(opponent))
+    values = (change.value_b, change.value_a, length, labels)
+    return Ranked(str(change.query), "", *values, model, change.a, opponent, change.b)
 
 
 # ---------------------------------------------------------------------- the LETOR protocol

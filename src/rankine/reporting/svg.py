@@ -296,7 +296,7 @@ def histogram(
 
 
 class Bar(NamedTuple):
-    """A row of ``bars``: its name, the bar's length, its tooltip, and the cells beside it."""
+    """A row of ``bars``: its name, the bar's length, its tooltip, and further cells."""
 
     name: Any
     value: float

@@ -107,7 +107,7 @@ def _read_items(
     position: int,
     size: int,
     kinds: tuple[int, ...],
-    wanted: dict[int, Any],
+    wanted: dict[int, Any] | None,
     depth: int,
 ) -> tuple[list[Any], int]:
     """Read the items of a list, or the keys and values of a map."""
