@@ -44,6 +44,7 @@ def fingerprint(blocks: Iterable[Dataset]) -> str:
         names = block.feature_names
         width = max(width, block.n_features)
         n_rows += block.n_rows
+        # Adding 0 turns -0 into 0, which is equal but has other bits.
         add("label", block.y.astype(np.float64, copy=False) + 0.0)
         add("query", _ids(block.qid))
         for rows in row_slices(block, _SLAB_VALUES):

@@ -65,7 +65,7 @@ _POSITIVE = (
 
 
 def available_memory() -> int:
-    """Return the bytes of physical memory, or 2^63 - 1 where the system does not tell."""
+    """Return the bytes of physical memory, or 2^63 - 1 where the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -81,7 +81,7 @@ class ReadOptions:
     format
         Name in ``rankine.data.formats``; None chooses by content and suffix.
     n_features
-        Width of the matrix; an index beyond it is an error. None: the largest index found.
+        Width of the matrix; a larger index is an error. None: the largest index found.
     base
         First feature index of text files, 0 or 1. Declared, never guessed.
     qid_type

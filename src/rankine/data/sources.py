@@ -79,6 +79,7 @@ class Source:
 
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """Return the first bytes; ``open`` returns them again."""
+        # A pipe's first bytes are kept, because they cannot be read again.
         if self.rereadable:
             with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)

@@ -67,7 +67,9 @@ def _between(low: float, high: float) -> float:
         single = float(np.float32(middle))
     if low < single <= high:
         return single
-    return middle if low < middle <= high else high
+    if low < middle <= high:
+        return middle
+    return high  # neighbouring numbers have no middle
 
 
 class RowSample:

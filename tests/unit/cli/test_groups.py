@@ -170,7 +170,7 @@ RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--la
         (["path", "d.txt", "--bins", "4"], "--bins"),
         (
             ["clicks", "propensity", "log.parquet", "--item", "item", "--features", "price"],
-            "has no use for features",
+            "--features",
         ),
     ],
 )

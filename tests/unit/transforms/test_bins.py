@@ -89,7 +89,7 @@ def slow_ends(counts, bins):
 @given(
     st.lists(st.sampled_from([1, 1, 2, 3, 7, 20, 60]), min_size=1, max_size=40), st.integers(2, 12)
 )
-def test_cuts_are_those_of_the_words(counts, bins):
+def test_cuts_follow_the_documented_rule(counts, bins):
     values = np.arange(len(counts)) * 2.0
     found = quantile_cuts(values, np.array(counts), bins)
     assert found == tuple(2.0 * k - 1.0 for k in slow_ends(counts, bins))

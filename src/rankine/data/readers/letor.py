@@ -175,6 +175,7 @@ class Columns:
 
     def __init__(self, options: ReadOptions, state: NDArray[np.int64]) -> None:
         self._options = options
+        # One array of counters is shared with the tokenizer, which updates it in compiled code.
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
         self._last_lengths: Counter[str] = Counter()  # before the last reset
@@ -318,6 +319,7 @@ class Columns:
                 fix="Read the rows as a sparse matrix",
             )
         dense = np.zeros((n_rows, n_features), dtype=dtype)
+        # Last rows first: their sparse storage is at the end of the arrays, which can then shrink.
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
         for start, stop in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
             _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, dense)
@@ -393,7 +395,7 @@ class Reader:
     Parameters
     ----------
     streaming
-        Whether rows are taken block by block: with their line numbers, CSR unless asked otherwise.
+        Whether rows are taken block by block: with their line numbers, CSR unless ``dense`` is set.
     keep_spans
         Whether to record where each row's line is in its window (``take_spans``).
     """
@@ -552,7 +554,7 @@ class Reader:
         return values, Fault.UNDECIDED
 
     def _refuse(self, fault: Fault, window: Window) -> None:
-        """Raise the error of a bad line, or skip the line where ``on_bad_row`` says so."""
+        """Raise the error of a bad line, or skip the line where ``on_bad_row`` is "skip"."""
         state, options = self._state, self._options
         start = int(state[State.POS])
         stop = _line_end(window, start)
@@ -568,7 +570,7 @@ class Reader:
         state[State.LINE] += 1
 
     def _check_cut(self) -> None:
-        """Count a last line without a line feed, or refuse it where that was asked for."""
+        """Count a last line without a line feed, or refuse it where the options do."""
         self.read_counts["no_final_newline"] = 1
         if self._options.require_final_newline:
             raise ParseError(
