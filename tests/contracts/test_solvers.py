@@ -148,7 +148,7 @@ def test_a_run_resumed_at_any_iteration_has_the_same_bits(name, monkeypatch):
     for place in {0, 1, 2, len(first.kept) // 2, len(first.kept) - 1}:
         again = first.at(place)
         same_end(marked(again), whole)
-        assert not again.given  # every state has been taken up
+        assert not again.saved  # every state has been taken up
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC)

@@ -137,18 +137,20 @@ class TableSpace:
 
     def adjoint(self, histogram: Vector) -> Vector:
         """Return the gradient with respect to theta, given that with respect to table entries."""
-        out = np.zeros(self.size)
-        out[: self.layout.size] = histogram
-        slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
-        _reduce(self.layout.starts, self.sizes, self.signs, self.means, slopes, out)
-        return out
+        return self._sum_by_parameter(histogram, self.signs, self.means)
 
     def diagonal(self, histogram: Vector) -> Vector:
         """Return about the diagonal of the curvature in theta, given sums of row curvatures."""
+        return self._sum_by_parameter(histogram, np.abs(self.signs), self.means**2)
+
+    def _sum_by_parameter(
+        self, histogram: Vector, signs: NDArray[np.int64], means: Vector
+    ) -> Vector:
+        """Apply the transpose of ``tables`` with the given signs and means."""
         out = np.zeros(self.size)
         out[: self.layout.size] = histogram
         slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
-        _reduce(self.layout.starts, self.sizes, np.abs(self.signs), self.means**2, slopes, out)
+        _reduce(self.layout.starts, self.sizes, signs, means, slopes, out)
         return out
 
 

@@ -166,6 +166,8 @@ class Blocks:
 
     options, sources, feature_names, n_features = "options", ("a", "b.txt"), None, 2
 
+    is_raw_log = False
+
     def __init__(self, *blocks):
         self._blocks, self.passes = blocks, 0
 

@@ -129,7 +129,7 @@ def test_positions_shown_once_or_never():
     np.testing.assert_allclose(expected_clicks(log, [0.5]), [2 / 3] * 3)
 
 
-def test_what_is_no_click_log():
+def test_objects_that_are_not_click_logs_are_refused():
     for nothing in ([], {"session": [], "clicked": [], "position": []}):
         with pytest.raises(EmptyDataError, match="no rows"):
             read_clicks(nothing)

@@ -55,7 +55,7 @@ def test_every_changed_byte_is_noticed(tmp_path):
 def test_the_checkpoint_of_another_run_is_rejected(tmp_path):
     found = make()
     found.require("one_pass", {"seed": 2**63, "parameters": {"l1": 0.1}})
-    with pytest.raises(CheckpointError, match="one_pass.*newton"):
+    with pytest.raises(CheckpointError, match=r"one_pass.*newton"):
         found.require("newton", {})
     with pytest.raises(CheckpointError, match="parameters"):
         found.require("one_pass", {"parameters": {"l1": 0.2}})
@@ -125,7 +125,7 @@ def test_checkpointer_saves_solver_and_monitor(tmp_path):
     other = Checkpointer(
         CheckpointFolder(tmp_path, every=4), {"seed": 4}, resume=True, monitor=monitor
     )
-    with pytest.raises(CheckpointError, match="seed = 3.*4"):
+    with pytest.raises(CheckpointError, match=r"seed = 3.*4"):
         other.restore("pairs")
 
 

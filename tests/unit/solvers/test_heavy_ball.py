@@ -82,7 +82,7 @@ def test_steps_outside_the_stable_region_are_rejected(eta):
 def test_a_much_too_small_eigenvalue_raises_divergence():
     equations = system()
     largest = lanczos(equations.times, 5, 0).shifted(0.1)[0]
-    with pytest.raises(DivergenceError, match="step [0-9]+"):
+    with pytest.raises(DivergenceError, match=r"step [0-9]+"):
         solve_gdm(equations, 0.1, largest / 1000)
 
 

@@ -221,7 +221,7 @@ def test_infinite_weights_raise_an_error_at_the_first_list():
     learner = OnePassLearner(
         Fobos(1.0, 0.5, 0.0, 0.0), parse_objective("pairwise"), 1, start=np.array([1e300])
     )
-    with pytest.raises(DivergenceError, match="query 7 .*after 0 steps"):
+    with pytest.raises(DivergenceError, match=r"query 7 .*after 0 steps"):
         learner.learn(data)
 
 

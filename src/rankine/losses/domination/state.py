@@ -122,13 +122,6 @@ def new_scratch(task: DominationTask) -> Scratch:
     )
 
 
-def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None:
-    """Set the state to the weights w, recomputing all sums."""
-    state.score[:] = 0.0
-    add_column_products(columns, w, state.score)
-    refresh_all(state)
-
-
 @jit
 def weigh_query(state: Domination, q: int) -> None:
     """Compute Z, sigma, S and T of a query from its sums."""
@@ -286,12 +279,6 @@ def dual_value(state: Domination, kappa: float) -> float:
     return total
 
 
-def set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
-    """Set the state to the given scores, recomputing all sums."""
-    state.score[:] = scores
-    refresh_all(state)
-
-
 @jit
 def _pull(state: Any, q: int, label: Any, first: Any) -> float:
     """Return the sum over the levels from ``first`` of e^M[k, label] S_k / Z_k."""
@@ -367,15 +354,18 @@ class DominationRisk:
     def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
         """Set the state to the weights w."""
         assert self.state is not None  # noqa: S101 - as above
-        move_to(self.state, columns, w)
+        self.state.score[:] = 0.0
+        add_column_products(columns, w, self.state.score)
+        refresh_all(self.state)
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return L and dL/dp, in row order."""
         slopes = np.zeros(len(scores))
         if self.state is None:
             return 0.0, slopes
+        # The state is shared by all callers, so one at a time may set its scores.
         with self._lock:
-            set_scores(self.state, scores)
+            _set_scores(self.state, scores)
             row_slopes(self.state, slopes)
             return self.value(), slopes
 
@@ -384,8 +374,14 @@ class DominationRisk:
         if self.state is None:
             return 0.0
         with self._lock:
-            set_scores(self.state, scores)
+            _set_scores(self.state, scores)
             return self.current_dual(kappa)
+
+
+def _set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
+    """Set the state to the given scores, recomputing all sums."""
+    state.score[:] = scores
+    refresh_all(state)
 
 
 def domination_risk(
