@@ -219,7 +219,9 @@ def estimate_propensity(
             )
         method = "harvest"
     _check_arguments(method, item, features, max_position, min_rows, confidence, n_resamples)
-    columns = (*features, *(() if context is None else (context,)))
+    columns = tuple(features)
+    if context is not None:
+        columns = (*columns, context)
     clicks = read_clicks(
         log, query=query, label=label, position=position, item=item, search=search, columns=columns
     )
@@ -312,7 +314,9 @@ def _estimate(
 ) -> Propensity:
     position = np.minimum(log.required_positions(), max_position) - 1
     enough = np.bincount(position, minlength=max_position) >= min_rows
-    n_positions = max_position if enough.all() else int(np.argmin(enough))
+    n_positions = max_position
+    if not enough.all():
+        n_positions = int(np.argmin(enough))
     if n_positions == 0:
         raise OverlapError(
             f"position 1 has {int((position == 0).sum())} rows, fewer than min_rows={min_rows}",
@@ -374,7 +378,7 @@ def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints
 
 def _equal_rows(X: Floats) -> tuple[Ints, Ints]:
     """Number the distinct rows, and find the first row of each."""
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)
+    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0 becomes 0
     hashes = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
         hashes = (hashes ^ bits[:, j]) * np.uint64(0x9E3779B97F4A7C15)
@@ -389,7 +393,9 @@ def _equal_rows(X: Floats) -> tuple[Ints, Ints]:
 
 
 def _count(log: ClickLog, group: Ints, position: Ints, n_positions: int) -> _Cells:
-    unit = encode(log.lists if log.search is None else log.search)[0]
+    # The bootstrap draws whole searches: the lists of one search are not independent.
+    units = log.lists if log.search is None else log.search
+    unit = encode(units)[0]
     group = encode(group)[0]
     n_groups = int(group.max()) + 1
     cell, key = encode((unit * n_groups + group) * n_positions + position)
@@ -501,8 +507,10 @@ def _check_connected(cells: _Cells, what: str) -> None:
 
 
 def _list_positions(positions: list[int]) -> str:
-    text = ", ".join(map(str, positions[:6])) + (", ..." if len(positions) > 6 else "")
-    return f"position{'s' if len(positions) > 1 else ''} {text}"
+    if len(positions) == 1:
+        return f"position {positions[0]}"
+    ellipsis = ["..."] if len(positions) > 6 else []
+    return f"positions {', '.join([*map(str, positions[:6]), *ellipsis])}"
 
 
 def _click_rates(cells: _Cells, weight: Floats | None) -> Floats:
@@ -520,7 +528,9 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
     count = cells.n_positions
     clicks_at = sum_by(position, clicked, count)
     clicks_of = sum_by(group, clicked, cells.n_groups)
-    log_theta = np.log(_click_rates(cells, None) if start is None else start)
+    if start is None:
+        start = _click_rates(cells, None)
+    log_theta = np.log(start)
     log_theta -= log_theta[0]
 
     def value(log_theta: Floats) -> tuple[float, Floats]:
@@ -539,10 +549,12 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
             return np.exp(log_theta)
         shares = sparse.csr_array((share, (group, position)), shape=(cells.n_groups, count))
         flows = sparse.csr_array((flow, (group, position)), shape=(cells.n_groups, count))
+        # Of sum_i C_i log sum_k n_ik theta_k: the variances of the clicks' positions.
         hessian = np.diag(sum_by(position, flow, count))
         hessian = (hessian - (shares.T @ flows).toarray())[1:, 1:]
         # A resample may leave a direction flat.
         hessian[np.diag_indices_from(hessian)] += 1e-12 * clicks_of.sum()
+        # Far from the maximum an unlimited step may overflow in exp.
         step = np.r_[0.0, np.clip(np.linalg.solve(hessian, -gradient), -5, 5)]
         slope = float(gradient @ step[1:])
         length = 1.0
@@ -583,10 +595,11 @@ def _regression_em(
     n_items = n_groups if group_features is None else 0
     ridge = np.r_[np.zeros(count), np.full(design.shape[1] - 1, 1e-3), np.full(n_items, 0.1)]
     rates = _click_rates(cells, None)
-    theta = (rates / rates.max() if start is None else start)[1:]
+    if start is None:
+        start = rates / rates.max()
     # x holds t_2 .. t_count, then b and w, then the a_i.
     x = np.zeros(len(ridge))
-    x[: count - 1] = logit(np.clip(theta, 0.01, 0.95))
+    x[: count - 1] = logit(np.clip(start[1:], 0.01, 0.95))
     x[count - 1] = logit(np.clip(rates[0], 0.01, 0.99))
     n_dense = count - 1 + design.shape[1]
 
@@ -604,7 +617,9 @@ def _regression_em(
         pull = missed * chance / (1 - chance) - clicked
         by_group = sum_by(group, pull, n_groups) * (1 - gamma)
         by_position = sum_by(position, pull, count) * (1 - theta)
-        parts = [by_position[1:], by_group @ design, *([by_group] if n_items else [])]
+        parts = [by_position[1:], by_group @ design]
+        if n_items:
+            parts.append(by_group)
         gradient = np.concatenate(parts) + ridge * x
         information = sparse.csr_array(
             (shown * chance / (1 - chance), (position, group)), shape=(count, n_groups)

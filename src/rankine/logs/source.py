@@ -114,11 +114,6 @@ class LogScan(LabelledStream):
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return self._encoding
 
-    @property
-    def encoding(self) -> LogEncoding:
-        """How rows become features."""
-        return self.log_encoding()
-
     def _measure_spec(
         self, read_vocabularies: Callable[[], Iterable[Mapping[str, Sequence[str]]]]
     ) -> LogColumns:
@@ -372,10 +367,12 @@ def _scan_log_for(
 ) -> LogScan:
     """Scan a raw log with the columns of a model."""
     fields = {name: options.pop(name) for name in LogSchema.__struct_fields__ if name in options}
-    for name in ("base", "qid_type"):
+    for name in ("base", "qid_type"):  # options of files of features
         options.pop(name, None)
-    requested = {} if schema is None else msgspec.to_builtins(schema)
-    requested |= fields
+    # Columns that were requested here must be present; those of the model's schema may be absent.
+    requested = dict(fields)
+    if schema is not None:
+        requested |= msgspec.to_builtins(schema)
     model_schema, _ = _schema_and_spec(model)
     schema = LogSchema.make(fields, schema or model_schema)
     check_same_features(schema, model_schema)
@@ -401,8 +398,9 @@ def _drop_absent_columns(
         changes["columns"] = tuple(name for name in schema.columns if name in present)
     if "label" not in requested and schema.label is not None:
         label = coec_formula(schema.label) or schema.label
-        complete = set(parse_expression(label).columns) <= present
-        changes["label"] = label if complete else None
+        changes["label"] = None
+        if set(parse_expression(label).columns) <= present:
+            changes["label"] = label
     return msgspec.structs.replace(schema, **changes)
 
 
@@ -427,5 +425,6 @@ def _read_retriever_scores(
 
 
 def _files(path: Any) -> list[Path]:
-    paths = [path] if isinstance(path, (str, Path)) else list(path)
-    return [Path(str(file)) for file in paths]
+    if isinstance(path, (str, Path)):
+        path = [path]
+    return [Path(str(file)) for file in path]

@@ -55,6 +55,7 @@ def curve_metrics(evaluated: EvaluatedModel) -> list[Metric]:
 
 def curves(evaluated: EvaluatedModel, metric: Metric, seed: int = 0) -> Curves | None:
     """Measure at growing depths, as deep as lists go; None if the metric refuses the labels."""
+    # Beyond the longest list a deeper cutoff changes nothing.
     longest = int(evaluated.data.queries.sizes.max())
     depths = [k for k in DEPTHS if k <= longest]
     try:
@@ -72,6 +73,7 @@ def _curve(
     low: list[float] = []
     high: list[float] = []
     if opponent.kind == "model" and len(values) >= 2:
+        # All depths share the resampled queries; the budget counts every value drawn.
         means = bootstrap_means(values, resamples_for(values.size), seed)
         for column in means.T:
             bottom, top = percentile_interval(column, CONFIDENCE)
@@ -113,6 +115,7 @@ def spread(evaluated: EvaluatedModel, metric: Metric) -> Spread:
     """Return the distribution of the model's values over queries."""
     values = evaluated.values(evaluated.opponents[0], metric)
     values = values[~np.isnan(values)]
+    # The axis covers at least 0 to 1, the range of most metrics, so that pages can be compared.
     ends = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
     counts, edges = np.histogram(values, bins=BINS, range=ends)
     return Spread(
@@ -134,6 +137,7 @@ def differences(evaluated: EvaluatedModel, metric: Metric, opponent: Opponent) -
     # Equal orders may differ by rounding: they count as equal, not as better or worse.
     gaps = np.where(np.abs(gaps) > 1e-12, gaps, 0.0)
     reach = max(float(np.abs(gaps).max()), 1e-6)
+    # An odd number of bins puts zero in the middle of one.
     counts, edges = np.histogram(gaps, bins=BINS + 1, range=(-reach, reach))
     sign = 1.0 if metric.larger_is_better else -1.0
     return Differences(
@@ -155,6 +159,7 @@ def extremes(
     No query is in both lists; if there are too few, the worst come first.
     """
     pairs = evaluated.data.labels.pair_counts
+    # Without a pair of different labels every order is equally good.
     candidates = np.flatnonzero(~np.isnan(values) & (pairs > 0))
     sign = 1.0 if larger_is_better else -1.0
     worst = candidates[np.lexsort((-pairs[candidates], sign * values[candidates]))][:n]

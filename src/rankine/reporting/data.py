@@ -79,6 +79,7 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
     single_valued = low == high
     zero = single_valued & (low == 0)
     constant = single_valued & ~zero
+    # The spread is known for the features of the model; tables and scaled lists have other ones.
     flat = np.zeros(len(low), dtype=np.bool_)
     if evaluated.view is evaluated.model:
         flat = ~single_valued & (evaluated.spread == 0)
@@ -132,6 +133,7 @@ def lengths(data: Dataset) -> Histogram:
     sizes = data.queries.sizes
     low, high = int(sizes.min()), int(sizes.max())
     width = -(-(high - low + 1) // BINS)
+    # Edges between integers: every length is inside a bin.
     edges = np.arange(low, high + width + 1, width) - 0.5
     counts, _ = np.histogram(sizes, bins=edges)
     return Histogram([], edges.tolist(), counts.tolist())
@@ -146,6 +148,7 @@ def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     np.fmin.at(low, X.indices, X.data)
     np.fmax.at(high, X.indices, X.data)
+    # A column with fewer entries than rows has implicit zeros.
     absent = np.bincount(X.indices, minlength=n_features) < n_rows
     low[absent], high[absent] = np.minimum(low[absent], 0.0), np.maximum(high[absent], 0.0)
     return low, high
@@ -159,7 +162,7 @@ def data_section(summary: DataSummary) -> Section:
 
 
 def drift_section(drift: Drift) -> Section:
-    """Build a table that compares the columns of the log with those of the training data."""
+    """Build a table that compares the log's columns with the training data's."""
     body = parts.card(result_table(Table("", DRIFT_HEADER, drift.cells()))) + parts.note(
         captions.alarms(drift.alarms)
     )

@@ -58,6 +58,7 @@ def resamples_for(n_queries: int) -> int:
 def headline(evaluated: EvaluatedModel, metric: Metric, seed: int = 0) -> Headline:
     """Compare the model with its opponents on the queries for which all have a value."""
     opponents = evaluated.opponents
+    # Only queries where every system has a value can be compared in pairs.
     columns = np.column_stack([evaluated.values(opponent, metric) for opponent in opponents])
     values: NDArray[np.float64] = columns[~np.isnan(columns).any(axis=1)]
     names = [opponent.name for opponent in opponents]
@@ -99,6 +100,7 @@ VERDICTS = {
 def summary(heads: Sequence[Headline]) -> Markup:
     """Return the first sentence of the page, which leaves out the best single feature."""
     head = heads[0]
+    # ``pairs`` is empty for a single query: then the sentence ends after the mean.
     opponents = zip(head.kinds[1:], head.pairs, strict=False)
     return sentences.model_summary(head, [pair for kind, pair in opponents if kind != "feature"])
 

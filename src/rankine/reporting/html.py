@@ -2,7 +2,7 @@
 
 All text is escaped (autoescape). On top of that, control and direction characters of every string
 are written as visible escapes, and names from outside are isolated (``<bdi>``), so that letters
-that run from right to left cannot reorder the text around them. Both rules are those of
+that run from right to left cannot reorder the text around them. Both rules are implemented in
 ``rankine.core.safe_text``.
 """
 

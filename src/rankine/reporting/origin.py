@@ -81,6 +81,7 @@ def _training_record(model: LinearModel) -> dict[str, Any]:
 def training_command(model: LinearModel) -> str | None:
     """Return the ``rankine train`` command that made a model; None for models made elsewhere."""
     ranker = str(model.parameters.get("ranker"))
+    # A ranker that is not registered here (another library's) has no command.
     try:
         defaults = ranker_class(ranker)().get_params(deep=False)
     except ParameterError:
@@ -92,6 +93,7 @@ def training_command(model: LinearModel) -> str | None:
             continue
         if key in _OPTIONS:
             arguments += [_OPTIONS[key], parameter_text(value)]
+        # A mapping has no form on the command line; the columns of a log are added below.
         elif not isinstance(value, dict):
             arguments += ["--set", f"{key}={_exact(value)}"]
     arguments += _log_options(model)

@@ -147,10 +147,11 @@ def _ranked(change: ChangedQuery) -> Ranked:
             for rank, item in enumerate(ranking, 1)
         ]
 
-    left, right = items(change.ranking_b), items(change.ranking_a)
-    labels = sorted({item.label for item in (*left, *right)}, reverse=True)
-    values = (change.value_b, change.value_a, max(len(left), len(right)), labels)
-    return Ranked(str(change.query), "", *values, left, change.a, right, change.b)
+    model, opponent = items(change.ranking_b), items(change.ranking_a)
+    labels = sorted({item.label for item in (*model, *opponent)}, reverse=True)
+    length = max(len(model), len(opponent))
+    values = (change.value_b, change.value_a, length, labels)
+    return Ranked(str(change.query), "", *values, model, change.a, opponent, change.b)
 
 
 # ---------------------------------------------------------------------- the LETOR protocol
@@ -158,6 +159,7 @@ def _letor_report(result: LetorResult, title: str | None, command: str | None) -
     """Show NDCG@k, folds and published tables per task, and average ranks over tasks."""
     title = title or f"LETOR protocol on {', '.join(task.name for task in result.tasks[:3])}"
     metric = result.metric
+    # The scripts of old collections do not measure every metric; all measure MAP.
     if any(metric not in m.means for task in result.tasks for m in task.methods[:1]):
         metric = "map"
     # Section ids come from the order of the tasks: their names may hold anything.
@@ -264,7 +266,7 @@ def _interleaving_report(result: Interleaving, title: str | None, command: str |
         f"({result.unit}): {count(n_decided)} of {plural(len(result.pairs), 'pair')} of models "
         "decided."
     )
-    total = sum(result.points) or 1.0
+    total = sum(result.points) or 1.0  # without a click nobody has a point
     tiles = [
         parts.tile(name(team, 40), percent(points / total), f"of {number(total)} points")
         for team, points in zip(result.teams[:4], result.points, strict=False)
@@ -438,6 +440,7 @@ def _parameters(
     charts = []
     for key in dict.fromkeys(key for record in finished for key in record.parameters):
         values = [(r, r.parameters[key]) for r in finished if key in r.parameters]
+        # True and False are numbers to Python, but choices to a reader.
         if all(isinstance(v, (int, float)) and not isinstance(v, bool) for _, v in values):
             charts.append(_numeric(key, values, result, metric))
         else:

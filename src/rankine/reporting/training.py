@@ -42,6 +42,7 @@ class Training:
 def training(model: LinearModel) -> Training:
     """Read the trace from a model file (``docs/model-file.md``)."""
     provenance = model.provenance
+    # A model file may come from anywhere: nothing in its provenance has a guaranteed type.
     columns = _columns(provenance.get("trace"))
     step_name = next((step for step in STEPS if step in columns), "step")
     validation = _columns(provenance.get("validation"))
@@ -182,6 +183,7 @@ def _progressive(training: Training, x_name: str) -> list[Markup]:
         if metric == column:
             continue
         lines = _line(column, "model", training.steps, values)
+        # A single value is no curve.
         if not lines or len(lines[0].x) < 2:
             continue
         caption = captions.progressive(metric)

@@ -110,6 +110,7 @@ def _groups(model: LinearModel, effect: NDArray[np.float64], total: float) -> li
         model.weight_names, model.indices.tolist(), np.abs(effect).tolist(), strict=True
     ):
         sizes_by_column.setdefault(source_of(model, label, index), []).append(size)
+    # A table of columns would repeat the bars of the features.
     if all(len(sizes) == 1 for sizes in sizes_by_column.values()):
         return []
     groups = []
@@ -126,6 +127,7 @@ def source_of(model: LinearModel, feature: str, index: int) -> str:
     ``hashed``.
     """
     spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    # Encoded columns are laid out as numbers, then one-hot, then binned, then hashed columns.
     if spec is not None:
         if index < len(spec.numeric):
             return spec.numeric[index]
@@ -164,6 +166,7 @@ def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
     model, data = evaluated.view, evaluated.data
     if model.nnz == 0:
         return None
+    # Ties in effect (constant features) are ordered by weight.
     order = np.lexsort((-np.abs(model.values), -np.abs(evaluated.effect)))
     sizes = _sizes(model.nnz, CUTS)
     values = []

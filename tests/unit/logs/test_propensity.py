@@ -56,7 +56,7 @@ def test_harvesting_from_two_rankers():
     assert error(estimate_propensity(log, **PAIRS), log) < 0.02
 
 
-def test_harvesting_is_the_top_of_its_likelihood(moving):
+def test_harvesting_maximises_its_likelihood(moving):
     log = read_clicks(moving, item="item", search="search")
     found = estimate_propensity(moving, falling=False, **PAIRS)
     shown, clicked = (np.zeros((log.pair.max() + 1, 10)) for _ in range(2))
@@ -194,7 +194,7 @@ def test_rows_without_a_value_are_refused(moving):
         read_clicks(far)
 
 
-def test_parameters_that_mean_nothing(moving, shuffled):
+def test_invalid_parameters_are_refused(moving, shuffled):
     with pytest.raises(ParameterError) as caught:
         estimate_propensity(shuffled)
     assert caught.value.parameter == "method"
@@ -428,7 +428,7 @@ def likelihood(x, log, features):
 
 
 @pytest.mark.parametrize("features", [True, False])
-def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
+def test_regression_em_converges_in_few_steps(monkeypatch, features):
     log = small(400, seed=2)
     steps = []
     arrow_solve = module._arrow_solve
@@ -441,7 +441,7 @@ def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
 
 @pytest.mark.parametrize("features", [True, False])
 @pytest.mark.parametrize("start", [None, [1.0, 0.3, 0.99]])
-def test_regression_em_begins_at_the_click_rates_or_where_it_is_told(monkeypatch, features, start):
+def test_regression_em_starts_at_the_click_rates_or_the_given_start(monkeypatch, features, start):
     log = small(400, seed=2)
     log["clicked"] = np.where(log["position"] == 2, 1 - log["clicked"], log["clicked"])
     slopes, arrow_solve = [], module._arrow_solve
@@ -627,7 +627,7 @@ def test_clicks_that_connect_nothing_are_told():
     [{"max_position": 0}, {"min_rows": 0}, {"n_resamples": -1}, {"confidence": 0.0},
      {"confidence": 1.0}],
 )  # fmt: skip
-def test_numbers_out_of_their_range(bad):
+def test_parameters_out_of_range_are_refused(bad):
     with pytest.raises(ParameterError) as caught:
         estimate_propensity(small(5), **RANDOM | bad)
     assert caught.value.parameter == next(iter(bad))
@@ -678,7 +678,7 @@ def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
     assert (by_hand.n_units, by_hand.n_resamples, by_hand.contexts) == (0, 0, {})
 
 
-def test_likelihoods_that_are_not_climbed_are_not_called_estimates(monkeypatch):
+def test_an_estimate_that_does_not_converge_is_an_error(monkeypatch):
     log = small(100)
     monkeypatch.setattr(module, "range", lambda *_: [], raising=False)
     for method, words in (("harvest", "did not converge"), ("em", "did not converge")):

@@ -76,7 +76,7 @@ def test_the_size_curve_measures_models_of_the_strongest_weights(evaluated, scor
     assert values[found.enough] >= 0.99 * found.values[-1]
 
 
-def test_weights_of_no_effect_share_nothing():
+def test_weights_without_effect_have_no_share():
     model = LinearModel.from_weights([1.0, -2.0, 3.0], ["x=1", "x=2", "y"])
     found = weights(model, np.zeros(3))
     assert (found.idle, found.for_half, found.for_most) == (3, 0, 0)
@@ -114,7 +114,7 @@ def test_features_of_binned_columns_have_their_source():
 
 
 @pytest.mark.parametrize("metric", ["p@1", "pairwise_error"])
-def test_the_smallest_model_that_is_good_enough(metric):
+def test_enough_is_the_smallest_size_within_one_percent(metric):
     data = random_data(6, 5, 30)
     y = (data.X[:, 0] > 0) * 1.0
     data = Dataset.from_arrays(data.X, y, data.qid)
@@ -158,7 +158,7 @@ def test_weights_are_bars_on_one_scale():
     assert "have no effect here" not in told
 
 
-def test_few_weights_are_told_as_such():
+def test_texts_about_few_weights_are_singular_or_left_out():
     one = weights_section(learned(1, 0), effects=False)
     assert one.lead.startswith("1 feature of 10 has a weight.")
     assert "Lowers the score" not in words(one.body)
