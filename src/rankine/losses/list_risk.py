@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 def gain_shares(gains: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return each row's share of its list's gain; equal shares in lists without gain."""
-    totals = np.add.reduceat(gains, starts[:-1]) if len(gains) else gains
+    if len(gains) == 0:  # reduceat needs at least one row
+        return gains
+    totals = np.add.reduceat(gains, starts[:-1])
     sizes = np.diff(starts)
     return np.where(
         np.repeat(totals > 0, sizes),

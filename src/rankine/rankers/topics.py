@@ -159,8 +159,8 @@ def fit_topics(
 
     with _progress_bar(len(names), wanted=progress) as bar:
         results = _solve_all(solve, len(names), (*callbacks, *bar), n_threads(ranker.n_threads))
-    models = dict(zip(names, results, strict=True))
-    models = {name: model for name, model in models.items() if model is not None}
+    finished = zip(names, results, strict=True)
+    models = {name: model for name, model in finished if model is not None}
     if not models:
         raise NoPairsError("no topic was learnt", fix="Check the label matrix")
     solved = {name: model for name, model in models.items() if model.solution is not None}

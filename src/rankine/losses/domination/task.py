@@ -366,4 +366,6 @@ def _rows_taking_part(
         keep = keep & (weight > 0)
     if not (query_weight > 0).all():
         keep = keep & (query_weight > 0)[queries.codes]
-    return None if keep.all() else np.flatnonzero(keep).astype(np.int64)
+    if keep.all():
+        return None
+    return np.flatnonzero(keep).astype(np.int64)
