@@ -305,5 +305,5 @@ def test_another_start_is_another_run(files, tmp_path):
         )
 
     fit()
-    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from the checkpoint"):
         fit(resume=True, coef_init=np.ones(6))

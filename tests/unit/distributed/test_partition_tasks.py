@@ -183,7 +183,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         fit(LeastSquaresRanker(l2=1.0), resume=True)
     with pytest.raises(CheckpointError, match="data"):
         fit(LeastSquaresRanker(), resume=True, partition_bytes=5_000)
-    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from the checkpoint"):
         fit(LeastSquaresRanker(), resume=True, coef_init=np.ones(6))
 
 

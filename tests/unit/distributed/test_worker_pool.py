@@ -218,7 +218,7 @@ def test_partial_results_add_numbers_and_join_lists():
 def test_a_worker_of_another_version_is_named(parts):
     old = WorkItem(parts.partitions[0], RawRowsTask(), version="0.0.1")
     with pytest.raises(ClusterError, match=r"runs rankine .*, this process 0\.0\.1"):
-        compute_partial(old, "contents", ())
+        compute_partial(old, "counts", ())
 
 
 def test_a_process_near_its_limit_clears_the_cache_before_it_reads(parts):
@@ -239,10 +239,10 @@ def test_a_process_near_its_limit_clears_the_cache_after_its_work(parts, monkeyp
     cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
     monkeypatch.setattr("rankine.distributed.worker_pool.CACHE", cache)
     one = WorkItem(parts.partitions[0], RawRowsTask())
-    compute_partial(one, "contents", ())
+    compute_partial(one, "counts", ())
     assert cache.nbytes > 0
     full.append(True)
-    compute_partial(one, "contents", ())
+    compute_partial(one, "counts", ())
     assert cache.nbytes == 0
 
 
@@ -250,10 +250,10 @@ def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
     size = max(partition.nbytes for partition in parts.partitions) * 3
     cache = PartitionCache(lambda: size)
     work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
-    first = [cache.get(one).contents() for one in work]
+    first = [cache.get(one).counts() for one in work]
     assert cache.loads == len(work)
     assert 0 < cache.nbytes <= size
-    assert [cache.get(one).contents() for one in work] == first
+    assert [cache.get(one).counts() for one in work] == first
     assert cache.loads > len(work)
     cache.get(work[-1])
     loads = cache.loads

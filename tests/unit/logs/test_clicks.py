@@ -28,6 +28,7 @@ from rankine.logs.clicks import (
     sum_by,
 )
 from rankine.logs.simulation import simulate
+from rankine.transforms.clicks import row_positions
 
 LOG = {
     "session": [7, 7, 7, 3, 3, 5, 5],
@@ -76,7 +77,7 @@ def test_a_log_is_the_same_in_every_form(tmp_path):
         bare = read_clicks(form, position=None)
         assert (bare.position, bare.item, bare.search) == (None, None, None), kind
         with pytest.raises(SchemaError, match="needs the position"):
-            bare.required_positions()
+            row_positions(bare)
         with pytest.raises(ParameterError, match="needs the item"):
             _ = bare.pair
     weighed = {"label": "clicked + 4*purchased", "query": "session"}
@@ -211,7 +212,7 @@ def test_pairs_that_differ_no_more_than_by_chance_are_average():
     for bad in (0.0, -1.0, np.nan):
         with pytest.raises(ParameterError, match="is not positive"):
             coec(log, shrinkage=bad)
-    with pytest.raises(SchemaError, match="no click"):
+    with pytest.raises(SchemaError, match="no row of the log is clicked"):
         coec(read_clicks({**LOG, "clicked": [0] * 7}, item="item"))
 
 

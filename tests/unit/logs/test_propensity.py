@@ -297,7 +297,7 @@ def test_as_many_rows_as_asked_are_enough():
         found = estimate_propensity(log, **RANDOM | {"min_rows": least})
         assert len(found) == length
         assert found.rows.tolist() == np.bincount(log["position"])[1 : length + 1].tolist()
-    with pytest.raises(OverlapError, match="position 1 has 600 rows, fewer than min_rows=601"):
+    with pytest.raises(OverlapError, match="position 1 has only 600 rows, and 601 are required"):
         estimate_propensity(log, **RANDOM | {"min_rows": 601})
 
 

@@ -222,8 +222,8 @@ def test_columns_of_any_scale_are_searched_from_buckets():
     fitted = fit_bins(X, 64)
     assert [len(cuts) for cuts in fitted.cuts[-2:]] == [63, 1]
     search = cut_search(fitted)
-    assert search.guided.tolist() == [0, 1, 2, 3, 5, 6, 7]
-    assert search.sought.tolist() == [4], "its cuts crowd at the upper end"
+    assert search.bucketed.tolist() == [0, 1, 2, 3, 5, 6, 7]
+    assert search.scanned.tolist() == [4], "its cuts crowd at the upper end"
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
 
@@ -235,10 +235,10 @@ def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
     assert codes_of(bins, X)[:, 0].tolist() == [slow_cell(bins, 0, x) for x in X[:, 0]]
     search = cut_search(bins)
     assert search.sizes.tolist() == [3, -1, 0, 2, 1]
-    assert search.named.tolist() == [3]
-    assert sorted([*search.guided, *search.sought]) == [0, 2, 4]
+    assert search.unordered.tolist() == [3]
+    assert sorted([*search.bucketed, *search.scanned]) == [0, 2, 4]
     some = cut_search(bins, np.array([True, True, False, False, True]))
-    assert (sorted([*some.guided, *some.sought]), len(some.named)) == ([0, 4], 0)
+    assert (sorted([*some.bucketed, *some.scanned]), len(some.unordered)) == ([0, 4], 0)
 
 
 def test_refusals():

@@ -254,7 +254,7 @@ def test_places_of_missing_values_are_found_in_every_storage() -> None:
         assert places == [(0, 2), (2, 0), (2, 2)]
     for nothing in (X[1:2], X[:0], X[:, :0], sparse.csr_array((2, 2))):
         assert find_missing(nothing) is None
-    with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing \(3 values are\)"):
+    with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing, one of 3"):
         refuse_missing(X)
     with pytest.raises(SchemaError, match=r"X\[0, 'c'\] is missing") as caught:
         refuse_missing(X[:1], ["a", "b", "c"])
@@ -270,7 +270,7 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
     assert dict(zip(shares.columns, shares.values, strict=True)) == {0: 2.5 / 8, 2: 2 / 8}
     marks = fit_scaling("none", data, "indicator")
     assert marks.missing.columns == (0, 2, 3)
-    assert marks.n_marks == 3
+    assert marks.n_indicators == 3
     np.testing.assert_array_equal(marks.apply(data).X[:, 4:], np.isnan(X[:, [0, 2, 3]]))
     complete = Dataset.from_arrays([[1.0, 2.0, 3.0, 4.0]], [0])
     np.testing.assert_array_equal(marks.apply(complete).X, [[1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]])
