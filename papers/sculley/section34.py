@@ -67,7 +67,7 @@ def words(results):
         (
             "The protocol of figure 1, as printed (indexed sampler, last iterate) and with our "
             "defaults; differences are to Pegasos of the same kind. Cross products x_i x_j are "
-            "added to the features; tied pairs have the target 0 and are drawn as any two rows of a "
+            "added; tied pairs have the target 0 and are drawn as any two rows of a "
             "query, which the printed sampler cannot do; c of the inverse schedule and lam are "
             "chosen together."
         )
