@@ -1,4 +1,4 @@
-"""Parquet, Arrow and npz: what every check costs on top of the bare decoders.
+"""Parquet and Arrow: what every check costs on top of the bare decoders.
 
     python -m benchmarks.columnar [FILE.npz ...] [--folder DIR] [--repeat 3]
 
@@ -55,8 +55,6 @@ def readers(path):
     }
     if path.suffix == ".parquet":
         found = {"read_table": lambda: pq.read_table(path, use_threads=False), **found}
-    elif path.suffix == ".npz":
-        found = {"np.load": lambda: [value[:1] for value in np.load(path).values()], **found}
     else:
         found = {"read_all": lambda: pa.ipc.open_file(str(path)).read_all(), **found}
     return found
@@ -67,7 +65,7 @@ def measure(name, data, folder, repeat):
     size = data.X.nbytes if isinstance(data.X, np.ndarray) else data.X.data.nbytes
     size += 0 if isinstance(data.X, np.ndarray) else data.X.indices.nbytes
     for suffix, layout in (
-        ("parquet", "columns"), ("parquet", "sparse"), ("arrow", "sparse"), ("npz", "sparse"),
+        ("parquet", "columns"), ("parquet", "sparse"), ("arrow", "sparse"),
     ):  # fmt: skip
         if layout == "columns" and data.n_features > 1000:
             continue

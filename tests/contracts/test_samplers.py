@@ -1,4 +1,4 @@
-"""Every way to draw pairs gives real pairs, and the same ones for the same seed."""
+"""Every sampler draws pairs of positive weight, and the same ones for the same seed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rankine.samplers.reservoir import Reservoir
 
 pytestmark = pytest.mark.kernels
 
-WAYS = [(word, False) for word in SAMPLINGS]
-WAYS += [(word, True) for word in SAMPLINGS if word != "indexed"]
+RULES_AND_TIES = [(rule, False) for rule in SAMPLINGS]
+RULES_AND_TIES += [(rule, True) for rule in SAMPLINGS if rule != "indexed"]
 
 
 def lists(weighted):
@@ -24,20 +24,20 @@ def lists(weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("sampling", "ties"), WAYS)
+@pytest.mark.parametrize(("sampling", "ties"), RULES_AND_TIES)
 def test_drawn_rows_are_pairs_of_positive_weight(sampling, ties, weighted):
     data = lists(weighted)
     sampler = pair_sampler(data, np.ones(data.n_queries), sampling=sampling, ties=ties)
     for step in range(400):
-        a, b, kind = draw_pair(sampler, random_bits(7, step), step)
+        a, b, t = draw_pair(sampler, random_bits(7, step), step)
         assert a != b
         assert data.qid[a] == data.qid[b]
-        assert kind == (1.0 if data.y[a] > data.y[b] else 0.0)
+        assert t == (1.0 if data.y[a] > data.y[b] else 0.0)
         assert data.y[a] >= data.y[b]
-        assert ties or kind == 1.0
+        assert ties or t == 1.0
         if weighted:
             assert data.weight[a] * data.weight[b] > 0.0
-        assert draw_pair(sampler, random_bits(7, step), step) == (a, b, kind)
+        assert draw_pair(sampler, random_bits(7, step), step) == (a, b, t)
 
 
 @pytest.mark.parametrize("buffer_rows", [16, 40, 1000])

@@ -61,7 +61,7 @@ def readers_folder(tmp_path_factory):
     }
     for name, queries in parts.items():
         part = log.take_queries(np.array(queries))
-        for suffix in ("txt", "txt.gz", "parquet", "npz"):
+        for suffix in ("txt", "txt.gz", "parquet"):
             path = folder / f"{name}.{suffix}"
             part.save(path)
     (folder / "logs").mkdir()

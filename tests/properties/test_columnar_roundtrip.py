@@ -11,7 +11,7 @@ import rankine
 from properties.strategies import datasets, names
 from rankine.data import Dataset
 
-FORMATS = ("txt", "parquet", "arrow", "arrows", "npz")
+FORMATS = ("txt", "parquet", "arrow", "arrows")
 
 
 @settings(max_examples=30, deadline=None)

@@ -198,7 +198,7 @@ def page() -> str:
         "",
         "Arrow files, and zstd data as pyarrow writes them, carry no checksum: damage that leaves them",
         "well formed is read as what the file now says (*no checksum* above; for Arrow, equal to what",
-        "pyarrow reads). Parquet pages and npz members are written with checksums, which are verified.",
+        "pyarrow reads). Parquet pages are written with checksums, which are verified.",
         "",
         "With 4 MB or less to spare the C library itself may end a process in which Arrow starts a thread",
         "(*ended by the loader*); nothing of rankine's runs after that, and no file is touched.",

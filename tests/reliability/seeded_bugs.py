@@ -254,8 +254,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a partition twice in the sum": Bug(
-        "distributed/worker_pool.py", "total = _plus(held.pop()[1], total)\n            size",
-        "total = _plus(_plus(total, held.pop()[1]), total)\n            size",
+        "distributed/worker_pool.py", "total = _add(subtotals.pop()[1], total)\n            size",
+        "total = _add(_add(total, subtotals.pop()[1]), total)\n            size",
         "agreement", 60, ("unequal", "crashes"), only="least-squares",
     ),
     "queries counted instead of weighed": Bug(

@@ -44,21 +44,16 @@ def make_arrow_text(path):
         writer.write_table(content)
 
 
-def make_npz(path):
-    np.savez_compressed(path, X=np.zeros((2**22, 4)), y=np.zeros(2**22), qid=np.zeros(2**22, int))
-
-
 BOMBS = {
     "row.parquet": make_long_row,
     "text.parquet": make_long_text,
     "batch.arrow": make_arrow,
     "text.arrows": make_arrow_text,
-    "zip.npz": make_npz,
 }
 READ = """
 import resource, sys, rankine
 from rankine.core.errors import LimitError
-import rankine.data.readers.tables, rankine.data.readers.npz
+import rankine.data.readers.tables
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     rankine.load(sys.argv[1])

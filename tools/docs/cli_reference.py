@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
+from rankine.cli._choices import fill_lists
 from rankine.cli.main import app, find_commands
 
 __all__ = ["cli_reference", "commands"]
@@ -25,6 +26,8 @@ def commands() -> dict[str, Any]:
     for name, command in group.commands.items():
         inner = getattr(command, "commands", None)
         found |= {f"{name} {k}": c for k, c in inner.items()} if inner else {name: command}
+    for command in found.values():
+        fill_lists(command)
     return dict(sorted(found.items()))
 
 

@@ -1,4 +1,4 @@
-"""Where words go: results to stdout or a file, remarks and progress to stderr."""
+"""Output of commands: results go to stdout or a file, status and progress to stderr."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ if TYPE_CHECKING:
 
     from rankine.evaluation.tables import Table
 
+#: Width of a console on which no table is cut.
+_UNLIMITED_WIDTH = 10_000
 _STATE = {"verbosity": 0}
 
 
 def set_verbosity(level: int) -> None:
-    """-1 quiet, 0 normal, 1 verbose."""
+    """Set how much is printed: -1 is quiet, 0 normal, 1 verbose."""
     _STATE["verbosity"] = level
 
 
 def verbosity() -> int:
-    """The chosen level."""
+    """Return the level set by ``set_verbosity``."""
     return _STATE["verbosity"]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console on stdout or stderr; markup is off, so that names stay what they are."""
+    """Return a rich console that prints names as they are: brackets in them are no markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, highlight=False)
 
 
 def print_status(message: str) -> None:
-    """A remark on stderr, unless quiet."""
+    """Print a line on stderr, unless the command is quiet."""
     if verbosity() >= 0:
         sys.stderr.write(f"{printable(message, len(message))}\n")
 
 
 def print_error(message: str) -> None:
-    """One line on stderr, always."""
+    """Print an error as one line on stderr."""
     sys.stderr.write(f"rankine: error: {printable(message, len(message))}\n")
 
 
 def print_result(renderable: Any) -> None:
-    """A table or text on stdout."""
-    # Plain text is left as it is: a command that wraps cannot be copied.
+    """Print a table or text on stdout."""
+    # Text is not wrapped: a command that is broken over two lines could not be copied.
     console().print(renderable, soft_wrap=isinstance(renderable, str))
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout."""
+    """Print one JSON object on one line of stdout."""
     import msgspec
 
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
@@ -66,7 +68,10 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
-    """A function that writes text; a file appears under its name only when all went well."""
+    """Yield a function that writes text to a file, or to stdout for ``-``.
+
+    The file appears under its name only if no error occurs.
+    """
     if path == "-":
         yield sys.stdout.write
         sys.stdout.flush()
@@ -78,30 +83,47 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 
 
 def check_output_paths(**files: str | None) -> None:
-    """Refuse files that could not be written, before long work; ``plot`` must be a picture."""
-    for name, path in files.items():
+    """Raise an error for files that cannot be written, before long work begins.
+
+    Names are those of the options; ``plot`` must have the suffix of a picture.
+    """
+    for option, path in files.items():
         if path is None:
             continue
-        option = f"--{name.replace('_', '-')} {path}"
         folder = Path(path).absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ParameterError(
-                f"{option}: there is no folder {folder} that can be written to",
-                fix="Make the folder, or name another file",
+                f"{folder} is not a folder that can be written to",
+                parameter=option,
+                fix="Create the folder, or name another file",
             )
         if Path(path).is_dir():
-            raise ParameterError(f"{option} is a folder", fix="Name a file")
-        if name == "plot":
+            raise ParameterError(f"{path} is a folder", parameter=option, fix="Name a file")
+        if option == "plot":
             from rankine.plot import check_plot_file
 
             check_plot_file(path)
 
 
+def check_stdout_unused(out: str, *, json: bool) -> None:
+    """Raise an error if ``--json`` and the output file would both be written to stdout."""
+    if json and out == "-":
+        raise ParameterError(
+            "cannot be combined with the output file -, which is stdout too",
+            parameter="json",
+            fix="Name an output file",
+        )
+
+
 @contextmanager
 def progress_bar(
-    title: str, *, remaining: bool = False
+    title: str, *, show_remaining: bool = False
 ) -> Iterator[Callable[[int, int | None, str], None] | None]:
-    """A function of done, total and a text that moves a bar on stderr; None without a terminal."""
+    """Draw a bar on stderr and yield a function (done, total, text) that updates it.
+
+    Yield None if the command is quiet or stderr is no terminal. While kernels are compiled, the
+    title says so.
+    """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None
         return
@@ -115,51 +137,60 @@ def progress_bar(
 
     from rankine.kernels.compile import CLOCK
 
+    time_column = TimeRemainingColumn() if show_remaining else TimeElapsedColumn()
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[shown]}", markup=False),
-        TimeRemainingColumn() if remaining else TimeElapsedColumn(),
+        TextColumn("{task.fields[status]}", markup=False),
+        time_column,
         console=console(stderr=True),
         transient=True,
     )
-    task = bar.add_task(title, total=None, shown="")
+    task = bar.add_task(title, total=None, status="")
 
-    def move(done: int, total: int | None, text: str) -> None:
-        counted = f"{done:,}" + (f"/{total:,}" if total else "")
-        bar.update(task, completed=done, total=total, shown=f"{counted}  {text}")
+    def update(done: int, total: int | None, text: str) -> None:
+        count = f"{done:,}"
+        if total:
+            count += f"/{total:,}"
+        bar.update(task, completed=done, total=total, status=f"{count}  {text}")
 
-    def tell(words: str) -> Callable[[], None]:
-        return lambda: bar.update(task, description=words)
+    def show_compiling() -> None:
+        bar.update(task, description=f"{title} (compiling kernels, only in the first run)")
 
-    CLOCK.begin, CLOCK.end = tell(f"{title} (compiling, once)"), tell(title)
+    def show_title() -> None:
+        bar.update(task, description=title)
+
+    CLOCK.begin = show_compiling
+    CLOCK.end = show_title
     try:
         with bar:
-            yield move
+            yield update
     finally:
         CLOCK.begin = CLOCK.end = None
 
 
 @contextmanager
 def training_progress(title: str) -> Iterator[list[Any]]:
-    """Callbacks of a fit that draw a bar; none without a terminal."""
-    with progress_bar(title) as move:
+    """Draw a bar and yield the callbacks of ``fit`` that update it; none without a terminal."""
+    with progress_bar(title) as update:
+        if update is None:
+            yield []
+            return
 
-        def update(progress: Any) -> None:
-            assert move is not None  # noqa: S101 - narrows the type
-            numbers = (f"{name} {value:.4g}" for name, value in progress.values.items())
-            move(progress.step, progress.total, "  ".join(numbers))
+        def on_progress(progress: Any) -> None:
+            values = (f"{name} {value:.4g}" for name, value in progress.values.items())
+            update(progress.step, progress.total, "  ".join(values))
 
-        yield [] if move is None else [update]
+        yield [on_progress]
 
 
 def command_line() -> str:
-    """The command that is running, to be copied."""
+    """Return the running command, quoted for a shell."""
     return shlex.join(["rankine", *sys.argv[1:]])
 
 
 def save_report(file: str | None, subject: Any, **options: Any) -> None:
-    """Write the report of a finished result, if a file is named, and say so."""
+    """Write the HTML report of a result, if a file is named."""
     if file is None:
         return
     from rankine.reporting.run import report
@@ -168,18 +199,40 @@ def save_report(file: str | None, subject: Any, **options: Any) -> None:
     print_status(f"wrote {file}")
 
 
+def save_plot(file: str | None, function: str, result: Any) -> None:
+    """Draw a result by a function of ``rankine.plot``, if a file is named."""
+    if file is None:
+        return
+    from rankine import plot
+
+    plot.save_axes(getattr(plot, function)(result), file)
+
+
+def summary_table(rows: Sequence[tuple[str, str]]) -> Any:
+    """Return a table of names and values without header and border."""
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def print_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool = False) -> None:
-    """Print tables in the chosen form; a wide table is never cut."""
-    if latex or markdown:
-        texts = [table.latex() if latex else table.markdown() for table in tables]
-        sys.stdout.write("\n".join(texts))
+    """Print tables as text, LaTeX or Markdown; wide tables are not cut."""
+    if latex:
+        sys.stdout.write("\n".join(table.latex() for table in tables))
+        return
+    if markdown:
+        sys.stdout.write("\n".join(table.markdown() for table in tables))
         return
     from rich.console import Console
 
-    usual, wide = console(), Console(width=10_000)
-    width = usual.width
+    screen = console()
+    unlimited = Console(width=_UNLIMITED_WIDTH)
+    screen_width = screen.width
     for table in tables:
-        # rich squeezes what does not fit; a cut figure is worse than a long line
-        usual.width = max(width, wide.measure(table).maximum)
-        usual.print(table)
-        usual.print()
+        # rich shortens cells that do not fit. A line that wraps is better than a figure cut short.
+        screen.width = max(screen_width, unlimited.measure(table).maximum)
+        screen.print(table)
+        screen.print()

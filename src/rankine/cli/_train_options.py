@@ -1,119 +1,182 @@
-"""Options of training that belong together: long runs and clicks."""
+"""Groups of options of ``rankine train``: partitions, clicks and checkpoints."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankine.cli._options import panel
+from rankine.cli._groups import option_panel
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.logs.schema import LogSchema
 
-_run = panel("Long runs")
-_clicks = panel("Clicks")
+_dask = option_panel("Partitions and clusters")
+_clicks = option_panel("Clicks")
+_run = option_panel("Long runs")
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where partitions are processed, and how large they are."""
+
+    dask: Annotated[
+        str | None,
+        _dask(
+            help="Train on partitions: on the Dask scheduler tcp://host:8786 or tls://..., on "
+            "local:N processes, or in this process without Dask (here)."
+        ),
+    ] = None
+    repartition: Annotated[
+        bool, _dask("--repartition", help="First group the rows by query, into a new file.")
+    ] = False
+    repartition_to: Annotated[
+        str | None,
+        _dask(help="Folder of the grouped file (default: rankine-partitions/ beside the data)."),
+    ] = None
+    partition_mb: Annotated[
+        int | None, _dask(help="Approximate partition size in MB (default: 64).")
+    ] = None
+    timeout: Annotated[
+        float | None,
+        _dask(help="Fail if no task finishes within this many seconds (default: 600)."),
+    ] = None
+
+    def check(self, *, stream: bool) -> None:
+        """Raise an error for options that have no effect or exclude each other."""
+        if self.dask is not None:
+            if stream:
+                raise ParameterError(
+                    "cannot be combined with --dask",
+                    parameter="stream",
+                    fix="Leave one of them out",
+                )
+            return
+        for name in ("repartition", "repartition_to"):
+            if getattr(self, name):
+                raise ParameterError(
+                    "needs --dask", parameter=name, fix="Add --dask, or use rankine sort"
+                )
+        for name in ("partition_mb", "timeout"):
+            if getattr(self, name) is not None:
+                raise ParameterError("needs --dask", parameter=name, fix="Leave it out")
 
 
 @dataclass(frozen=True)
 class ClickCorrectionOptions:
-    """How clicks are corrected for the positions they were made at."""
+    """How clicks are corrected for the positions at which items were displayed."""
 
     position: Annotated[str | None, _clicks(help="Column of displayed positions, from 1.")] = None
     propensity: Annotated[
         str | None,
         _clicks(
-            help="Weigh clicks by how often their position is looked at: a file of rankine clicks "
-            "propensity, or auto to estimate it from the training data (--item, --search)."
+            help="Weight clicks by the inverse examination probability of their position: a file "
+            "of rankine clicks propensity, or auto to estimate it from the training data (with "
+            "--item and --search)."
         ),
     ] = None
-    max_weight: Annotated[float | None, _clicks(help="Largest weight of a click; default 10.")] = (
-        None
-    )
+    max_weight: Annotated[
+        float | None, _clicks(help="Largest weight of a click (default: 10).")
+    ] = None
     position_offset: Annotated[
-        int | None, _clicks(help="Learn an offset for so many positions, for training.")
+        int | None, _clicks(help="Learn a score offset for each of this many first positions.")
     ] = None
     item: Annotated[
-        str | None, _clicks(help="Column of the item (propensity auto, label coec).")
+        str | None, _clicks(help="Item column, for --propensity auto and --label coec.")
     ] = None
     search: Annotated[
-        str | None, _clicks(help="Column of the search (propensity auto, label coec).")
+        str | None, _clicks(help="Search column, for --propensity auto and --label coec.")
     ] = None
-
     context: Annotated[
         str | None,
-        _clicks("--context", help="Column (a device): propensity auto for each of its values."),
+        _clicks(
+            "--context",
+            help="Estimate --propensity auto for each value of this column, such as a device.",
+        ),
     ] = None
 
     def check(
         self, label: str, settings: dict[str, Any], schema: LogSchema | None = None
     ) -> str | None:
-        """Refuse what would be ignored; the formula of ``--label coec``, or None."""
+        """Raise an error for options without effect; return the click formula of a coec label.
+
+        The label ``coec`` or ``coec(formula)`` stands for clicks over expected clicks. The result
+        is None for other labels.
+        """
         from rankine.logs.clicks import coec_formula
 
-        formula = coec_formula(label)
-        weighed = self.propensity is not None or settings.get("propensity") is not None
-        offset = self.position_offset is not None or settings.get("position_offset") is not None
-        if self.position is not None and not (weighed or offset or formula):
+        click_formula = coec_formula(label)
+        is_coec = click_formula is not None
+        has_weights = self.propensity is not None or settings.get("propensity") is not None
+        has_offset = self.position_offset is not None or settings.get("position_offset") is not None
+        if self.position is not None and not (has_weights or has_offset or is_coec):
             raise ParameterError(
-                "--position alone changes nothing: clicks need a propensity or an offset",
+                "has no effect without a propensity or an offset",
+                parameter="position",
                 fix="Add --propensity FILE (from rankine clicks propensity, or auto with --item), "
                 "or --position-offset 10",
             )
-        if self.max_weight is not None and (not weighed or formula):
+        if self.max_weight is not None and (not has_weights or is_coec):
             raise ParameterError(
-                "--max-weight bounds the weights of --propensity, and there are none",
+                "applies to the weights of --propensity, and there are none",
+                parameter="max_weight",
                 fix="Leave it out, or add --propensity",
             )
-        counted = formula is not None or self.propensity == "auto"
-        if counted and self.item is None and (schema is None or schema.item is None):
+        counts_items = is_coec or self.propensity == "auto"
+        if counts_items and self.item is None and (schema is None or schema.item is None):
             raise ParameterError(
-                "items must be told apart to count their clicks by position",
-                fix="Name their column: --item item, and --search search where there is one",
+                "an item column is needed to count the clicks of items by position",
+                parameter="item",
+                fix="Add --item item, and --search search if there is such a column",
             )
-        if not counted and (self.item is not None or self.search is not None):
-            raise ParameterError(
-                "--item and --search belong to --propensity auto and --label coec",
-                fix="Leave them out",
-            )
+        for name in ("item", "search"):
+            if not counts_items and getattr(self, name) is not None:
+                raise ParameterError(
+                    "needs --propensity auto or --label coec", parameter=name, fix="Leave it out"
+                )
         if self.context is not None and self.propensity != "auto":
             raise ParameterError(
-                "--context belongs to --propensity auto",
-                fix="Leave it out: a file of propensities knows its context",
+                "needs --propensity auto",
+                parameter="context",
+                fix="Leave it out: a file of propensities names its context",
             )
-        return formula
+        return click_formula
 
-    def given(self) -> Any:
-        """The propensities of a file, or None."""
+    def load_propensity(self) -> Any:
+        """Load the propensities of a file; return None if no file is named."""
         from rankine.logs.propensity import Propensity
 
-        known = self.propensity is not None and self.propensity != "auto"
-        return Propensity.load(str(self.propensity)) if known else None
+        if self.propensity is None or self.propensity == "auto":
+            return None
+        return Propensity.load(self.propensity)
 
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """Where a long run keeps its state."""
+    """Where a long run saves its state."""
 
-    checkpoint: Annotated[str | None, _run(help="Folder of checkpoints (streams and --dask).")] = (
-        None
-    )
-    every: Annotated[
-        int | None, _run(help="Lists or steps between checkpoints; default 100000.")
+    checkpoint: Annotated[
+        str | None, _run(help="Save checkpoints in this folder (--stream and --dask).")
     ] = None
-    resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False
-
-    @property
-    def asked(self) -> bool:
-        """Whether checkpoints are wanted."""
-        return self.checkpoint is not None
+    every: Annotated[
+        int | None, _run(help="Number of lists or steps between checkpoints (default: 100000).")
+    ] = None
+    resume: Annotated[bool, _run("--resume", help="Continue from the last checkpoint.")] = False
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of a fit."""
-        if self.checkpoint is None:
-            if self.resume or self.every is not None:
-                option = "--resume" if self.resume else "--every"
-                raise ParameterError(f"{option} needs --checkpoint DIR", fix="Name the folder")
-            return {}
-        every = 100_000 if self.every is None else self.every
-        return {"checkpoint": self.checkpoint, "every": every, "resume": self.resume}
+        """Return keyword arguments of ``fit``."""
+        if self.checkpoint is not None:
+            every = 100_000
+            if self.every is not None:
+                every = self.every
+            return {"checkpoint": self.checkpoint, "every": every, "resume": self.resume}
+        unused = None
+        if self.resume:
+            unused = "resume"
+        elif self.every is not None:
+            unused = "every"
+        if unused is not None:
+            raise ParameterError(
+                "needs --checkpoint", parameter=unused, fix="Name the folder of checkpoints"
+            )
+        return {}

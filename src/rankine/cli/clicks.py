@@ -1,4 +1,7 @@
-"""``rankine clicks``: what a click log says about its users, and about other rankers."""
+"""``rankine clicks``: examination probabilities of positions, estimated from click logs.
+
+This module also holds the options of ``rankine evaluate --counterfactual``.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, print_tables
-from rankine.cli._options import AsJson, ClickColumnOptions, Seed, panel, split_list
+from rankine.cli._console import check_output_paths, print_tables, save_plot
+from rankine.cli._groups import option_panel
+from rankine.cli._options import AsJson, Seed, split_list
+from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
 from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
-    from rankine.cli._options import ModelReadingOptions
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
-clicks = Commands(help="Position bias of a click log.", no_args_is_help=True)
+clicks = Commands(help="Estimate the position bias of a click log.")
 app.add_typer(clicks, name="clicks")
 
 _EPILOG = """
@@ -25,48 +29,60 @@ _EPILOG = """
 
   rankine clicks propensity log.parquet --query session_id --item item --search search
 
-  rankine clicks propensity random.parquet --query session_id --method randomised --out looks.json
+  rankine clicks propensity random.parquet --query session_id --method randomised --out p.json
 
   rankine clicks propensity log.parquet --query session_id --method em --features price,rating
 
-  rankine train log.parquet --query session_id --label clicked --propensity looks.json
+  rankine train log.parquet --query session_id --label clicked --propensity p.json
 """
 
 
 @clicks.command(epilog=_EPILOG)
 def propensity(
     log: Annotated[list[str], typer.Argument(help="Parquet or Arrow files.")],
-    item: Annotated[str | None, typer.Option(help="Column of the item shown.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of the displayed item.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="harvest (default with --item), randomised, or em (regression-EM)."),
+        typer.Option(
+            help="Estimate by this method: harvest (default with --item), randomised or em "
+            "(regression-EM)."
+        ),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(help="Columns of em's relevance model, comma-separated.")
+        str | None,
+        typer.Option(help="Feature columns of the relevance model of em, comma-separated."),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="Column (a device): an estimate for each value too.")
+        str | None,
+        typer.Option(help="Also estimate for each value of this column, such as a device."),
     ] = None,
-    max_position: Annotated[int, typer.Option(help="Positions beyond count as this one.")] = 50,
-    min_rows: Annotated[int, typer.Option(help="Rows that a position needs.")] = 100,
-    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples; 0 gives no interval.")] = 200,
+    max_position: Annotated[
+        int, typer.Option(help="Treat positions beyond this one as this one.")
+    ] = 50,
+    min_rows: Annotated[int, typer.Option(help="Fail for positions with fewer rows.")] = 100,
+    n_resamples: Annotated[
+        int, typer.Option(help="Number of bootstrap samples; 0 computes no intervals.")
+    ] = 200,
     seed: Seed = 0,
-    plot: Annotated[str | None, typer.Option(help="Picture: .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw the estimates to this file: .png, .svg or .pdf.")
+    ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="JSON file for rankine train --propensity.")
+        str | None,
+        typer.Option("--out", "-o", help="Write a JSON file for rankine train --propensity."),
     ] = None,
     *,
-    where: ClickColumnOptions,
+    columns: ClickColumnOptions,
     json: AsJson = False,
 ) -> None:
-    """Chance of being looked at by position, relative to the first, with intervals."""
+    """Estimate the examination probability of each position, relative to the first."""
     from rankine.logs.propensity import estimate_propensity
 
     check_output_paths(out=out, plot=plot)
-    found = estimate_propensity(
+    estimate = estimate_propensity(
         log,
         method=method,
-        **where.columns(item=item),
+        **columns.columns(item=item),
         features=split_list(features),
         context=context,
         max_position=max_position,
@@ -74,36 +90,44 @@ def propensity(
         n_resamples=n_resamples,
         random_state=seed,
     )
-    if plot is not None:
-        from rankine import plot as drawing
-
-        drawing.save_axes(drawing.propensity(found), plot)
-        _console.print_status(f"wrote {plot}")
+    save_plot(plot, "propensity", estimate)
     if out is not None:
-        found.save(out)
-        _console.print_status(f"wrote {out}")
+        estimate.save(out)
+    for path in (plot, out):
+        if path is not None:
+            _console.print_status(f"wrote {path}")
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(estimate.to_dict())
     else:
-        print_tables(_tables(found, ""))
+        print_tables(_tables(estimate, ""))
 
 
-def _tables(found: Propensity, name: str) -> list[Table]:
-    """One row per position; one table per context."""
+def _tables(estimate: Propensity, name: str) -> list[Table]:
+    """Return a table with one row per position, and one such table per context."""
     from rankine.evaluation.tables import Table
 
-    columns = (found.values, found.low, found.high, found.rows, found.clicks)
     rows = [
-        (str(k), f"{value:.4f}", f"[{low:.4f}, {high:.4f}]", f"{shown:,}", f"{clicked:,}")
-        for k, (value, low, high, shown, clicked) in enumerate(zip(*columns, strict=True), 1)
+        (
+            str(k + 1),
+            f"{estimate.values[k]:.4f}",
+            f"[{estimate.low[k]:.4f}, {estimate.high[k]:.4f}]",
+            f"{estimate.rows[k]:,}",
+            f"{estimate.clicks[k]:,}",
+        )
+        for k in range(len(estimate.values))
     ]
-    title = f"{name}{found.method}: {found.pairs:,} groups, {found.n_units:,} units ({found.unit})"
-    header = ("position", "looked at", f"{found.confidence:.0%} interval", "rows", "clicks")
-    parts = [_tables(part, f"{value}, ") for value, part in found.contexts.items()]
-    return [Table(title, header, rows), *(table for part in parts for table in part)]
+    title = (
+        f"{name}{estimate.method}: {estimate.pairs:,} groups, {estimate.n_units:,} units "
+        f"({estimate.unit})"
+    )
+    interval = f"{estimate.confidence:.0%} interval"
+    tables = [Table(title, ("position", "examined", interval, "rows", "clicks"), rows)]
+    for value, part in estimate.contexts.items():
+        tables += _tables(part, f"{value}, ")
+    return tables
 
 
-_option = panel("Judging on a click log")
+_option = option_panel("Counterfactual evaluation on a click log")
 
 
 @dataclass(frozen=True)
@@ -111,43 +135,63 @@ class CounterfactualOptions:
     """Options of ``rankine evaluate --counterfactual``."""
 
     counterfactual: Annotated[
-        bool, _option("--counterfactual", help="Value of the model on another ranker's click log.")
+        bool,
+        _option(
+            "--counterfactual",
+            help="Estimate the value of the model on the click log of another ranker.",
+        ),
     ] = False
-    click_model: Annotated[str, _option(help="position_based or independent.")] = "position_based"
-    propensity: Annotated[str | None, _option(help="File of rankine clicks propensity --out.")] = (
+    click_model: Annotated[
+        str, _option(help="Assume this click model: position_based or independent.")
+    ] = "position_based"
+    propensity: Annotated[
+        str | None, _option(help="File written by rankine clicks propensity --out.")
+    ] = None
+    logged: Annotated[
+        str | None, _option(help="Column of the probabilities of the logging ranker.")
+    ] = None
+    position: Annotated[str, _option(help="Column of displayed positions.")] = "position"
+    item: Annotated[str | None, _option(help="Column of the displayed item.")] = None
+    search: Annotated[str | None, _option(help="Column of the search text.")] = None
+    top: Annotated[
+        int | None, _option(help="Count only this many first positions (default: all).")
+    ] = None
+    max_weight: Annotated[float | None, _option(help="Clip importance weights to this value.")] = (
         None
     )
-    logged: Annotated[str | None, _option(help="Column of the old ranker's probabilities.")] = None
-    position: Annotated[str, _option(help="Column of positions.")] = "position"
-    item: Annotated[str | None, _option(help="Column of the item shown.")] = None
-    search: Annotated[str | None, _option(help="Column of what was searched for.")] = None
-    top: Annotated[int | None, _option(help="Count the first positions only; default: all.")] = None
-    max_weight: Annotated[float | None, _option(help="Cut larger weights to it.")] = None
-    min_effective: Annotated[float, _option(help="Refuse fewer effective rows.")] = 100.0
-    min_overlap: Annotated[float, _option(help="Refuse less overlap.")] = 0.5
+    min_effective: Annotated[
+        float, _option(help="Fail if the effective number of rows is smaller.")
+    ] = 100.0
+    min_overlap: Annotated[
+        float, _option(help="Fail if the overlap of both rankers is smaller.")
+    ] = 0.5
 
-    def judge(
+    def evaluate(
         self, path: str, files: list[str], reading: ModelReadingOptions, *, json: bool
     ) -> None:
-        """Score the log with a model, estimate its value and show it."""
+        """Score the log with a model, estimate its value and print it."""
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
         from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)
-        names = (self.item, self.search, self.logged)
-        wanted = list(dict.fromkeys(name for name in names if name is not None))
-        more: dict[str, Any] = {"position": self.position}
+        names = [name for name in (self.item, self.search, self.logged) if name is not None]
+        names = list(dict.fromkeys(names))
+        options: dict[str, Any] = {"position": self.position}
         if model.feature_names is not None:
-            more["features"] = model.feature_names
-        data = reading.open(files, model=model, columns=wanted, **more)
+            options["features"] = model.feature_names
+        data = reading.open(files, model=model, columns=names, **options)
         columns: dict[str, Any] = {"qid": data.qid, "y": data.y, "position": data.position}
-        found = counterfactual(
-            {**columns, **{name: data.columns[name] for name in wanted}},
+        columns |= {name: data.columns[name] for name in names}
+        propensity: Any = ()
+        if self.propensity is not None:
+            propensity = Propensity.load(self.propensity)
+        estimate = counterfactual(
+            columns,
             score_dataset(model, data),
             model=self.click_model,
-            propensity=() if self.propensity is None else Propensity.load(self.propensity),
+            propensity=propensity,
             logged=self.logged,
             k=self.top,
             query="qid",
@@ -159,6 +203,6 @@ class CounterfactualOptions:
             min_overlap=self.min_overlap,
         )
         if json:
-            _console.print_json({"model": path, "digest": model.digest, **found.to_dict()})
+            _console.print_json({"model": path, "digest": model.digest, **estimate.to_dict()})
         else:
-            print_tables(found.tables())
+            print_tables(estimate.tables())

@@ -1,4 +1,4 @@
-"""``rankine compare``: whether one model or run is really better than another."""
+"""``rankine compare``: test whether one model or run is better than another."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables, save_report
-from rankine.cli._options import (
-    AsJson,
-    AsLatex,
-    AsMarkdown,
-    ModelReadingOptions,
-    ReportFile,
-    Seed,
-    option_names,
-    reject_options,
-    require_one_format,
-)
+from rankine.cli._groups import option_names, reject_options, require_one_format
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ReportFile, Seed
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.evaluation.compare import Comparison
 
+#: Exit code of ``--fail-if-worse``.
+WORSE = 3
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -49,25 +43,31 @@ def compare(
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Metric, repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--metric", "-m", help="Compare by this metric (default: ndcg@10); repeatable."
+        ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     margin: Annotated[
-        float, typer.Option(help="Differences this small do not matter (equivalence).")
+        float, typer.Option(help="Treat differences up to this size as equivalent.")
     ] = 0.01,
-    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples and sign flips.")] = 10_000,
+    n_resamples: Annotated[
+        int, typer.Option(help="Number of bootstrap samples and of sign flips.")
+    ] = 10_000,
     seed: Seed = 0,
     n_changed: Annotated[
-        int, typer.Option(help="Queries that changed most, shown per pair of systems.")
+        int, typer.Option(help="Show this many of the most changed queries per pair of systems.")
     ] = 3,
-    depth: Annotated[int, typer.Option(help="Ranks shown of a changed query.")] = 10,
+    depth: Annotated[int, typer.Option(help="Show this many ranks of a changed query.")] = 10,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
+        bool, typer.Option("--per-query", help="Add the values of every query to --json.")
     ] = False,
     fail_if_worse: Annotated[
         bool,
         typer.Option(
-            "--fail-if-worse", help="Exit code 3 if the last is proven worse than the first."
+            "--fail-if-worse",
+            help="Exit with code 3 if the last system is proven worse than the first.",
         ),
     ] = False,
     report: ReportFile = None,
@@ -77,42 +77,25 @@ def compare(
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Compare models and runs query by query: intervals, tests, wins, what changed."""
+    """Compare models and runs query by query: intervals, tests, wins and changed queries."""
     from rankine.evaluation.compare import compare_systems
-    from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
-    from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
-    from rankine.model import LinearModel
 
     check_output_paths(report=report)
     require_one_format(json=json, latex=latex, markdown=markdown)
     if not json:
-        reject_options(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
+        reject_options(("per_query",), "needs --json", fix="Leave it out, or add --json")
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
-    *paths, data = inputs
-    chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
-    systems = {
-        name: read_run(path) if is_run(path) else LinearModel.load(path)
-        for name, path in name_systems(paths).items()
-    }
-    models = [one for one in systems.values() if isinstance(one, LinearModel)]
-    judged: Any
-    if is_qrels(data):
-        reject_options(
-            option_names(ModelReadingOptions), "says how data are read, and these are judgements"
-        )
-        judged = read_qrels(data)
-    else:
-        judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
-    contestants = load_systems(systems, judged)
-    found = [
+    metrics = [parse_metric(name) for name in metric or ["ndcg@10"]]
+    systems = _gather(inputs[:-1], inputs[-1], reading)
+    comparisons = [
         compare_systems(
-            contestants,
-            one,
+            systems,
+            each,
             confidence=confidence,
             margin=margin,
             n_resamples=n_resamples,
@@ -120,24 +103,46 @@ def compare(
             n_changed=n_changed,
             depth=depth,
         )
-        for one in chosen
+        for each in metrics
     ]
-    save_report(report, found)
+    save_report(report, comparisons)
     if json:
-        plain = [comparison.to_dict(per_query=per_query) for comparison in found]
-        _console.print_json({"data": data, "comparisons": plain})
+        plain = [comparison.to_dict(per_query=per_query) for comparison in comparisons]
+        _console.print_json({"data": inputs[-1], "comparisons": plain})
     else:
-        tables = [table for comparison in found for table in comparison.tables()]
+        tables = [table for comparison in comparisons for table in comparison.tables()]
         print_tables(tables, latex=latex, markdown=markdown)
-    if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
+    if fail_if_worse and any(_last_is_worse(comparison) for comparison in comparisons):
         raise typer.Exit(WORSE)
 
 
-#: Exit code of ``--fail-if-worse``.
-WORSE = 3
+def _gather(paths: list[str], data_path: str, reading: ModelReadingOptions) -> Any:
+    """Load models, runs and labelled data or judgements, and score the data with each system."""
+    from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
+    from rankine.evaluation.trec import read_qrels, read_run
+    from rankine.model import LinearModel
+
+    systems: dict[str, Any] = {}
+    models = []
+    for name, path in name_systems(paths).items():
+        if is_run(path):
+            systems[name] = read_run(path)
+        else:
+            systems[name] = LinearModel.load(path)
+            models.append(systems[name])
+    if is_qrels(data_path):
+        reject_options(option_names(ModelReadingOptions), "has no effect on judgements (qrels)")
+        return load_systems(systems, read_qrels(data_path))
+    if models:
+        data = reading.open_for(data_path, models)
+    else:
+        data = reading.newest(reading.open(data_path))
+    return load_systems(systems, data)
 
 
-def _last_is_worse(found: Comparison) -> bool:
-    first, last = found.systems[0].name, found.systems[-1].name
-    pair = next(pair for pair in found.pairs if (pair.a, pair.b) == (first, last))
+def _last_is_worse(comparison: Comparison) -> bool:
+    """Return whether the last system is proven worse than the first."""
+    first = comparison.systems[0].name
+    last = comparison.systems[-1].name
+    pair = next(pair for pair in comparison.pairs if (pair.a, pair.b) == (first, last))
     return pair.verdict == "worse"

@@ -1,28 +1,27 @@
-"""``rankine convert``: from one format to another."""
+"""``rankine convert``: convert data files from one format to another."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import (
-    AsJson,
-    LogOptions,
-    ReadingOptions,
-    option_names,
-    panel,
-    reject_options,
-    split_list,
-)
+from rankine.cli._console import check_stdout_unused
+from rankine.cli._groups import option_names, option_panel, reject_options
+from rankine.cli._options import AsJson, split_list
+from rankine.cli._reading import LogOptions, ReadingOptions
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.data.save import ConversionReport
 
+#: Unmatched documents that are printed.
+_MAX_EXAMPLES = 10
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -38,7 +37,7 @@ _EPILOG = """
 """
 
 
-_writing = panel("Writing")
+_writing = option_panel("Writing")
 
 
 @dataclass(frozen=True)
@@ -46,50 +45,53 @@ class WritingOptions:
     """How the output is written."""
 
     to: Annotated[
-        str | None, _writing(help="letor, parquet, arrow or npz; default: by suffix.")
+        str | None,
+        _writing(help="Write this format: letor, parquet, arrow or npz (default: by suffix)."),
     ] = None
     layout: Annotated[
         str | None,
         _writing(
-            help="sparse (indices and values) or columns (one per feature); default: as read."
+            help="Write features as sparse (indices and values) or columns, one per feature "
+            "(default: as read)."
         ),
     ] = None
     compression: Annotated[
         str | None,
         _writing(
-            help="Parquet: zstd (default), snappy, gzip, brotli, lz4, none; "
-            "Arrow: lz4, zstd, none; npz: none, deflate; text: by suffix."
+            help="Compress Parquet by zstd (default), snappy, gzip, brotli, lz4 or none; Arrow by "
+            "lz4, zstd or none; npz by none or deflate; text is compressed by suffix."
         ),
     ] = None
-    out_base: Annotated[int | None, _writing(help="First feature index of the output, 1 or 0.")] = (
-        None
-    )
+    out_base: Annotated[
+        int | None, _writing(help="Index of the first feature in the output, 1 or 0.")
+    ] = None
     names_out: Annotated[
-        str | None, _writing(help="Also write the feature names, one a line (text has none).")
+        str | None,
+        _writing(help="Also write the feature names to this file, one per line (text has none)."),
     ] = None
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of the writer."""
-        given = {"layout": self.layout, "compression": self.compression, "base": self.out_base}
-        return {name: value for name, value in given.items() if value is not None}
+        """Return keyword arguments of the writer."""
+        options = {"layout": self.layout, "compression": self.compression, "base": self.out_base}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class ConvertOptions(ReadingOptions):
-    """Data of which some columns are features."""
+    """Options for data to convert."""
 
     features: Annotated[
         str | None,
         typer.Option(
-            help="Feature columns of Parquet and Arrow, comma-separated; default: all others. "
-            "With --judgments: logs of a search engine (JSON, JSON lines).",
+            help="Feature columns of Parquet and Arrow, comma-separated (default: all others). "
+            "With --judgments: feature logs of a search engine (JSON, JSON lines).",
             rich_help_panel="Reading",
         ),
     ] = None
     judgments: Annotated[
         str | None,
         typer.Option(
-            help="TREC qrels, or CSV with query, document and grade, of a search engine's log.",
+            help="TREC qrels, or CSV of query, document and grade, to join with feature logs.",
             rich_help_panel="Reading",
         ),
     ] = None
@@ -108,61 +110,66 @@ def convert(
     reading: ConvertOptions,
     json: AsJson = False,
 ) -> None:
-    """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
-    from rankine.core.errors import ParameterError
+    """Convert files between LETOR text, Parquet and Arrow (or to npz), in bounded memory."""
     from rankine.data.save import convert as convert_files
 
-    *source, target = files
-    if json and target == "-":
-        raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    reject_options(("pairs",), "makes lists of two to learn from")
-    reject_options(("split",), "cuts data to learn from")
+    *sources, target = files
+    check_stdout_unused(target, json=json)
+    reject_options(("pairs", "split"), "applies to training data only")
     if not reading.raw:
         reject_options(
-            option_names(LogOptions), "belongs to a raw log, and no column of one is named"
+            option_names(LogOptions), "applies to a raw log, and no column of one is named"
         )
     if reading.judgments is not None:
-        reject_options(
-            option_names(ReadingOptions),
-            "says how files of rows are read, not a search engine's log",
-        )
-        _join(source, target, reading, writing, json=json)
+        reject_options(option_names(ReadingOptions), "cannot be combined with --judgments")
+        _join_logs(sources, target, reading, writing, json=json)
         return
-    if not source:
-        raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
-    columns = None if reading.features is None else split_list(reading.features)
+    if not sources:
+        raise ParameterError("the input is missing", fix="Write: rankine convert IN... OUT")
     started = time.perf_counter()
-    options = {} if reading.raw else reading.options(features=columns)
+    source: Any = sources
+    options: dict[str, Any] = {}
+    if reading.raw:
+        source = reading.open(sources, stream=True)
+    else:
+        columns = None
+        if reading.features is not None:
+            columns = split_list(reading.features)
+        options = reading.options(features=columns)
     report = convert_files(
-        reading.open(source, stream=True) if reading.raw else source,
+        source,
         target,
         to=writing.to,
         names_out=writing.names_out,
         write=writing.options(),
         **options,
     )
-    _tell(report, target, time.perf_counter() - started, json=json)
+    _print_report(report, target, time.perf_counter() - started, json=json)
 
 
-def _join(
-    source: list[str], target: str, reading: ConvertOptions, writing: WritingOptions, *, json: bool
+def _join_logs(
+    sources: list[str],
+    target: str,
+    reading: ConvertOptions,
+    writing: WritingOptions,
+    *,
+    json: bool,
 ) -> None:
-    """Logged features beside judgements, and what did not match."""
-    from rankine.core.errors import ParameterError
+    """Join logged features with judgements, and print what did not match."""
     from rankine.evaluation.engine_logs import join_logged
 
-    if source or reading.features is None:
+    if sources or reading.features is None:
         raise ParameterError(
-            "--judgments joins the logs that --features names",
+            "needs feature logs, named by --features",
+            parameter="judgments",
             fix="Write: rankine convert --features LOG --judgments J OUT",
         )
-    logs = list(split_list(reading.features))
-    joined = join_logged(logs, reading.judgments)
-    options = {} if writing.to is None else {"format": writing.to}
-    joined.data.save(target, **options, **writing.options())
+    joined = join_logged(list(split_list(reading.features)), reading.judgments)
+    options = writing.options()
+    if writing.to is not None:
+        options["format"] = writing.to
+    joined.data.save(target, **options)
     if writing.names_out is not None:
-        from pathlib import Path
-
         names = joined.data.feature_names or ()
         Path(writing.names_out).write_text("\n".join(names) + "\n", encoding="utf-8")
     counts = {
@@ -173,22 +180,29 @@ def _join(
         "judged_without_log": len(joined.unlogged),
     }
     if json:
-        lists = {"unjudged": joined.unjudged, "unlogged": joined.unlogged}
-        _console.print_json({"out": target, **counts, **lists})
+        unmatched = {"unjudged": joined.unjudged, "unlogged": joined.unlogged}
+        _console.print_json({"out": target, **counts, **unmatched})
         return
     _console.print_status(
         f"{target}: {counts['rows']:,} rows x {counts['features']:,} features of "
         f"{counts['queries']:,} queries"
     )
-    for what, pairs in (("no judgement", joined.unjudged), ("no log", joined.unlogged)):
-        if pairs:
-            shown = ", ".join(f"{query}/{document}" for query, document in pairs[:10])
-            more = ", ..." if len(pairs) > 10 else ""
-            _console.print_status(f"{len(pairs):,} documents have {what}: {shown}{more}")
+    _print_unmatched("no judgement", joined.unjudged)
+    _print_unmatched("no log", joined.unlogged)
 
 
-def _tell(report: ConversionReport, target: str, seconds: float, *, json: bool) -> None:
-    """One JSON object on stdout, or a sentence on stderr."""
+def _print_unmatched(lack: str, pairs: list[Any]) -> None:
+    """Print the number of documents that lack their counterpart, and the first of them."""
+    if not pairs:
+        return
+    examples = ", ".join(f"{query}/{document}" for query, document in pairs[:_MAX_EXAMPLES])
+    if len(pairs) > _MAX_EXAMPLES:
+        examples += ", ..."
+    _console.print_status(f"{len(pairs):,} documents have {lack}: {examples}")
+
+
+def _print_report(report: ConversionReport, target: str, seconds: float, *, json: bool) -> None:
+    """Print what was converted."""
     if json:
         counts = {
             "rows": report.rows,
@@ -199,11 +213,14 @@ def _tell(report: ConversionReport, target: str, seconds: float, *, json: bool) 
         }
         _console.print_json({"out": target, **counts, "seconds": round(seconds, 3)})
         return
-    extra = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
-    extra += f", {report.missing:,} missing values" if report.missing else ""
-    _console.print_status(
+    text = (
         f"{target}: {report.rows:,} rows x {report.features:,} features of {report.queries:,} "
-        f"queries in {seconds:.1f} s{extra}"
+        f"queries in {seconds:.1f} s"
     )
+    if report.skipped:
+        text += f", {report.skipped:,} bad rows skipped"
+    if report.missing:
+        text += f", {report.missing:,} missing values"
+    _console.print_status(text)
     if report.names_lost:
-        _console.print_status("text holds no feature names: keep them with --names-out FILE")
+        _console.print_status("text holds no feature names: save them with --names-out FILE")

@@ -1,4 +1,4 @@
-"""``rankine demo``: the main job end to end on a shop's search log that is made on the spot."""
+"""``rankine demo``: train, evaluate and explain a model on a simulated shop-search log."""
 
 from __future__ import annotations
 
@@ -28,166 +28,189 @@ _EPILOG = """
 """
 
 
+_METRICS = ("ndcg@10", "map", "mrr")
+_TITLE = "A shop's search, ranked by what shoppers clicked and bought"
+#: Share of the queries to train on.
+_TRAIN_SHARE = 0.8
+#: Training steps at which the objective is recorded, for the report.
+_RECORDED_STEPS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+#: Names of the labels 0, 1 and 2.
+_FEEDBACK = ("", "clicked", "bought")
+
+
 @app.command(epilog=_EPILOG)
 def demo(
     out: Annotated[
-        str, typer.Option("--out", "-o", help="Folder for the files it makes.")
+        str, typer.Option("--out", "-o", help="Write the files to this folder.")
     ] = "demo-output",
     n_queries: Annotated[int, typer.Option(help="Number of search queries.")] = 1500,
     seed: Seed = 7,
     json: AsJson = False,
 ) -> None:
-    """Make a shop-search log, train, evaluate, explain one ranking, save model and report."""
+    """Simulate a shop-search log, train, evaluate, explain one ranking, save model and report."""
     result = run_demo(out, n_queries, seed)
     if json:
         plain = {
             "rows": result.train.n_rows + result.test.n_rows,
             "queries": result.train.n_queries + result.test.n_queries,
-            "metrics": result.table,
+            "metrics": result.metrics,
             "files": result.files,
             "seconds": result.seconds,
             "digest": result.model.digest,
         }
         _console.print_json(plain)
     else:
-        show_demo(result)
-
-
-_METRICS = ("ndcg@10", "map", "mrr")
-_TITLE = "A shop's search, ranked by what shoppers clicked and bought"
-#: Steps of the training at which its objective is recorded, for the report.
-_RECORDED = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+        print_demo(result)
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the demo made."""
+    """Data, model, metrics and files of a demo."""
 
     train: Dataset
     test: Dataset
     model: LinearModel
     scores: NDArray[Any]
-    table: dict[str, dict[str, float]]
+    metrics: dict[str, dict[str, float]]
     files: dict[str, str]
     seconds: dict[str, float]
 
 
+class Stopwatch:
+    """Measures the seconds of successive steps."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        """Record the time since the last step."""
+        now = time.perf_counter()
+        self.seconds[step] = round(now - self._last, 2)
+        self._last = now
+
+
 def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
-    """Log -> split by query -> train -> evaluate against baselines -> files."""
+    """Simulate a log, split it by query, train, evaluate against baselines and write files."""
     import numpy as np
 
     import rankine
     from rankine.logs.simulation import shop_log
-    from rankine.metrics import evaluate_on, random_expectation
     from rankine.transforms.apply import score_dataset
 
-    seconds: dict[str, float] = {}
-
-    def lap(name: str, since: float) -> float:
-        now = time.perf_counter()
-        seconds[name] = round(now - since, 2)
-        return now
-
-    clock = time.perf_counter()
+    stopwatch = Stopwatch()
     log = shop_log(n_queries, random_state=seed)
-    cut = int(0.8 * log.n_queries)
-    train = log.take_queries(np.arange(cut))
-    test = log.take_queries(np.arange(cut, log.n_queries))
+    n_train = int(_TRAIN_SHARE * log.n_queries)
+    train = log.take_queries(np.arange(n_train))
+    test = log.take_queries(np.arange(n_train, log.n_queries))
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    files = {name: str(target / f"{name}.txt") for name in ("train", "test")}
-    for name, part in (("train", train), ("test", test)):
-        # Text holds labels, queries, features and product names; the log's other columns stay here.
-        plain = replace(part, columns={}, position=None)
-        plain.save(files[name])
-    names = target / "features.txt"
-    names.write_text("".join(f"{name}\n" for name in train.feature_names or ()), encoding="utf-8")
-    files["features"] = str(names)
-    clock = lap("log", clock)
+    files = _write_data(target, train, test)
+    stopwatch.lap("log")
     ranker = rankine.SPDRanker(
-        scale="standard", l2=1e-3, random_state=seed, record_at=_RECORDED
+        scale="standard", l2=1e-3, random_state=seed, record_at=_RECORDED_STEPS
     ).fit(train)
-    clock = lap("training", clock)
+    stopwatch.lap("training")
     ranker.training_ |= {"fingerprint": train.fingerprint}
     model = ranker.to_model()
     files["model"] = str(target / "model.rankine")
     model.save(files["model"])
     scores = score_dataset(model, test)
-    shown = -np.asarray(test.position, dtype=np.float64)
-    table = {
+    metrics = _evaluate(test, scores)
+    stopwatch.lap("evaluation")
+    files["report"] = str(target / "report.html")
+    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
+    page.save(files["report"])
+    stopwatch.lap("report")
+    additive = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(train)
+    files["curves"] = str(target / "curves.html")
+    rankine.report(additive, test, title="The same search by curves").save(files["curves"])
+    stopwatch.lap("curves")
+    return DemoResult(train, test, model, scores, metrics, files, stopwatch.seconds)
+
+
+def _write_data(folder: Path, train: Dataset, test: Dataset) -> dict[str, str]:
+    """Write both parts as LETOR text and the feature names; return the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for name, part in (("train", train), ("test", test)):
+        files[name] = str(folder / f"{name}.txt")
+        # Text has no place for further columns and positions.
+        replace(part, columns={}, position=None).save(files[name])
+    files["features"] = str(folder / "features.txt")
+    lines = [f"{name}\n" for name in train.feature_names or ()]
+    Path(files["features"]).write_text("".join(lines), encoding="utf-8")
+    return files
+
+
+def _evaluate(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]]:
+    """Return the metrics of the model, of the displayed order and of a random order."""
+    import numpy as np
+
+    from rankine.metrics import evaluate_on, random_expectation
+
+    displayed_order = -np.asarray(test.position, dtype=np.float64)
+    return {
         metric: {
             "model": evaluate_on(test, scores=scores, metric=metric),
-            "as_shown": evaluate_on(test, scores=shown, metric=metric),
+            "as_shown": evaluate_on(test, scores=displayed_order, metric=metric),
             "random": random_expectation(metric, test.y, test.queries),
         }
         for metric in _METRICS
     }
-    clock = lap("evaluation", clock)
-    files["report"] = str(target / "report.html")
-    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
-    page.save(files["report"])
-    clock = lap("report", clock)
-    tables = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(train)
-    files["curves"] = str(target / "curves.html")
-    rankine.report(tables, test, title="The same search by curves").save(files["curves"])
-    lap("curves", clock)
-    return DemoResult(train, test, model, scores, table, files, seconds)
 
 
-def show_demo(result: DemoResult) -> None:
-    """Tables and words."""
+def print_demo(result: DemoResult) -> None:
+    """Print sizes, metrics, one ranking and commands to try next."""
     from rich.table import Table
 
-    rows = result.train.n_rows + result.test.n_rows
-    queries = result.train.n_queries + result.test.n_queries
+    n_rows = result.train.n_rows + result.test.n_rows
+    n_queries = result.train.n_queries + result.test.n_queries
     _console.print_result(
-        f"A shop's search log: {rows:,} impressions of {queries:,} queries, "
+        f"A shop's search log: {n_rows:,} impressions of {n_queries:,} queries, "
         f"{result.train.n_features} features; clicks count 1, purchases 2.\n"
         f"Trained on {result.train.n_queries:,} queries in {result.seconds['training']:.2f} s "
         f"(first run: compiling included); evaluated on {result.test.n_queries:,} others.\n"
     )
     table = Table("held-out queries", "model", "as shown by the shop", "random order", box=None)
-    for metric, values in result.table.items():
+    for metric, values in result.metrics.items():
         table.add_row(metric, *(f"{values[name]:.4f}" for name in ("model", "as_shown", "random")))
     _console.print_result(table)
-    _show_query(result)
-    _show_next(result)
+    _print_ranking(result)
+    _print_next_commands(result)
 
 
-def _show_query(result: DemoResult) -> None:
-    """One held-out list, best first, and why the first stands above the second."""
+def _print_ranking(result: DemoResult) -> None:
+    """Print one held-out list, best first, and why the first item stands above the second."""
     import numpy as np
     from rich.table import Table
 
     test = result.test
-    bought = test.queries.gather(test.y >= 2).astype(int)
-    per_query = np.add.reduceat(bought, test.queries.starts[:-1])
-    chosen = int(np.argmax(per_query))
-    rows = test.queries.rows_of(chosen)
-    order = rows[np.argsort(-result.scores[rows], kind="stable")]
-    assert test.docid is not None  # noqa: S101 - the log names its products
+    assert test.docid is not None  # noqa: S101 - the simulated log names its products
     assert test.position is not None  # noqa: S101 - and where they were shown
-    words = ("", "clicked", "bought")
+    bought = test.queries.gather(test.y >= 2).astype(int)
+    n_bought = np.add.reduceat(bought, test.queries.starts[:-1])
+    rows = test.queries.rows_of(int(np.argmax(n_bought)))
+    order = rows[np.argsort(-result.scores[rows], kind="stable")]
     table = Table("rank", "product", "score", "feedback", "was shown at", box=None)
     for rank, row in enumerate(order[:8].tolist(), 1):
-        feedback = words[int(test.y[row])]
         table.add_row(
             str(rank),
             str(test.docid[row]),
             f"{result.scores[row]:+.3f}",
-            feedback,
+            _FEEDBACK[int(test.y[row])],
             str(test.position[row]),
         )
-    text = test.columns["query_text"][rows[0]]
-    _console.print_result(f"\nThe query {str(text)!r}, as the model ranks it:")
+    query_text = test.columns["query_text"][rows[0]]
+    _console.print_result(f"\nThe query {str(query_text)!r}, as the model ranks it:")
     _console.print_result(table)
     first, second = order[:2].tolist()
-    pair = result.model.explain_pair(test.X[first], test.X[second])
+    explanation = result.model.explain_pair(test.X[first], test.X[second])
     _console.print_result(f"\nWhy {test.docid[first]} stands above {test.docid[second]}:")
-    _console.print_result(pair.text(limit=6))
+    _console.print_result(explanation.text(limit=6))
 
 
-def _show_next(result: DemoResult) -> None:
+def _print_next_commands(result: DemoResult) -> None:
+    """Print the files and commands that use them."""
     files = result.files
     names = f"--feature-names {files['features']}"
     _console.print_result(

@@ -1,13 +1,16 @@
-"""``rankine evaluate``: metrics of a model on data, or of a run against judgements."""
+"""``rankine evaluate``: evaluate a model on labelled data, or a run against judgements."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelReadingOptions, option_names, reject_options
+from rankine.cli._groups import option_names, reject_options
+from rankine.cli._options import AsJson
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -23,7 +26,7 @@ _EPILOG = """
   rankine evaluate --run run.txt --qrels qrels.txt --metric map
 
   rankine evaluate new.rankine log.parquet --counterfactual --query session_id --label clicked
-      --propensity looks.json --item item --search search
+      --propensity propensity.json --item item --search search
 """
 
 
@@ -32,15 +35,21 @@ def evaluate(
     model: Annotated[str | None, typer.Argument(help="Model file.")] = None,
     data: Annotated[list[str] | None, typer.Argument(help="Files or patterns.")] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Metric, repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="Compute this metric (default: that of the model), repeatable: {metrics}.",
+        ),
     ] = None,
-    run: Annotated[str | None, typer.Option(help="TREC run instead of a model.")] = None,
-    qrels: Annotated[str | None, typer.Option(help="TREC judgements.")] = None,
+    run: Annotated[str | None, typer.Option(help="Evaluate this TREC run, not a model.")] = None,
+    qrels: Annotated[str | None, typer.Option(help="TREC judgements for --run.")] = None,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="One value per query too.")
+        bool, typer.Option("--per-query", help="Also print the value of each query.")
     ] = False,
     relative_to: Annotated[
-        str | None, typer.Option(help="random: gain over a random order.")
+        str | None,
+        typer.Option(help="Also print the gain over this order: random.", metavar="random"),
     ] = None,
     *,
     reading: ModelReadingOptions,
@@ -48,40 +57,61 @@ def evaluate(
     json: AsJson = False,
 ) -> None:
     """Evaluate a model on labelled data, or a run against judgements."""
-    if (run is None) != (qrels is None):
-        raise ParameterError("--run and --qrels belong together", fix="Give both")
-    if run is None and (model is None or not data):
-        raise ParameterError(
-            "nothing to evaluate", fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help"
-        )
-    if run is not None and model is not None:
-        raise ParameterError("both a model and a run were given", fix="Give one of them")
+    _check_inputs(model, data, run, qrels)
     if relative_to not in (None, "random"):
-        raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
-    if run is not None:
-        reading_too = ("relative_to", *option_names(ModelReadingOptions))
-        reject_options(reading_too, "belongs to a model and its data, not to --run")
-    if not clicks.counterfactual:
-        reject_options(option_names(CounterfactualOptions), "belongs to --counterfactual")
+        raise ParameterError(
+            f"{relative_to!r} is unknown", parameter="relative_to", fix="Use random"
+        )
     if clicks.counterfactual:
-        if run is not None or metric or per_query or relative_to is not None:
-            raise ParameterError(
-                "--counterfactual estimates clicks per list, not a metric of judgements",
-                fix="Leave --metric, --per-query, --relative-to and --run out",
-            )
-        clicks.judge(str(model), data or [], reading, json=json)
+        reject_options(
+            ("metric", "per_query", "relative_to", "run"),
+            "cannot be combined with --counterfactual, which estimates clicks per list",
+        )
+        clicks.evaluate(str(model), data or [], reading, json=json)
         return
+    reject_options(option_names(CounterfactualOptions), "needs --counterfactual")
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
     else:
-        random_too = relative_to == "random"
         results = evaluate_model(
-            str(model), data or [], metric, reading, per_query=per_query, random_too=random_too
+            str(model),
+            data or [],
+            metric,
+            reading,
+            per_query=per_query,
+            relative_to_random=relative_to == "random",
         )
     if json:
         _console.print_json(results)
     else:
-        show_results(results)
+        print_results(results)
+
+
+def _check_inputs(
+    model: str | None, data: list[str] | None, run: str | None, qrels: str | None
+) -> None:
+    """Raise an error unless either a model and data, or a run and judgements are given."""
+    if (run is None) != (qrels is None):
+        missing = "run" if run is None else "qrels"
+        raise ParameterError(
+            "is needed: a run is evaluated against judgements",
+            parameter=missing,
+            fix="Give both --run and --qrels",
+        )
+    if run is None:
+        if model is None or not data:
+            raise ParameterError(
+                "nothing to evaluate",
+                fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help",
+            )
+        return
+    if model is not None:
+        raise ParameterError(
+            "cannot be combined with a model", parameter="run", fix="Give one of them"
+        )
+    reject_options(
+        ("relative_to", *option_names(ModelReadingOptions)), "cannot be combined with --run"
+    )
 
 
 def evaluate_model(
@@ -91,9 +121,9 @@ def evaluate_model(
     reading: ModelReadingOptions,
     *,
     per_query: bool,
-    random_too: bool,
+    relative_to_random: bool,
 ) -> dict[str, Any]:
-    """Metrics of a saved model; the model's own metric when none is named."""
+    """Compute metrics of a saved model; the model's own metric if none is named."""
     import rankine
     from rankine.metrics import (
         count_without_value,
@@ -124,66 +154,89 @@ def evaluate_model(
                 metric, data.y, data.queries, columns=columns
             ),
         }
-        if random_too:
-            chance = random_expectation(metric, data.y, data.queries, columns=columns)
-            entry["random"] = chance
-            entry["gain_percent"] = 100 * (entry["value"] / chance - 1) if chance else None
+        if relative_to_random:
+            random_value = random_expectation(metric, data.y, data.queries, columns=columns)
+            entry["random"] = random_value
+            entry["gain_percent"] = None
+            if random_value:
+                entry["gain_percent"] = 100 * (entry["value"] / random_value - 1)
         if per_query:
             values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
-            entry["per_query"] = _by_query(data.queries.ids.tolist(), values.tolist())
+            entry["per_query"] = _values_by_query(data.queries.ids.tolist(), values.tolist())
         results["metrics"][str(metric)] = entry
     return results
 
 
 def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) -> dict[str, Any]:
-    """Metrics of a TREC run."""
+    """Compute metrics of a TREC run."""
     from rankine.evaluation.trec import evaluate_run
 
-    found = evaluate_run(run, qrels, metrics, per_query=per_query)
-    entries: dict[str, Any] = {name: {"value": value} for name, value in found.means.items()}
-    for name, values in (found.per_query or {}).items():
-        entries[name]["per_query"] = _by_query(found.ids.tolist(), values.tolist())
+    evaluation = evaluate_run(run, qrels, metrics, per_query=per_query)
+    entries: dict[str, Any] = {name: {"value": value} for name, value in evaluation.means.items()}
+    for name, values in (evaluation.per_query or {}).items():
+        entries[name]["per_query"] = _values_by_query(evaluation.ids.tolist(), values.tolist())
     return {
         "run": run,
         "qrels": qrels,
-        "queries": len(found.ids),
-        "notes": dict(found.notes),
+        "queries": len(evaluation.ids),
+        "notes": dict(evaluation.counts),
         "metrics": entries,
     }
 
 
-def _by_query(ids: list[Any], values: list[float]) -> dict[str, float | None]:
-    """Values by query id; a query that the metric skips has none."""
-    pairs = zip(ids, values, strict=True)
-    return {str(query): None if value != value else value for query, value in pairs}  # noqa: PLR0124
+def _values_by_query(ids: list[Any], values: list[float]) -> dict[str, float | None]:
+    """Return values by query id; None for a query that the metric skips (NaN)."""
+    by_query: dict[str, float | None] = {}
+    for query, value in zip(ids, values, strict=True):
+        by_query[str(query)] = value
+        if math.isnan(value):
+            by_query[str(query)] = None
+    return by_query
 
 
-def show_results(results: dict[str, Any]) -> None:
-    """Tables for people."""
+def print_results(results: dict[str, Any]) -> None:
+    """Print results as tables."""
     from rich.table import Table
 
     entries = results["metrics"]
-    extra = any("random" in entry for entry in entries.values())
-    table = Table(
-        "metric", "value", *(("random", "gain") if extra else ()), box=None, pad_edge=False
-    )
+    headers = ["metric", "value"]
+    if any("random" in entry for entry in entries.values()):
+        headers += ["random", "gain"]
+    table = Table(*headers, box=None, pad_edge=False)
     for name, entry in entries.items():
         cells = [name, f"{entry['value']:.4f}"]
-        if extra:
-            gain = entry["gain_percent"]
-            cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
+        if "random" in entry:
+            gain = "n/a"
+            if entry["gain_percent"] is not None:
+                gain = f"{entry['gain_percent']:+.1f} %"
+            cells += [f"{entry['random']:.4f}", gain]
         table.add_row(*cells)
     _console.print_result(table)
     for name, entry in entries.items():
         if entry.get("queries_without_value"):
-            counted = "are skipped" if entry["no_relevant"] == "skip" else "count"
-            rule = "" if entry["no_relevant"] == "skip" else f" {entry['no_relevant']}"
-            _console.print_status(
-                f"{name}: {entry['queries_without_value']} of {results['queries']} queries have "
-                f"no relevant document and {counted}{rule}"
-            )
+            _print_skipped(name, entry, results["queries"])
         if "per_query" in entry:
-            detail = Table("query", name, box=None, pad_edge=False)
-            for query, value in entry["per_query"].items():
-                detail.add_row(printable(query), "-" if value is None else f"{value:.4f}")
-            _console.print_result(detail)
+            _print_query_values(name, entry["per_query"])
+
+
+def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
+    """Print how queries without a relevant document are treated."""
+    treatment = f"count {entry['no_relevant']}"
+    if entry["no_relevant"] == "skip":
+        treatment = "are skipped"
+    _console.print_status(
+        f"{name}: {entry['queries_without_value']} of {n_queries} queries have no relevant "
+        f"document and {treatment}"
+    )
+
+
+def _print_query_values(name: str, values: dict[str, float | None]) -> None:
+    from rich.table import Table
+
+    table = Table("query", name, box=None, pad_edge=False)
+    for query, value in values.items():
+        cell = "-"
+        if value is not None:
+            cell = f"{value:.4f}"
+        table.add_row(printable(query), cell)
+    _console.print_result(table)

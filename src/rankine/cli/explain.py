@@ -1,4 +1,4 @@
-"""``rankine explain``: why documents of a query stand where they stand."""
+"""``rankine explain``: explain the ranking of a query by the contributions of features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelFile, ModelReadingOptions, reject_options
+from rankine.cli._groups import reject_options
+from rankine.cli._options import AsJson, ModelFile
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
@@ -31,63 +33,78 @@ def explain(
     qid: Annotated[str, typer.Option(help="Id of the query to explain.")],
     docs: Annotated[
         tuple[str, str] | None,
-        typer.Option(help="Two documents A B, by docid or by place in the query's rows from 1."),
+        typer.Option(
+            help="Explain the difference of two documents A B, named by docid or by their row "
+            "within the query, from 1."
+        ),
     ] = None,
     k: Annotated[
-        int, typer.Option("-k", min=1, help="How many of the best documents to explain.")
+        int, typer.Option("-k", min=1, help="Explain this many of the best documents.")
     ] = 3,
-    top: Annotated[int, typer.Option(min=0, help="How many features to show.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Print this many features per document.")] = 10,
     json: AsJson = False,
     *,
     reading: ModelReadingOptions,
 ) -> None:
-    """Explain the best documents of a query, or why document A stands above B; exact."""
+    """Explain the best documents of a query, or why document A ranks above B."""
     import rankine
     from rankine.transforms.apply import align_columns
 
     if docs:
-        reject_options(("k",), "explains the best documents, and --docs names two")
-    fitted = rankine.LinearModel.load(model)
-    read = reading.open(data, model=fitted, progress=False)
-    rows = align_columns(fitted, _rows_of(read, qid))
-    scorer = rankine.Scorer(fitted)
+        reject_options(("k",), "cannot be combined with --docs")
+    linear_model = rankine.LinearModel.load(model)
+    data_set = reading.open(data, model=linear_model, progress=False)
+    rows = align_columns(linear_model, _rows_of_query(data_set, qid))
+    scorer = rankine.Scorer(linear_model)
+    explanations: list[tuple[str, Any]] = []
     if docs:
-        a, b = (_row_of(rows, doc) for doc in docs)
-        title = f"a = {_described(rows, a)}, b = {_described(rows, b)}"
-        result: list[tuple[str, Any]] = [(title, scorer.explain_pair(rows.X, a, b))]
+        a = _row_of_document(rows, docs[0])
+        b = _row_of_document(rows, docs[1])
+        title = f"a = {_describe(rows, a)}, b = {_describe(rows, b)}"
+        explanations.append((title, scorer.explain_pair(rows.X, a, b)))
     else:
-        best = enumerate(scorer.rank(rows.X, k).indices.tolist(), 1)
-        result = [(f"{n}. {_described(rows, i)}", scorer.explain(rows.X, i)) for n, i in best]
+        for rank, row in enumerate(scorer.rank(rows.X, k).indices.tolist(), 1):
+            title = f"{rank}. {_describe(rows, row)}"
+            explanations.append((title, scorer.explain(rows.X, row)))
     if json:
-        plain = [{"title": title, **found.to_dict(top)} for title, found in result]
+        plain = [{"title": title, **found.to_dict(top)} for title, found in explanations]
         _console.print_json({"query": qid, "explanations": plain})
     else:
-        parts = [f"{printable(title)}\n{found.text(top)}" for title, found in result]
+        parts = [f"{printable(title)}\n{found.text(top)}" for title, found in explanations]
         typer.echo(f"query {printable(qid)}\n\n" + "\n\n".join(parts))
 
 
-def _rows_of(data: Dataset, query: str) -> Dataset:
-    for q, found in enumerate(data.queries.ids.tolist()):
-        if str(found) == query:
-            return data.take(data.queries.rows_of(q))
-    some = ", ".join(printable(str(found)) for found in data.queries.ids[:5].tolist())
-    raise ParameterError(f"the data has no query {query!r}", fix=f"Its queries start with {some}")
+def _rows_of_query(data: Dataset, query: str) -> Dataset:
+    """Return the rows of one query."""
+    ids = [str(query_id) for query_id in data.queries.ids.tolist()]
+    if query not in ids:
+        examples = ", ".join(printable(query_id) for query_id in ids[:5])
+        raise ParameterError(
+            f"the data has no query {query!r}",
+            parameter="qid",
+            fix=f"Its queries start with {examples}",
+        )
+    return data.take(data.queries.rows_of(ids.index(query)))
 
 
-def _row_of(data: Dataset, doc: str) -> int:
-    """Row of a document: by docid, else by its place among the query's rows."""
+def _row_of_document(data: Dataset, document: str) -> int:
+    """Return the row of a document, named by docid, else by its row in the query from 1."""
     if data.docid is not None:
-        for i, found in enumerate(data.docid.tolist()):
-            if str(found) == doc:
-                return i
-    if doc.isascii() and doc.isdigit() and 1 <= int(doc) <= data.n_rows:
-        return int(doc) - 1
+        docids = [str(docid) for docid in data.docid.tolist()]
+        if document in docids:
+            return docids.index(document)
+    if document.isascii() and document.isdigit() and 1 <= int(document) <= data.n_rows:
+        return int(document) - 1
     raise ParameterError(
-        f"the query has no document {doc!r}",
-        fix=f"Pass a docid, or a place from 1 to {data.n_rows}",
+        f"the query has no document {document!r}",
+        parameter="docs",
+        fix=f"Give a docid, or a row from 1 to {data.n_rows}",
     )
 
 
-def _described(data: Dataset, i: int) -> str:
-    docid = "" if data.docid is None else str(data.docid[i])
-    return f"{docid or f'row {i + 1}'} (label {data.y[i]:g})"
+def _describe(data: Dataset, row: int) -> str:
+    """Return the docid or number of a row, and its label."""
+    name = f"row {row + 1}"
+    if data.docid is not None and data.docid[row]:
+        name = str(data.docid[row])
+    return f"{name} (label {data.y[row]:g})"

@@ -1,16 +1,17 @@
-"""``rankine export``: a model in the language of a search engine, a database or ONNX."""
+"""``rankine export``: write a model for a search engine, a database or another runtime."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import ModelFile
+from rankine.cli._console import check_stdout_unused
+from rankine.cli._options import ModelFile, Topic
 from rankine.cli.main import app
-from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -32,52 +33,58 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def export(
     model: ModelFile,
-    to: Annotated[
+    to: Annotated[str, typer.Option(help="Export to this target: {targets}.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file, or - for stdout.")],
+    name: Annotated[
         str,
         typer.Option(
-            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python."
+            help="Name of the model in the engine; the start of the digest is appended to it."
         ),
-    ],
-    out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],
-    name: Annotated[
-        str, typer.Option(help="Name in the engine; the digest's start is appended.")
     ] = "rankine",
-    store: Annotated[str, typer.Option(help="Solr: the feature store.")] = "_DEFAULT_",
+    store: Annotated[str, typer.Option(help="Solr: name of the feature store.")] = "_DEFAULT_",
     form: Annotated[
-        str | None, typer.Option(help="Vespa: expression or tensor; of a fusion: linear or rrf.")
+        str | None,
+        typer.Option(
+            help="Vespa: write an expression or a tensor; for a fusion of retrievers: linear or "
+            "rrf."
+        ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="ONNX: float32 or float64.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="ONNX: compute in float32 or float64.")] = "float32",
     feature_set: Annotated[
         str | None,
         typer.Option(
-            help="Elasticsearch, OpenSearch, Solr: feature set, model and query, ready to send."
+            help="Elasticsearch, OpenSearch, Solr: also write a feature set of this name, the "
+            "model and a query, ready to send."
         ),
     ] = None,
     feature_names: Annotated[
-        str | None, typer.Option(help="File with one feature name a line, for a model without.")
+        str | None,
+        typer.Option(help="File with one feature name per line, for a model without names."),
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="SQL, scale query: column of the list; default: that of the log."),
+        typer.Option(help="SQL, models with scale query: query column (default: that of the log)."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
+    topic: Topic = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as one JSON object.")
+    ] = False,
 ) -> None:
-    """Export a model; one that the target cannot express is refused with the reason."""
+    """Export a model; fail with the reason if the target cannot express it."""
     from rankine.export import ExportOptions
     from rankine.export import export as export_model
     from rankine.model.bundle import select_model
     from rankine.model.store import load_any
 
-    if json and out == "-":
-        raise ParameterError("--json and the model both want stdout", fix="Name an output file")
-    found = select_model(load_any(model), topic)
+    check_stdout_unused(out, json=json)
+    linear_model = select_model(load_any(model), topic)
     if feature_names is not None:
-        found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
+        names = Path(feature_names).read_text(encoding="utf-8").splitlines()
+        linear_model = linear_model.renamed(names)
     options = ExportOptions(name, store, form, dtype, feature_set, query)
-    result = export_model(found, to, options)
+    result = export_model(linear_model, to, options)
     files = {out: result.content}
-    files.update({f"{out}{suffix}": content for suffix, content in result.extra_files.items()})
+    files |= {f"{out}{suffix}": content for suffix, content in result.extra_files.items()}
     _write(files)
     if result.remark:
         _console.print_status(result.remark)
@@ -85,19 +92,18 @@ def export(
         _console.print_json(
             {
                 "to": to,
-                "name": options.versioned(found),
-                "digest": found.digest,
-                "nnz": found.nnz,
+                "name": options.versioned(linear_model),
+                "digest": linear_model.digest,
+                "nnz": linear_model.nnz,
                 "files": {path: len(content) for path, content in files.items()},
             }
         )
     elif out != "-":
-        _console.print_status(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
+        _console.print_status(f"wrote {' and '.join(files)}: {linear_model.nnz} weights for {to}")
 
 
 def _write(files: dict[str, bytes]) -> None:
-    import sys
-
+    """Write each file; those of an output to stdout are written there one after the other."""
     from rankine.core.atomic import atomic_file
 
     for path, content in files.items():

@@ -1,4 +1,4 @@
-"""``rankine fuse``: the weights of hybrid search, learnt from judgements."""
+"""``rankine fuse``: learn the weights of hybrid search from judgements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables
-from rankine.cli._options import AsJson, AsMarkdown, Seed, require_one_format
+from rankine.cli._groups import require_one_format
+from rankine.cli._options import AsJson, AsMarkdown, Seed
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -32,34 +33,46 @@ def fuse(
         ),
     ],
     qrels: Annotated[str | None, typer.Option(help="TREC judgements.")] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Model file.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Write the model to this file.")
+    ] = None,
     data_out: Annotated[
         str | None,
         typer.Option(help="Also write the joined rows, for evaluate, compare and report."),
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", "-m", help="What to maximise.")] = "ndcg@10",
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", help="Maximise this metric: {metrics}.")
+    ] = "ndcg@10",
     normalization: Annotated[
         str | None,
-        typer.Option(help="min_max, l2, z_score or reciprocal_rank; default: the best of them."),
+        typer.Option(
+            help="Normalise scores by this rule: min_max, l2, z_score or reciprocal_rank "
+            "(default: the best of them)."
+        ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Whose rules: opensearch, elasticsearch, vespa or solr.")
+        str,
+        typer.Option(
+            help="Follow the rules of this engine: opensearch, elasticsearch, vespa, solr."
+        ),
     ] = "opensearch",
-    rank_constant: Annotated[float, typer.Option(help="Of reciprocal ranks.")] = 60.0,
-    n_folds: Annotated[int, typer.Option(help="Folds of queries.")] = 5,
+    rank_constant: Annotated[
+        float, typer.Option(help="Constant that is added to ranks in reciprocal ranks.")
+    ] = 60.0,
+    n_folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 5,
     margin: Annotated[
-        float, typer.Option(help="Gains this small do not matter: equal weights will do.")
+        float, typer.Option(help="Recommend equal weights if learned ones gain less than this.")
     ] = 0.01,
     seed: Seed = 0,
     json: AsJson = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Fuse retrievers: learn their weights, beside equal weights, RRF and a grid, held out."""
+    """Learn fusion weights of retrievers; compare with equal weights, RRF and a grid, held out."""
     from rankine.evaluation.fusion import fuse as fuse_runs
 
     require_one_format(json=json, markdown=markdown)
     check_output_paths(out=out, data_out=data_out)
-    found = fuse_runs(
+    result = fuse_runs(
         runs,
         qrels,
         metric=metric,
@@ -71,13 +84,13 @@ def fuse(
         random_state=seed,
     )
     if out is not None:
-        found.model.save(out)
+        result.model.save(out)
     if data_out is not None:
-        found.data.save(data_out)
+        result.data.save(data_out)
     if json:
-        _console.print_json({"out": out, **found.to_dict()})
+        _console.print_json({"out": out, **result.to_dict()})
         return
-    print_tables(found.tables(), markdown=markdown)
-    _console.print_status(found.verdict)
+    print_tables(result.tables(), markdown=markdown)
+    _console.print_status(result.verdict)
     if out is not None:
         _console.print_status(f"wrote {out}")

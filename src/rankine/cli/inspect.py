@@ -1,18 +1,22 @@
-"""``rankine inspect``: what a model file holds."""
+"""``rankine inspect``: show a model file, or propose a schema for a raw log."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, reject_options
+from rankine.cli._groups import reject_options
+from rankine.cli._options import AsJson, Topic
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel, ModelBundle
 
+#: Start of the header of a model file, after the eight bytes of its length.
+_MODEL_HEADER = b'{"__metadata__":{"digest"'
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -32,77 +36,84 @@ _EPILOG = """
 def inspect(
     model: Annotated[
         str,
-        typer.Argument(help="Model or bundle; or one of sofia-ml or SVMrank; a log for --schema."),
+        typer.Argument(
+            help="Model or bundle of rankine, sofia-ml or SVMrank; with --schema also a raw log."
+        ),
     ],
-    top: Annotated[int, typer.Option(help="How many of the heaviest weights to show.")] = 20,
-    topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
+    top: Annotated[int, typer.Option(help="Show this many of the largest weights.")] = 20,
+    topic: Topic = None,
     save: Annotated[
-        str | None, typer.Option(help="Also write it as a rankine model (converts foreign ones).")
+        str | None, typer.Option(help="Also save it as a rankine model, to convert others.")
     ] = None,
     schema: Annotated[
         bool,
-        typer.Option("--schema", help="The columns of a model's log; or a proposal for a raw log."),
+        typer.Option(
+            "--schema", help="Show the log columns of a model, or propose a schema for a raw log."
+        ),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show a model: size, heaviest weights, metric, transforms, how it was trained, digest."""
+    """Show a model: size, largest weights, metric, transforms, training and digest."""
     if schema:
-        reject_options(("top", "topic", "save"), "says nothing to --schema")
+        reject_options(("top", "topic", "save"), "cannot be combined with --schema")
         _show_schema(model, json=json)
         return
-    found = _load(model)
+    loaded = _load(model)
     if topic is not None:
         from rankine.model.bundle import select_model
 
-        found = select_model(found, topic)
+        loaded = select_model(loaded, topic)
     if save is not None:
-        found.save(save)
+        loaded.save(save)
         _console.print_status(f"wrote {save}")
-    data = found.summary(top)
+    summary = loaded.summary(top)
     if json:
-        _console.print_json(data)
+        _console.print_json(summary)
     else:
         from rankine.model.show import summary_text
 
-        typer.echo(summary_text(data))
+        typer.echo(summary_text(summary))
 
 
 def _show_schema(path: str, *, json: bool) -> None:
-    """The schema of a model, or one proposed for a log, as TOML."""
+    """Print the schema of a model, or one proposed for a log, as TOML."""
     import msgspec
 
     from rankine.core.errors import ParameterError
     from rankine.logs import propose_schema, schema_of
     from rankine.model import LinearModel
 
-    why: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     if _is_model(path):
-        found = schema_of(LinearModel.load(path))
-        if found is None:
+        schema = schema_of(LinearModel.load(path))
+        if schema is None:
             raise ParameterError(
-                "the model reads features, not the columns of a log", fix="Leave --schema out"
+                "the model reads features, not the columns of a log",
+                parameter="schema",
+                fix="Leave it out",
             )
     else:
-        found, why = propose_schema(path)
+        schema, reasons = propose_schema(path)
     if json:
-        _console.print_json(msgspec.to_builtins(found))
+        _console.print_json(msgspec.to_builtins(schema))
         return
-    typer.echo(found.to_toml(), nl=False)
-    for name, reason in why.items():
-        typer.echo(f"# {name}: {reason}")
+    typer.echo(schema.to_toml(), nl=False)
+    for column, reason in reasons.items():
+        typer.echo(f"# {column}: {reason}")
 
 
 def _is_model(path: str) -> bool:
-    from pathlib import Path
-
+    """Return whether a file starts as a rankine model does."""
     if not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
-        return file.read(64)[8:].startswith(b'{"__metadata__":{"digest"')
+        return file.read(64)[8:].startswith(_MODEL_HEADER)
 
 
 def _load(path: str) -> LinearModel | ModelBundle:
     from rankine.model.foreign import is_foreign, read_foreign
     from rankine.model.store import load_any
 
-    return read_foreign(path) if is_foreign(path) else load_any(path)
+    if is_foreign(path):
+        return read_foreign(path)
+    return load_any(path)

@@ -1,4 +1,4 @@
-"""``rankine interleave``: a live test of two or more models inside the same lists."""
+"""``rankine interleave``: test models against each other inside shared lists."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables, save_report
-from rankine.cli._options import (
-    AsJson,
-    AsLatex,
-    AsMarkdown,
-    ClickColumnOptions,
-    ModelReadingOptions,
-    ReportFile,
-    Seed,
-    option_names,
-    reject_options,
-    require_one_format,
-)
+from rankine.cli._groups import option_names, reject_options, require_one_format
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ReportFile, Seed
+from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
 from rankine.cli.main import Commands, app
+from rankine.core.errors import ParameterError
 
 interleave = Commands(help="Test models against each other in shared lists.")
-app.add_typer(interleave, name="interleave", no_args_is_help=True)
+app.add_typer(interleave, name="interleave")
 
-_PLAN = """
+_PLAN_EPILOG = """
 [bold]Examples[/bold]
 
   rankine interleave plan old.rankine new.rankine lists.parquet --length 10 --out shared.parquet
 
   rankine interleave plan --detect 0.52 --decided 0.4 --power 0.9
 """
-_ANALYSE = """
+_ANALYSE_EPILOG = """
 [bold]Examples[/bold]
 
   rankine interleave analyse log.parquet --query session_id --team team --label clicked
@@ -41,28 +33,30 @@ _ANALYSE = """
 """
 
 
-@interleave.command(epilog=_PLAN)
+@interleave.command(epilog=_PLAN_EPILOG)
 def plan(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="[MODEL... DATA]", help="Two or more models, then their lists."),
     ] = None,
-    length: Annotated[int, typer.Option(help="Items shown per list.")] = 10,
+    length: Annotated[int, typer.Option(help="Number of items shown per list.")] = 10,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Parquet file: the lists with their teams.")
+        str | None,
+        typer.Option("--out", "-o", help="Write the lists and their teams to this Parquet file."),
     ] = None,
     detect: Annotated[
-        float, typer.Option(help="Smallest preference that matters, among lists without a tie.")
+        float,
+        typer.Option(help="Smallest share of lists without a tie won that the test must detect."),
     ] = 0.55,
-    decided: Annotated[float, typer.Option(help="Share of lists without a tie.")] = 1.0,
-    power: Annotated[float, typer.Option(help="Wanted chance to notice it.")] = 0.8,
-    level: Annotated[float, typer.Option(help="Of the test.")] = 0.05,
+    decided: Annotated[float, typer.Option(help="Expected share of lists without a tie.")] = 1.0,
+    power: Annotated[float, typer.Option(help="Statistical power of the test.")] = 0.8,
+    level: Annotated[float, typer.Option(help="Significance level of the test.")] = 0.05,
     seed: Seed = 0,
     *,
     reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Draft shared lists with the team of each item, and say how many sessions a test needs."""
+    """Draft shared lists with the team of each item, and compute how many sessions are needed."""
     from rankine.evaluation.interleave import sessions_needed
 
     result: dict[str, Any] = {
@@ -76,8 +70,7 @@ def plan(
         result |= _draft(inputs or [], out, length, seed, reading)
     else:
         reject_options(
-            ("length", "seed", *option_names(ModelReadingOptions)),
-            "belongs to models and their lists",
+            ("length", "seed", *option_names(ModelReadingOptions)), "needs models and their lists"
         )
     if json:
         _console.print_json(result)
@@ -85,22 +78,25 @@ def plan(
     if "lists" in result:
         _console.print_result(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
     _console.print_result(
-        f"{result['sessions_needed']:,} sessions notice a preference of {detect:g} with a chance "
-        f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are no ties."
+        f"{result['sessions_needed']:,} sessions detect a preference of {detect:g} with a power "
+        f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are not ties."
     )
 
 
 def _draft(
-    inputs: list[str], out: str | None, length: int, seed: int, reading: ModelReadingOptions
+    inputs: list[str],
+    out: str | None,
+    length: int,
+    seed: int,
+    reading: ModelReadingOptions,
 ) -> dict[str, Any]:
-    """Write the shared lists; log ``team`` of every item beside its click."""
+    """Write the shared lists; the column ``team`` names the model that picked each item."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     import rankine
     from rankine.core.atomic import atomic_file
-    from rankine.core.errors import ParameterError
     from rankine.evaluation.interleave import interleave
     from rankine.transforms.apply import score_dataset
 
@@ -110,18 +106,22 @@ def _draft(
             fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
         )
     check_output_paths(out=out)
-    *paths, file = inputs
+    *paths, data_path = inputs
     if len(set(paths)) < len(paths):
-        raise ParameterError("a model is named twice", fix="Name each model once")
+        raise ParameterError(
+            "a model is named twice", parameter="inputs", fix="Name each model once"
+        )
     models = [rankine.LinearModel.load(path) for path in paths]
-    data = reading.open_for(file, models)
+    data = reading.open_for(data_path, models)
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
-    shown = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    items = np.arange(data.n_rows)
+    if data.docid is not None:
+        items = np.asarray(data.docid)
     table = pa.table(
         {
             "session": np.asarray(data.qid)[rows],
-            "item": shown[rows],
+            "item": items[rows],
             "position": position,
             "team": pa.DictionaryArray.from_arrays(team.astype(np.int32), paths),
         }
@@ -131,37 +131,45 @@ def _draft(
     return {"out": out, "lists": data.n_queries, "rows": len(rows), "teams": paths}
 
 
-@interleave.command(epilog=_ANALYSE)
+@interleave.command(epilog=_ANALYSE_EPILOG)
 def analyse(
-    log: Annotated[list[str], typer.Argument(help="Parquet or Arrow files: one row an item.")],
-    team: Annotated[str, typer.Option(help="Column of the team that picked the item.")] = "team",
-    credit: Annotated[str, typer.Option(help="clicks, any, first or last.")] = "clicks",
-    confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
-    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
+    log: Annotated[
+        list[str], typer.Argument(help="Parquet or Arrow files with one row per shown item.")
+    ],
+    team: Annotated[
+        str, typer.Option(help="Column of the team (model) that picked the item.")
+    ] = "team",
+    credit: Annotated[
+        str, typer.Option(help="Credit a team by clicks, any, first or last click of a list.")
+    ] = "clicks",
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of the intervals and the verdict.")
+    ] = 0.95,
+    n_resamples: Annotated[int, typer.Option(help="Number of bootstrap samples.")] = 10_000,
     seed: Seed = 0,
     report: ReportFile = None,
     *,
-    where: ClickColumnOptions,
+    columns: ClickColumnOptions,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
+    """Test which model users prefer: wins, ties, losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
     require_one_format(json=json, latex=latex, markdown=markdown)
     check_output_paths(report=report)
-    found = analyse_interleaving(
+    result = analyse_interleaving(
         log,
         team=team,
-        **where.columns(),
+        **columns.columns(),
         credit=credit,
         confidence=confidence,
         n_resamples=n_resamples,
         random_state=seed,
     )
-    save_report(report, found)
+    save_report(report, result)
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(result.to_dict())
     else:
-        print_tables(found.tables(), latex=latex, markdown=markdown)
+        print_tables(result.tables(), latex=latex, markdown=markdown)

@@ -1,4 +1,4 @@
-"""``rankine letor``: the whole LETOR protocol."""
+"""``rankine letor``: run the LETOR protocol on benchmark data sets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rankine.cli._console import (
     progress_bar,
     save_report,
 )
+from rankine.cli._groups import require_one_format
 from rankine.cli._options import (
     AsJson,
     AsLatex,
@@ -27,12 +28,11 @@ from rankine.cli._options import (
     Seed,
     make_ranker,
     parse_settings,
-    require_one_format,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
-#: Seconds between lines of progress in a log.
+#: Seconds between lines of progress where there is no terminal.
 EVERY = 20.0
 _EPILOG = """
 [bold]Examples[/bold]
@@ -59,42 +59,50 @@ def letor(
         typer.Option(
             "--ranker",
             "-r",
-            help="Ranker, repeatable; parameters after a colon: spd:solver=romma,l2=1e-3.",
+            help="Run this ranker, repeatable: {rankers}. Parameters follow a colon: "
+            "spd:solver=romma,l2=1e-3.",
         ),
     ],
     metric: Annotated[
-        str, typer.Option("--metric", "-m", help="Chosen on validation data.")
+        str,
+        typer.Option("--metric", "-m", help="Choose parameters by this metric on validation data."),
     ] = "map",
     script: Annotated[
         str | None,
-        typer.Option(help="letor3, letor4 or mslr; default letor4, mslr for labels above 2."),
+        typer.Option(
+            help="Evaluate as this script does: letor3, letor4 or mslr (default: letor4; mslr for "
+            "labels above 2)."
+        ),
     ] = None,
     baselines: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE|FOLDER=FILE",
-            help="Table of published figures (TOML or CSV), 'published' for rankine's own; "
-            "FOLDER= says which folder they belong to. Repeatable.",
+            help="Add published figures from a TOML or CSV file, or 'published' for those that "
+            "rankine contains; FOLDER= names the folder they belong to. Repeatable.",
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes that fit at the same time; default: all cores.")
+        int | None, typer.Option(help="Number of processes (default: number of CPU cores).")
     ] = None,
     seed: Seed = 0,
     missing: Missing = "auto",
     per_query: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the values of every test query as CSV."),
+        typer.Option(metavar="FILE", help="Write the values of every test query to a CSV file."),
     ] = None,
     report: ReportFile = None,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Means as task,method,metric,value, as --baselines reads.")
+        bool,
+        typer.Option(
+            "--csv", help="Print means as task,method,metric,value, which --baselines reads."
+        ),
     ] = False,
 ) -> None:
-    """Train, tune on validation, test once, on every fold; print the tables papers print."""
+    """Train, tune on validation data and test once, on every fold; print the usual tables."""
     from rankine.evaluation.letor import run_letor
     from rankine.evaluation.letor_tables import (
         add_baselines,
@@ -107,12 +115,14 @@ def letor(
 
     require_one_format(json=json, latex=latex, markdown=markdown, csv=csv)
     check_output_paths(report=report, per_query=per_query)
-    figures = parse_baselines(baselines or [])
+    baseline_tables = read_baseline_files(baselines or [])
     rankers, grids = parse_rankers(ranker)
-    for one in rankers.values():
-        if missing != "auto" and not one.takes_missing:
-            one.set_params(missing=missing)
-    with progress_bar("fits", remaining=True) as tell:
+    for each in rankers.values():
+        if missing != "auto" and not each.takes_missing:
+            each.set_params(missing=missing)
+    if workers is None:
+        workers = os.cpu_count() or 1
+    with progress_bar("fits", show_remaining=True) as update:
         result = run_letor(
             folders,
             rankers,
@@ -120,10 +130,10 @@ def letor(
             script=script,
             grids=grids,
             random_state=seed,
-            workers=workers if workers is not None else os.cpu_count() or 1,
-            report=tell or line_by_line(),
+            workers=workers,
+            report=update or print_progress_lines(),
         )
-    for folder, table in figures:
+    for folder, table in baseline_tables:
         result = add_baselines(result, table, folder)
     if per_query is not None:
         with open_text_output(per_query) as write:
@@ -142,42 +152,48 @@ def letor(
 
 
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
-    """``spd:solver=romma,l2=1e-3`` as rankers and grids; what is set is not searched."""
+    """Return rankers and search grids of texts such as ``spd:solver=romma,l2=1e-3``.
+
+    Parameters that are set are not searched.
+    """
     rankers: dict[str, Any] = {}
     grids: dict[str, dict[str, list[Any]]] = {}
     for text in texts:
         if text in rankers:
-            raise ParameterError(f"ranker {text!r} is named twice", fix="Name each once")
-        name, _, rest = text.partition(":")
-        given = parse_settings([part for part in rest.split(",") if part])
-        ranker = make_ranker(name, given)
+            raise ParameterError(
+                f"{text!r} is named twice", parameter="ranker", fix="Name each ranker once"
+            )
+        name, _, settings_text = text.partition(":")
+        settings = parse_settings([part for part in settings_text.split(",") if part])
+        ranker = make_ranker(name, settings)
         grid = getattr(ranker, "letor_grid", {})
         rankers[text] = ranker
-        grids[text] = {key: list(values) for key, values in grid.items() if key not in given}
+        grids[text] = {key: list(values) for key, values in grid.items() if key not in settings}
     return rankers, grids
 
 
-def parse_baselines(texts: list[str]) -> list[tuple[str | None, Any]]:
-    """``FILE`` or ``FOLDER=FILE`` as (folder or None, figures), read before anything is fitted."""
+def read_baseline_files(texts: list[str]) -> list[tuple[str | None, Any]]:
+    """Read ``FILE`` or ``FOLDER=FILE`` to pairs of folder (or None) and table."""
     from rankine.evaluation.letor_tables import read_baselines
 
-    found: list[tuple[str | None, Any]] = []
+    tables: list[tuple[str | None, Any]] = []
     for text in texts:
         folder, equals, file = text.rpartition("=")
-        found.append((folder if equals else None, read_baselines(file)))
-    return found
+        tables.append((folder if equals else None, read_baselines(file)))
+    return tables
 
 
-def line_by_line() -> Callable[[int, int, str], None]:
-    """Progress where there is no terminal: a line now and then, with the time that is left."""
-    started = last = time.monotonic()
+def print_progress_lines() -> Callable[[int, int, str], None]:
+    """Return a progress function that prints a line every ``EVERY`` seconds."""
+    started = time.monotonic()
+    last_printed = started
 
-    def tell(done: int, total: int, text: str) -> None:
-        nonlocal last
+    def update(done: int, total: int, text: str) -> None:
+        nonlocal last_printed
         now = time.monotonic()
-        if 0 < done < total and now - last >= EVERY:
-            last = now
-            left = (now - started) * (total - done) / done
-            _console.print_status(f"{done} of {total} fits, about {left:.0f} s left ({text})")
+        if 0 < done < total and now - last_printed >= EVERY:
+            last_printed = now
+            remaining = (now - started) * (total - done) / done
+            _console.print_status(f"{done} of {total} fits, about {remaining:.0f} s left ({text})")
 
-    return tell
+    return update

@@ -1,4 +1,4 @@
-"""``rankine path``: models of every size, and which of them to keep."""
+"""``rankine path``: train models of every size and choose one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, save_report, training_progress
+from rankine.cli._console import check_output_paths, save_plot, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
     Missing,
-    ReadingOptions,
     ReportFile,
     Seed,
     Settings,
@@ -20,6 +19,7 @@ from rankine.cli._options import (
     parse_settings,
     split_list,
 )
+from rankine.cli._reading import ReadingOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -42,33 +42,45 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def path(
     data: Files,
-    ranker: Annotated[str, typer.Option(help="domination, elastic (l1) or additive (smooth).")] = (
-        "domination"
-    ),
+    ranker: Annotated[
+        str, typer.Option(help="Vary this ranker: domination, elastic (l1) or additive (smooth).")
+    ] = "domination",
     set_: Settings = None,
-    valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
-    metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
+    metric: Annotated[
+        str, typer.Option(help="Evaluate with this metric on --valid: {metrics}.")
+    ] = "ndcg@10",
+    scale: Annotated[
+        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
+    ] = "auto",
     missing: Missing = "auto",
     n_steps: Annotated[
-        int | None, typer.Option(help="Number of strengths; default 30, additive 10.")
+        int | None,
+        typer.Option(help="Number of regularization strengths (default: 30; additive: 10)."),
     ] = None,
     min_ratio: Annotated[
         float | None,
-        typer.Option(help="Smallest strength by the largest; default 0.01, additive 1e-6."),
+        typer.Option(
+            help="Ratio of the smallest strength to the largest (default: 0.01; additive: 1e-6)."
+        ),
     ] = None,
     max_nonzero: Annotated[
-        int | None, typer.Option(help="End the path before models with more weights.")
+        int | None, typer.Option(help="Stop before models with more non-zero weights.")
     ] = None,
     solvers: Annotated[
-        str | None, typer.Option(help="elastic: which of rda, fobos, psgd, tgd; comma-separated.")
+        str | None,
+        typer.Option(help="Elastic: try these of rda, fobos, psgd, tgd; comma-separated."),
     ] = None,
     max_latency: Annotated[
-        str | None, typer.Option(help="elastic: longest time to score an item, such as 0.009ms.")
+        str | None,
+        typer.Option(help="Elastic: longest time to score an item, with a unit: 0.009ms."),
     ] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Save the best model.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Save the best model to this file.")
+    ] = None,
     plot: Annotated[
-        str | None, typer.Option(help="Draw quality against size (png, svg or pdf).")
+        str | None,
+        typer.Option(help="Draw quality against size to this file: .png, .svg or .pdf."),
     ] = None,
     report: ReportFile = None,
     seed: Seed = 0,
@@ -76,45 +88,37 @@ def path(
     reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Train models of every size along a path of strengths; show, draw and keep the best."""
-    import rankine
-
+    """Train models along a path of regularization strengths; show, draw and save the best."""
     settings = {"metric": metric, "scale": scale, "missing": missing, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    steps: dict[str, Any] = {"max_nonzero": max_nonzero}
-    steps |= {} if n_steps is None else {"n_steps": n_steps}
-    steps |= {} if min_ratio is None else {"min_ratio": min_ratio}
-    steps |= path_options(estimator, solvers, max_latency)
+    options = {"n_steps": n_steps, "min_ratio": min_ratio}
+    options = {name: value for name, value in options.items() if value is not None}
+    options |= path_options(estimator, solvers, max_latency)
     check_output_paths(out=out, plot=plot, report=report)
-    estimator.capabilities.require("path", "memory", type(estimator).__name__)
-    # Known to be this wide, a stream is read once and never held in memory.
-    known = reading.raw or reading.n_features is not None
-    rows = reading.open(data, stream="stream" in estimator.capabilities.path and known)
-    held = None if valid is None else reading.open_like(valid, rows)
-    if reading.split is not None:
-        if valid is not None:
-            raise ParameterError("both --valid and --split", fix="Leave out one of them")
-        parts = reading.parts(rows)
-        rows, held = parts["train"], parts["valid"]
+    train, held_out = _read(estimator, data, valid, reading)
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
-        found = estimator.path(rows, eval_set=held, callbacks=callbacks, **steps)
-    if len(found) == 0:
-        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
-    best = found.best()
+        steps = estimator.path(
+            train, eval_set=held_out, callbacks=callbacks, max_nonzero=max_nonzero, **options
+        )
+    if len(steps) == 0:
+        raise ParameterError(
+            "no model is this small", parameter="max_nonzero", fix="Allow more weights"
+        )
+    best = steps.best()
     result: dict[str, Any] = {
         "ranker": type(estimator).__name__,
-        "metric": found.metric,
-        "measured": found.measured,
-        "n_features": rows.n_features,
+        "metric": steps.metric,
+        "measured": steps.measured,
+        "n_features": train.n_features,
         "best": best,
-        "steps": found.records(),
+        "steps": steps.records(),
     }
+    save_plot(plot, "path", steps)
     if plot is not None:
-        rankine.plot.save_axes(rankine.plot.path(found), plot)
         result["plot"] = plot
-    save_report(report, found)
+    save_report(report, steps)
     if out is not None:
-        model = found.to_model(best)
+        model = steps.to_model(best)
         model.save(out)
         result |= {"model": out, "digest": model.digest}
     if json:
@@ -123,46 +127,81 @@ def path(
         _console.print_result(path_table(result))
 
 
+def _read(
+    estimator: Any, files: list[str], valid: str | None, reading: ReadingOptions
+) -> tuple[Any, Any]:
+    """Return the training data and held-out data (or None) of a path."""
+    estimator.capabilities.require("path", "memory", type(estimator).__name__)
+    # A stream of known width is read once and never held in memory. Without the width it would
+    # have to be read twice.
+    has_known_width = reading.raw or reading.n_features is not None
+    stream = "stream" in estimator.capabilities.path and has_known_width
+    rows = reading.open(files, stream=stream)
+    if reading.split is not None:
+        if valid is not None:
+            raise ParameterError(
+                "cannot be combined with --split",
+                parameter="valid",
+                fix="Leave out one of them",
+            )
+        parts = reading.parts(rows)
+        return parts["train"], parts["valid"]
+    if valid is None:
+        return rows, None
+    return rows, reading.open_like(valid, rows)
+
+
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
-    """Options that not every path has, where the ranker's path has them."""
+    """Return the options that only some rankers have, or raise an error."""
     from rankine.scoring.latency import parse_latency
 
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if solvers is not None:
-        found["solvers"] = split_list(solvers)
+        options["solvers"] = split_list(solvers)
     if max_latency is not None:
-        found["max_latency"] = parse_latency(max_latency)
-    for name in found:
+        options["max_latency"] = parse_latency(max_latency)
+    for name in options:
         if name not in estimator.capabilities.path_options:
             raise ParameterError(
-                f"the path of {type(estimator).__name__} has no {name}",
-                fix=f"Leave out --{name.replace('_', '-')}, or use --ranker elastic",
+                f"has no effect on the path of {type(estimator).__name__}",
+                parameter=name,
+                fix="Leave it out, or use --ranker elastic",
             )
-    return found
+    return options
 
 
 def path_table(result: dict[str, Any]) -> Any:
-    """The steps, for people; a star marks the best."""
+    """Return the steps as a table; a star marks the best."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    first_step = result["steps"][0]
+    is_one_pass = "solver" in first_step
+    strength = "smooth" if "smooth" in first_step else "l1"
     quality = result["metric"] if result["measured"] else "loss"
-    one_pass = "solver" in result["steps"][0]
-    strength = "smooth" if "smooth" in result["steps"][0] else "l1"
-    first = "solver" if one_pass else "pairs" if strength == "smooth" else ""
-    last = "ms an item" if one_pass else "gap"
-    for name in ("", first, strength, "weights", quality, last, "seconds"):
-        table.add_column(name, justify="right")
+    if is_one_pass:
+        kind = "solver"
+    elif strength == "smooth":
+        kind = "pairs"
+    else:
+        kind = ""
+    last_header = "ms an item" if is_one_pass else "gap"
+    table = Table(box=None, pad_edge=False)
+    for header in ("", kind, strength, "weights", quality, last_header, "seconds"):
+        table.add_column(header, justify="right")
     for k, step in enumerate(result["steps"]):
-        gap = step["relative_gap"]
-        shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
+        if is_one_pass:
+            last_cell = f"{step['latency_ms']:.2g}"
+        elif step["relative_gap"] is None:
+            last_cell = ""
+        else:
+            last_cell = f"{step['relative_gap']:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
-            str(step.get(first, "")),
+            str(step.get(kind, "")),
             f"{step[strength]:.4g}",
             f"{step['nonzeros']:,}",
             f"{step[quality]:.4f}",
-            shown,
+            last_cell,
             f"{step['seconds']:.2f}",
         )
     return table

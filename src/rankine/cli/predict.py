@@ -1,19 +1,20 @@
-"""``rankine predict``: scores or a TREC run."""
+"""``rankine predict``: write scores or a TREC run."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankine.cli._options import (
-    Files,
-    ModelFile,
-    ModelReadingOptions,
-    reject_options,
-    report_narrower_files,
-)
+from rankine.cli._console import open_text_output
+from rankine.cli._groups import reject_options
+from rankine.cli._options import Files, ModelFile
+from rankine.cli._reading import ModelReadingOptions, report_narrower_files
 from rankine.cli.main import app
+
+if TYPE_CHECKING:
+    from rankine.data import Dataset
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -28,45 +29,49 @@ _EPILOG = """
 def predict(
     model: ModelFile,
     data: Files,
-    out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")] = "-",
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file, or - for stdout.")] = "-",
     trec: Annotated[bool, typer.Option("--trec", help="Write a TREC run, best first.")] = False,
-    tag: Annotated[str, typer.Option(help="Name of the run.")] = "rankine",
+    tag: Annotated[str, typer.Option(help="Name of the run, with --trec.")] = "rankine",
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="Only the best k of each query (--trec).")
+        int | None,
+        typer.Option("-k", min=1, help="With --trec: write only the best k items of each query."),
     ] = None,
     stream: Annotated[
-        bool, typer.Option(help="Read block by block; queries must be contiguous.")
+        bool, typer.Option(help="Read block by block; the rows of a query must be contiguous.")
     ] = False,
     *,
     reading: ModelReadingOptions,
 ) -> None:
-    """Score rows with a model: one score per line, in row order, or a TREC run."""
+    """Score rows with a model: write one score per line in row order, or a TREC run."""
     import rankine
-    from rankine.cli._console import open_text_output
     from rankine.transforms.apply import score_dataset
 
     if not trec:
-        reject_options(("tag", "k"), "belongs to --trec", fix="Leave it out, or add --trec")
-    fitted = rankine.LinearModel.load(model)
-    read = reading.open(data, model=fitted, stream=stream)
-    blocks: Any = read if stream else [read]
+        reject_options(("tag", "k"), "needs --trec", fix="Leave it out, or add --trec")
+    linear_model = rankine.LinearModel.load(model)
+    source = reading.open(data, model=linear_model, stream=stream)
+    blocks = source
+    if not stream:
+        blocks = [source]
     with open_text_output(out) as write:
         for block in blocks:
-            scores = score_dataset(fitted, block)
-            for line in _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist()):
+            scores = score_dataset(linear_model, block)
+            lines = _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist())
+            for line in lines:
                 write(line + "\n")
     if stream:
-        report_narrower_files(fitted, read)
+        report_narrower_files(linear_model, source)
 
 
-def _run_lines(data: Any, scores: Any, tag: str, k: int | None) -> Any:
-    """``qid Q0 docid rank score tag``; rows without a docid are named by their row number."""
+def _run_lines(data: Dataset, scores: Any, tag: str, k: int | None) -> Iterator[str]:
+    """Yield lines ``qid Q0 docid rank score tag``; a row without docid is named by its number."""
     import numpy as np
 
-    index = data.queries
-    for q, query_id in enumerate(index.ids.tolist()):
-        rows = index.rows_of(q)
+    for q, query_id in enumerate(data.queries.ids.tolist()):
+        rows = data.queries.rows_of(q)
         order = rows[np.argsort(-scores[rows], kind="stable")][:k]
         for rank, row in enumerate(order.tolist(), 1):
-            docid = f"row{row}" if data.docid is None or not data.docid[row] else data.docid[row]
+            docid = f"row{row}"
+            if data.docid is not None and data.docid[row]:
+                docid = str(data.docid[row])
             yield f"{query_id} Q0 {docid} {rank} {float(scores[row])!r} {tag}"

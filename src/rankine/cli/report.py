@@ -1,4 +1,4 @@
-"""``rankine report``: one page that shows what a model does."""
+"""``rankine report``: write an HTML page about a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, command_line
-from rankine.cli._options import ModelFile, ModelReadingOptions, Seed
+from rankine.cli._options import ModelFile, Seed, Topic
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -25,32 +26,38 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def report(
     model: ModelFile,
-    data: Annotated[list[str], typer.Argument(help="Labelled data it has not seen.")],
-    against: Annotated[
-        str | None, typer.Option(help="Another model file to stand beside it.")
-    ] = None,
-    out: Annotated[str, typer.Option("--out", "-o", help="The HTML page.")] = "report.html",
+    data: Annotated[
+        list[str], typer.Argument(help="Labelled data that the model was not trained on.")
+    ],
+    against: Annotated[str | None, typer.Option(help="Compare with this other model file.")] = None,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Write the HTML page to this file.")
+    ] = "report.html",
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Headline metric, repeatable; default: the model's."),
+        typer.Option(
+            "--metric",
+            "-m",
+            help="Show this metric first (default: that of the model), repeatable: {metrics}.",
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
+    topic: Topic = None,
     n_queries: Annotated[
-        int, typer.Option(help="Worst queries shown with their lists, and as many best ones.")
+        int, typer.Option(help="Show the lists of this many of the worst and of the best queries.")
     ] = 3,
     seed: Seed = 0,
     *,
     reading: ModelReadingOptions,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as one JSON object on one line too.")
+        bool, typer.Option("--json", help="Also print the figures as one JSON object on one line.")
     ] = False,
 ) -> None:
     """Write one HTML page about a model: quality, queries, weights, training, data."""
     from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)
-    made = make_report(
+    page = make_report(
         model,
         lambda models: reading.open_for(data, models),
         against=against,
@@ -61,8 +68,8 @@ def report(
         random_state=seed,
         command=command_line(),
     )
-    made.save(out)
+    page.save(out)
     if json:
-        _console.print_json({"report": out, **made.to_dict()})
+        _console.print_json({"report": out, **page.to_dict()})
     else:
-        _console.print_result(f"wrote {out} ({len(made.html) / 1000:,.0f} kB)")
+        _console.print_result(f"wrote {out} ({len(page.html) / 1000:,.0f} kB)")

@@ -1,14 +1,21 @@
-"""``rankine serve``: models behind HTTP."""
+"""``rankine serve``: serve models over HTTP."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from rankine.cli import _console
 from rankine.cli.main import app
+from rankine.core.errors import MissingExtraError, ParameterError
 
+#: Names of models that are printed at the start.
+_MAX_NAMES = 5
+_LOG_LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.DEBUG}
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -28,28 +35,31 @@ def serve(
     models: Annotated[
         str, typer.Argument(metavar="MODEL_OR_FOLDER", help="Model file, or a folder of them.")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
-    host: Annotated[str, typer.Option(help="Address to bind.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Listen on this port; 0 chooses a free one.")
+    ] = 8080,
+    host: Annotated[str, typer.Option(help="Listen on this address.")] = "127.0.0.1",
     token_file: Annotated[
-        str | None, typer.Option(help="File with the bearer token that requests must bring.")
+        str | None, typer.Option(help="File with the bearer token that requests must send.")
     ] = None,
     allow_unauthenticated: Annotated[
-        bool, typer.Option(help="Serve a public address without a token.")
+        bool, typer.Option(help="Serve on a public address without a token.")
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Name accepted in Host headers, repeatable.")
+        list[str] | None, typer.Option(help="Accept this name in Host headers, repeatable.")
     ] = None,
     reload_every: Annotated[
-        float, typer.Option(min=0.05, help="Seconds between looks for changed model files.")
+        float, typer.Option(min=0.05, help="Seconds between checks for changed model files.")
     ] = 1.0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse raw items with unknown or missing columns.")
+        bool, typer.Option("--strict", help="Reject raw items with unknown or missing columns.")
     ] = False,
     limit: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of a limit, repeatable; see --show-limits.")
+        list[str] | None,
+        typer.Option(help="Set a limit, NAME=VALUE, repeatable; --show-limits lists them."),
     ] = None,
     show_limits: Annotated[
-        bool, typer.Option("--show-limits", help="Print the limits and stop.")
+        bool, typer.Option("--show-limits", help="Print the limits and exit.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="When ready, print one JSON object on one line.")
@@ -57,15 +67,11 @@ def serve(
 ) -> None:
     """Serve models: POST /v1/rank and /v1/score, and a page to try them at /.
 
-    Model files are watched: a new one is loaded, checked, tested on the rows stored in it, and
-    then takes the place of the old one; a bad one changes nothing. SIGHUP looks at once, SIGTERM
-    answers what has arrived and stops.
+    Model files are checked for changes: a new one is loaded, verified, tested on the rows stored in
+    it, and then replaces the old one; a bad one changes nothing. SIGHUP checks at once; SIGTERM
+    answers the requests that have arrived and stops.
     """
-    import logging
-
-    import msgspec
-
-    limits = _limits(limit or [])
+    limits = _parse_limits(limit or [])
     if show_limits:
         _console.print_json(msgspec.to_builtins(limits))
         return
@@ -73,56 +79,60 @@ def serve(
         from rankine.serve.server import Settings
         from rankine.serve.server import serve as run
     except ImportError as error:
-        from rankine.core.errors import MissingExtraError
-
         raise MissingExtraError(
             f"rankine serve needs {error.name}", fix="pip install 'rankine[serve]'"
         ) from error
     from rankine.serve.security import read_token
 
-    level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.DEBUG}[_console.verbosity()]
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=_LOG_LEVELS[_console.verbosity()],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
     if _console.verbosity() >= 0:
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
+    token = None
+    if token_file is not None:
+        token = read_token(token_file)
     settings = Settings(
-        models,
-        host,
-        port,
-        None if token_file is None else read_token(token_file),
-        allow_unauthenticated,
-        tuple(allow_host or ()),
-        reload_every,
-        limits,
-        strict,
+        path=models,
+        host=host,
+        port=port,
+        token=token,
+        allow_unauthenticated=allow_unauthenticated,
+        allowed_hosts=tuple(allow_host or ()),
+        reload_seconds=reload_every,
+        limits=limits,
+        strict=strict,
     )
-    run(settings, lambda facts: _started(facts, json))
+    run(settings, lambda status: _print_started(status, json=json))
 
 
-def _limits(given: list[str]) -> Any:
-    import msgspec
-
-    from rankine.core.errors import ParameterError
+def _parse_limits(texts: list[str]) -> Any:
+    """Return the limits of texts ``NAME=VALUE``; others keep their defaults."""
     from rankine.serve.limits import Limits
 
-    values = dict(text.partition("=")[::2] for text in given)
+    values = dict(text.partition("=")[::2] for text in texts)
     try:
         return msgspec.convert(values, Limits, strict=False)
     except msgspec.ValidationError as error:
         raise ParameterError(
-            f"--limit: {error}", fix=f"Limits are {', '.join(Limits.__struct_fields__)}"
+            str(error),
+            parameter="limit",
+            fix=f"Limits are {', '.join(Limits.__struct_fields__)}",
         ) from error
 
 
-def _started(facts: dict[str, Any], json: bool) -> None:
+def _print_started(status: dict[str, Any], *, json: bool) -> None:
+    """Print the address, the models and the limits of a server that is ready."""
     if json:
-        import sys
-
-        _console.print_json(facts)
+        _console.print_json(status)
         sys.stdout.flush()
         return
-    names = ", ".join(facts["models"][:5]) + (" ..." if len(facts["models"]) > 5 else "")
-    limits = facts["limits"]
-    _console.print_status(f"serving {names} on {facts['url']} (stop with Ctrl+C)")
+    names = ", ".join(status["models"][:_MAX_NAMES])
+    if len(status["models"]) > _MAX_NAMES:
+        names += " ..."
+    limits = status["limits"]
+    _console.print_status(f"serving {names} on {status['url']} (stop with Ctrl+C)")
     _console.print_status(
         f"limits: header {limits['header_seconds']:g} s, request {limits['request_seconds']:g} s, "
         f"idle {limits['idle_seconds']:g} s, body {limits['body_bytes']:,} bytes, "

@@ -1,4 +1,4 @@
-"""``rankine sort``: group a file by query, whatever its size."""
+"""``rankine sort``: group a file of any size by query."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, SortOptions
+from rankine.cli._console import check_stdout_unused
+from rankine.cli._options import AsJson
+from rankine.cli._reading import SortOptions
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
-_HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
+_HELP = """Group files by query, so that they can be streamed: text, Parquet or Arrow.
 
 Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
-come in increasing order of their ids. Tables, raw logs too, keep names, types and all columns.
-Compression follows the suffixes.
+are sorted by their ids. Tables, raw logs too, keep names, types and all columns. Files are
+compressed by their suffixes.
 
 Examples:
 
@@ -34,7 +37,7 @@ def sort(
         list[str],
         typer.Argument(
             metavar="IN... OUT",
-            help="Files, patterns or - for stdin; then a file, or -.",
+            help="Files, patterns or - for stdin; then a file, or - for stdout.",
         ),
     ],
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
@@ -42,21 +45,22 @@ def sort(
     reading: SortOptions,
     json: AsJson = False,
 ) -> None:
-    """Sort."""
+    """Group files by query."""
     from dataclasses import asdict
 
-    from rankine.core.errors import ParameterError
     from rankine.data.sort import sort_file
 
-    *source, target = files
-    if not source:
-        raise ParameterError("an output without an input", fix="Write: rankine sort IN... OUT")
-    if json and target == "-":
-        raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    report = sort_file(source, target, **reading.options(max_memory=memory * 2**20))
+    *sources, target = files
+    if not sources:
+        raise ParameterError("the input is missing", fix="Write: rankine sort IN... OUT")
+    check_stdout_unused(target, json=json)
+    report = sort_file(sources, target, **reading.options(max_memory=memory * 2**20))
     if json:
         _console.print_json(asdict(report))
         return
-    skipped = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
-    runs = f" from {report.runs} runs" if report.runs > 1 else ""
-    _console.print_status(f"{report.rows:,} rows of {report.queries:,} queries{runs}{skipped}")
+    text = f"{report.rows:,} rows of {report.queries:,} queries"
+    if report.runs > 1:
+        text += f" from {report.runs} runs"
+    if report.skipped:
+        text += f", {report.skipped:,} bad rows skipped"
+    _console.print_status(text)

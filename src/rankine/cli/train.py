@@ -1,4 +1,4 @@
-"""``rankine train``: from files to a model."""
+"""``rankine train``: train a ranker on files and save the model."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, training_progress
+from rankine.cli._console import check_output_paths, summary_table, training_progress
+from rankine.cli._groups import reject_options
 from rankine.cli._options import (
     AsJson,
-    ClusterOptions,
     Files,
     Missing,
-    ReadingOptions,
     Seed,
     Settings,
     make_ranker,
     parse_settings,
-    reject_options,
 )
-from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
+from rankine.cli._reading import ReadingOptions, log_schema_of
+from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
 
 _EPILOG = """
@@ -46,9 +47,9 @@ _EPILOG = """
       --categorical brand,category --numeric price --out m.rankine
 
   rankine train log.parquet --ranker ranksvm --query session_id --label clicked --numeric price \\
-      --position position --propensity looks.json --out m.rankine
+      --position position --propensity propensity.json --out m.rankine
 
-  rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 --checkpoint kept \
+  rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 --checkpoint state \
       --out m.rankine
 """
 
@@ -56,215 +57,301 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def train(
     data: Files,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
-    ranker: Annotated[
-        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, additive.")
-    ] = "spd",
+    out: Annotated[str, typer.Option("--out", "-o", help="Write the model to this file.")],
+    ranker: Annotated[str, typer.Option(help="Train this ranker: {rankers}.")] = "spd",
     set_: Settings = None,
-    valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
+    valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[
-        str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
+        str, typer.Option(help="Evaluate with this metric, such as ndcg@10: {metrics}.")
     ] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    scale: Annotated[
+        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
+    ] = "auto",
     missing: Missing = "auto",
     seed: Seed = 0,
     early_stopping: Annotated[
-        int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
+        int | None,
+        typer.Option(help="Stop after this many evaluations on --valid without improvement."),
     ] = None,
-    warm_start: Annotated[str | None, typer.Option(help="Model to start from.")] = None,
-    stream: Annotated[bool, typer.Option(help="Train without holding the data in memory.")] = False,
+    warm_start: Annotated[str | None, typer.Option(help="Start from this model file.")] = None,
+    stream: Annotated[
+        bool, typer.Option(help="Train without loading all of the data into memory.")
+    ] = False,
     n_passes: Annotated[
         int | None,
-        typer.Option(help="Passes over a stream, over partitions or (elastic) the lists."),
+        typer.Option(help="Number of passes over a stream, partitions or (elastic) the lists."),
     ] = None,
     *,
-    kept: CheckpointOptions,
+    checkpoints: CheckpointOptions,
     cluster: ClusterOptions,
     clicks: ClickCorrectionOptions,
     reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    start = _start(warm_start)
-    schema = reading.log_schema(start)
-    raw = schema is not None
-    chosen = parse_settings(set_ or [])
-    for name in chosen:
-        option = "seed" if name == "random_state" else name
-        reject_options((option,), f"and --set {name} are one thing", fix="Leave out one of them")
-    settings = {
-        "metric": metric,
-        "scale": scale,
-        "missing": missing,
-        "random_state": seed,
-        **({"early_stopping": early_stopping} if early_stopping is not None else {}),
-        **({"n_passes": n_passes} if n_passes is not None else {}),
-        **chosen,
-    }
-    label = (reading.label if schema is None else schema.label) or "label"
-    counted = clicks.check(label, settings, schema)
-    looks = clicks.given()
-    if looks is not None and counted is None:
-        settings["propensity"] = looks
-    for name in ("max_weight", "position_offset"):
-        if getattr(clicks, name) is not None:
-            settings[name] = getattr(clicks, name)
+    start = _load_start(warm_start)
+    schema = reading.log_schema(
+        start, position=clicks.position, item=clicks.item, search=clicks.search
+    )
+    settings = _ranker_settings(
+        set_,
+        metric=metric,
+        scale=scale,
+        missing=missing,
+        random_state=seed,
+        early_stopping=early_stopping,
+        n_passes=n_passes,
+    )
+    correction = _plan_correction(clicks, reading, schema, settings)
+    if correction.click_formula is not None:
+        # The rows are read with the clicks as labels; the correction replaces these later.
+        reading = replace(reading, label=correction.click_formula)
+        if schema is not None:
+            schema = msgspec.structs.replace(schema, label=correction.click_formula)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
     if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
-            "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
+            "needs held-out data", parameter="early_stopping", fix="Add --valid FILE"
         )
     check_output_paths(out=out)
-    more: dict[str, Any] = {"position": clicks.position}
-    if raw:
-        more |= {"item": clicks.item, "search": clicks.search}
-    if counted is not None:
-        reading = replace(reading, label=counted)
-    correction = _Correction(clicks, counted, looks)
-    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
+    job = TrainingJob(
+        estimator=estimator,
+        paths=data,
+        out=out,
+        valid=valid,
+        start=start,
+        reading=reading,
+        schema=schema,
+        correction=correction,
+        cluster=cluster,
+        checkpoints=checkpoints.options(),
+        stream=stream or checkpoints.checkpoint is not None,
+    )
+    result = job.run()
     if json:
         _console.print_json(result)
-    else:
-        _console.print_result(_summary_table(result))
-        for line in _next_commands(result["model"], valid or data[-1]).splitlines():
-            _console.print_status(line)
+        return
+    _console.print_result(_summary_table(result))
+    for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+        _console.print_status(line)
 
 
-def _start(path: str | None) -> LinearModel | None:
-    """The model to start from."""
+def _load_start(path: str | None) -> LinearModel | None:
+    """Load the model to start from, if one is named."""
     from rankine.model import LinearModel
 
-    return None if path is None else LinearModel.load(path)
+    if path is None:
+        return None
+    return LinearModel.load(path)
 
 
-def _is_raw(model: LinearModel) -> bool:
-    from rankine.logs import schema_of
+def _ranker_settings(
+    set_: list[str] | None,
+    *,
+    early_stopping: int | None,
+    n_passes: int | None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Return the parameters of the ranker; the same one by option and by --set is an error."""
+    if early_stopping is not None:
+        settings["early_stopping"] = early_stopping
+    if n_passes is not None:
+        settings["n_passes"] = n_passes
+    chosen = parse_settings(set_ or [])
+    for name in chosen:
+        option = name
+        if name == "random_state":
+            option = "seed"
+        reject_options(
+            (option,), f"sets the same parameter as --set {name}", fix="Leave out one of them"
+        )
+    return {**settings, **chosen}
 
-    return schema_of(model) is not None
+
+# -- clicks -------------------------------------------------------------------------------------
+
+
+def _plan_correction(
+    clicks: ClickCorrectionOptions,
+    reading: ReadingOptions,
+    schema: LogSchema | None,
+    settings: dict[str, Any],
+) -> ClickCorrection:
+    """Check the options of clicks, and add those that are parameters to the settings."""
+    label = reading.label
+    if schema is not None:
+        label = schema.label
+    click_formula = clicks.check(label or "label", settings, schema)
+    propensity = clicks.load_propensity()
+    if propensity is not None and click_formula is None:
+        settings["propensity"] = propensity
+    for name in ("max_weight", "position_offset"):
+        if getattr(clicks, name) is not None:
+            settings[name] = getattr(clicks, name)
+    return ClickCorrection(clicks, click_formula, propensity)
 
 
 @dataclass(frozen=True)
-class _Correction:
-    """What is estimated from the clicks of the training part, and from no others."""
+class ClickCorrection:
+    """What is estimated from the clicks of the training part, and of no other part.
 
-    clicks: ClickCorrectionOptions
-    #: The formula of ``--label coec``.
-    counted: str | None
-    looks: Any
+    Attributes
+    ----------
+    options
+        Options of the command.
+    click_formula
+        Formula of clicks in ``--label coec(formula)``; None for other labels.
+    propensity
+        Propensities that were loaded from a file.
+    """
+
+    options: ClickCorrectionOptions
+    click_formula: str | None
+    propensity: Any
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the data that are read for it."""
-        clicks = self.clicks
-        context = clicks.context or getattr(self.looks, "context", None)
-        names = (clicks.item, clicks.search, context)
+        """Columns of the data that the correction needs."""
+        context = self.options.context or getattr(self.propensity, "context", None)
+        names = (self.options.item, self.options.search, context)
         return tuple(name for name in names if name and name != "docid")
 
     def apply(self, train: Any, source: Any, reading: ReadingOptions, estimator: Any) -> Any:
-        """A part of a source with its labels; the estimator learns the propensities."""
+        """Return the training part with its labels; set the propensities of the estimator."""
         from rankine.logs.clicks import CoecLabel, relabelled
         from rankine.logs.propensity import estimate_propensity
 
-        clicks, looks = self.clicks, self.looks
+        options = self.options
+        propensity = self.propensity
         schema = getattr(source, "schema", None)
-        names: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "query": getattr(schema, "query", None) or reading.query or "qid",
-            "position": clicks.position or getattr(schema, "position", None) or "position",
-            "item": clicks.item or getattr(schema, "item", None),
-            "search": clicks.search or getattr(schema, "search", None),
+            "position": options.position or getattr(schema, "position", None) or "position",
+            "item": options.item or getattr(schema, "item", None),
+            "search": options.search or getattr(schema, "search", None),
         }
-        label = self.counted or getattr(schema, "label", None) or reading.label or "label"
-        if clicks.propensity == "auto":
-            looks = estimate_propensity(
-                train, label=label, context=clicks.context, n_resamples=0, **names
+        label = self.click_formula or getattr(schema, "label", None) or reading.label or "label"
+        if options.propensity == "auto":
+            propensity = estimate_propensity(
+                train, label=label, context=options.context, n_resamples=0, **columns
             )
-            if self.counted is None:
-                estimator.set_params(propensity=looks)
-        if self.counted is None:
+            if self.click_formula is None:
+                estimator.set_params(propensity=propensity)
+        if self.click_formula is None:
             return train
-        return relabelled(train, CoecLabel(train, label, () if looks is None else looks, **names))
+        if propensity is None:
+            propensity = ()
+        return relabelled(train, CoecLabel(train, label, propensity, **columns))
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A training: fit, save, measure; what happened is plain data."""
+# -- training -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """A training from files to a saved model.
+
+    Attributes
+    ----------
+    start
+        Model to start from.
+    schema
+        Use of the columns of a raw log; None for files of features.
+    checkpoints
+        Keyword arguments of ``fit``.
+    stream
+        Whether to read the data in blocks instead of loading it.
+    """
 
     estimator: Any
     paths: list[str]
-    reading: ReadingOptions
-    more: dict[str, Any]
     out: str
     valid: str | None
     start: LinearModel | None
+    reading: ReadingOptions
+    schema: LogSchema | None
+    correction: ClickCorrection
+    cluster: ClusterOptions
     checkpoints: dict[str, Any]
-    correction: _Correction
+    stream: bool
 
-    def run(
-        self,
-        cluster: ClusterOptions,
-        *,
-        stream: bool,
-        raw: bool,
-    ) -> dict[str, Any]:
-        """Open the data, fit, save the model, measure it."""
-        import rankine
+    def run(self) -> dict[str, Any]:
+        """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
         from rankine.kernels.compile import CLOCK
 
-        mark, estimator = CLOCK.mark(), self.estimator
-        resume = bool(self.checkpoints.get("resume"))
-
-        def correct(train: Any, source: Any) -> Any:
-            return self.correction.apply(train, source, self.reading, estimator)
-
-        with _opened(
-            self._source, correct, self.paths, cluster, stream=stream, resume=resume
-        ) as source:
+        mark = CLOCK.mark()
+        with self._open_source() as source:
             parts = self._parts(source)
             train = parts.pop("train")
-            if cluster.dask is None:
-                train = correct(train, source)
-            with training_progress(f"training {type(estimator).__name__}") as callbacks:
-                estimator.fit(
-                    train,
-                    eval_set=parts.get("valid"),
-                    coef_init=self.start,
-                    callbacks=callbacks,
-                    **self.checkpoints,
-                )
-            if isinstance(train, rankine.Dataset):
-                estimator.training_ |= {"fingerprint": train.fingerprint}
+            if self.cluster.dask is None:
+                train = self._correct(train, source)
+            self._fit(train, parts.get("valid"))
+            model = self._save()
+            if _is_loaded(train):
                 parts = {"train": train, **parts}
-            model = estimator.to_model()
-            if not raw:
-                model = replace(model, base=self.reading.base)
-            model.save(self.out)
-            measured = _measured(estimator.metric, model, parts)
+            measured = _evaluate_parts(self.estimator.metric, model, parts)
         if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
-        result = _result(estimator, model, self.out)
+        result = _result(self.estimator, model, self.out)
         result["compile_seconds"] = CLOCK.since(mark)["compile_seconds"]
-        counted = estimator.training_.get("missing_values", getattr(source, "nulls", None))
-        nulls = {} if counted is None else {"nulls": counted}
-        return {**result, **nulls, **measured}
+        n_missing = self.estimator.training_.get("missing_values", getattr(source, "nulls", None))
+        if n_missing is not None:
+            result["nulls"] = n_missing
+        return {**result, **measured}
 
-    def _source(self, paths: list[str], *, stream: bool) -> Any:
-        """The data: a raw log is a stream, which rankers that need all of it load."""
-        more = self.more
-        if self.start is not None and not _is_raw(self.start):
-            more = {"n_features": self.start.n_columns, **more}
-        like = self.start if self.start is not None and _is_raw(self.start) else None
-        stream = stream or self.reading.raw or like is not None
-        columns = self.correction.columns
-        return self.reading.open(paths, stream=stream, like=like, columns=columns, **more)
+    @contextmanager
+    def _open_source(self) -> Iterator[Any]:
+        """Open what ``fit`` takes: rows in memory, a stream or partitions."""
+        if self.cluster.dask is None:
+            yield self._read(self.paths, stream=self.stream)
+            return
+        from rankine.distributed import scan
+
+        paths = self.paths
+        if self.cluster.repartition or self.cluster.repartition_to is not None:
+            paths = [self._group_rows()]
+        log = self._read(paths, stream=True)
+        # Labels and propensities are estimated before the log is cut into partitions.
+        log = self._correct(log, log)
+        timeout = 600.0
+        if self.cluster.timeout is not None:
+            timeout = self.cluster.timeout
+        with _connect_client(self.cluster.dask) as client:
+            parts = scan(
+                log,
+                client=client,
+                partition_bytes=(self.cluster.partition_mb or 64) * 2**20,
+                timeout=timeout,
+            )
+            _console.print_status(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
+            yield parts
+
+    def _read(self, paths: list[str], *, stream: bool) -> Any:
+        """Read rows or open a stream. A raw log is a stream, which rankers load if they must."""
+        options: dict[str, Any] = {"columns": self.correction.columns}
+        options["position"] = self.correction.options.position
+        if self.schema is not None:
+            like = None
+            if log_schema_of(self.start) is not None:
+                like = self.start
+            return self.reading.open(
+                paths, stream=True, like=like, log_schema=self.schema, **options
+            )
+        if self.start is not None:
+            options["n_features"] = self.start.n_columns
+        return self.reading.open(paths, stream=stream, **options)
+
+    def _correct(self, train: Any, source: Any) -> Any:
+        return self.correction.apply(train, source, self.reading, self.estimator)
 
     def _parts(self, source: Any) -> dict[str, Any]:
-        """What is trained on, and what is held out (in memory)."""
-        if self.reading.split is not None and hasattr(source, "partitions"):
+        """Return the training part and held-out parts; held-out rows are in memory."""
+        if self.reading.split is not None and self.cluster.dask is not None:
             raise ParameterError(
-                "--split cuts the files of one machine",
+                "cannot be combined with --dask",
+                parameter="split",
                 fix="Hold out other files with --valid, or leave --dask out",
             )
         parts = self.reading.parts(source)
@@ -272,45 +359,69 @@ class _Run:
             return parts
         if "valid" in parts:
             raise ParameterError(
-                "both --valid and a split with held-out lists", fix="Leave out one of them"
+                "the split has a held-out part already",
+                parameter="valid",
+                fix="Leave out one of --valid and --split",
             )
-        return {**parts, "valid": self.reading.open_like(self.valid, source, **self.more)}
+        options: dict[str, Any] = {"position": self.correction.options.position}
+        if self.schema is not None:
+            options["item"] = self.correction.options.item
+            options["search"] = self.correction.options.search
+        return {**parts, "valid": self.reading.open_like(self.valid, source, **options)}
 
+    def _fit(self, train: Any, valid: Any) -> None:
+        """Fit the estimator under a progress bar."""
+        with training_progress(f"training {type(self.estimator).__name__}") as callbacks:
+            self.estimator.fit(
+                train,
+                eval_set=valid,
+                coef_init=self.start,
+                callbacks=callbacks,
+                **self.checkpoints,
+            )
+        if _is_loaded(train):
+            self.estimator.training_ |= {"fingerprint": train.fingerprint}
 
-@contextmanager
-def _opened(
-    open_: Any,
-    correct: Any,
-    paths: list[str],
-    cluster: ClusterOptions,
-    *,
-    stream: bool,
-    resume: bool,
-) -> Iterator[Any]:
-    """What ``fit`` takes: rows in memory, a stream or partitions, these with their clicks right."""
-    if cluster.dask is None:
-        yield open_(paths, stream=stream)
-        return
-    from rankine.distributed import scan
+    def _save(self) -> LinearModel:
+        """Save the model of the fitted estimator."""
+        model: LinearModel = self.estimator.to_model()
+        if self.schema is None:
+            model = replace(model, base=self.reading.base)
+        model.save(self.out)
+        return model
 
-    if cluster.repartition or cluster.repartition_to is not None:
-        paths = [_grouped(paths, open_(paths, stream=True), cluster, resume=resume)]
-    log = open_(paths, stream=True)
-    log = correct(log, log)
-    with _client(cluster.dask) as client:
-        parts = scan(
-            log,
-            client=client,
-            partition_bytes=(cluster.partition_mb or 64) * 2**20,
-            timeout=600.0 if cluster.timeout is None else cluster.timeout,
+    def _group_rows(self) -> str:
+        """Write a file of the rows grouped by query; a resumed run uses that of the first run."""
+        from rankine.data.sources import find_sources
+        from rankine.distributed import repartition
+
+        folder = self.cluster.repartition_to
+        if folder is None:
+            first_file = find_sources(self.paths)[0].path or Path()
+            folder = str(first_file.absolute().parent / "rankine-partitions")
+        target = Path(folder) / "rows.parquet"
+        if self.checkpoints.get("resume") and target.exists():
+            return str(target)
+        options = self._read(self.paths, stream=True).options
+        report = repartition(
+            self.paths, target, query=options.query, format=options.format, label=options.label
         )
-        _console.print_status(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
-        yield parts
+        _console.print_status(
+            f"{report.rows:,} rows of {report.queries:,} queries grouped in {target}"
+        )
+        return str(target)
+
+
+def _is_loaded(data: Any) -> bool:
+    """Return whether the data are rows in memory."""
+    from rankine.data.dataset import Dataset
+
+    return isinstance(data, Dataset)
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """A client, or None for this process."""
+def _connect_client(address: str) -> Iterator[Any]:
+    """Connect to a Dask scheduler; yield None for partitions in this process."""
     if address == "here":
         yield None
         return
@@ -320,28 +431,12 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _grouped(paths: list[str], stream: Any, cluster: ClusterOptions, *, resume: bool) -> str:
-    """Path of the rows grouped by query; a resumed run takes the file of the first one."""
-    from rankine.data.sources import find_sources
-    from rankine.distributed import repartition
-
-    first = find_sources(paths)[0].path
-    folder = cluster.repartition_to
-    if folder is None:
-        folder = str((first or Path()).absolute().parent / "rankine-partitions")
-    target = Path(folder) / "rows.parquet"
-    if not (resume and target.exists()):
-        options = stream.options
-        report = repartition(
-            paths, target, query=options.query, format=options.format, label=options.label
-        )
-        _console.print_status(
-            f"{report.rows:,} rows of {report.queries:,} queries grouped in {target}"
-        )
-    return str(target)
+# -- results ------------------------------------------------------------------------------------
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
+    """Return what ``--json`` prints of a fitted model, without its quality."""
+    training = estimator.training_
     counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
     return {
         "model": out,
@@ -349,8 +444,8 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
         "ranker": model.parameters.get("ranker"),
         "n_features": model.n_features,
         "nnz": model.nnz,
-        **{name: estimator.training_[name] for name in counts if name in estimator.training_},
-        "scaling": estimator.training_["scaling"],
+        **{name: training[name] for name in counts if name in training},
+        "scaling": training["scaling"],
         "n_iter": int(estimator.n_iter_),
         "stop_reason": estimator.solution_.stop_reason,
         "certificate": dict(estimator.solution_.certificate),
@@ -358,18 +453,19 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
     }
 
 
-def _measured(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[str, float]:
-    """The metric on rows in memory that were trained on, and on held-out ones."""
+def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[str, float]:
+    """Return the mean metric of each part over the queries that have a value."""
     import numpy as np
 
     from rankine.core.errors import LabelError
-    from rankine.data.dataset import Dataset
     from rankine.metrics import evaluate_on
 
-    found = {}
+    means = {}
     for name, part in parts.items():
+        blocks = part
+        if _is_loaded(part):
+            blocks = [part]
         try:
-            blocks = [part] if isinstance(part, Dataset) else part
             values = [
                 np.asarray(evaluate_on(block, metric=metric, model=model, per_query=True))
                 for block in blocks
@@ -377,48 +473,47 @@ def _measured(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[st
         except LabelError as error:
             if name != "train":
                 raise
-            # The model is good; only this figure has no meaning for such labels.
+            # Training accepts labels, such as negative ones, for which some metrics are undefined.
             _console.print_status(f"{metric} on the training data: {error}")
             continue
-        every = np.concatenate([np.zeros(0), *values])
-        judged = every[~np.isnan(every)]
-        found[name] = float(judged.mean()) if len(judged) else float("nan")
-    return found
+        query_values = np.concatenate([np.zeros(0), *values])
+        query_values = query_values[~np.isnan(query_values)]
+        means[name] = float("nan")
+        if len(query_values):
+            means[name] = float(query_values.mean())
+    return means
 
 
 def _next_commands(model: str, data: str) -> str:
-    """What one would type after a training."""
-    held = "DATA" if data == "-" else data
-    commands = [["rankine", "report", model, held], ["rankine", "serve", model]]
-    return "\nNext:\n" + "\n".join(f"  {shlex.join(words)}" for words in commands)
+    """Return commands that a user may want to run after a training."""
+    if data == "-":
+        data = "DATA"
+    commands = [["rankine", "report", model, data], ["rankine", "serve", model]]
+    return "\nNext:\n" + "\n".join(f"  {shlex.join(command)}" for command in commands)
 
 
 def _summary_table(result: dict[str, Any]) -> Any:
-    """What happened, for people."""
-    from rich.table import Table
-
+    """Return the result of a training as a table of two columns."""
     from rankine.transforms.scaling import describe_scaling
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    got = result
-    skipped = got["queries"] - got["queries_used"]
-    pairs = f", {got['pairs']:,} pairs" if "pairs" in got else ""
-    used = f"{got['queries']:,} queries ({skipped:,} without pairs){pairs}"
-    run = f"{got['n_iter']:,} iterations in {got['seconds']:.2f} s ({got['stop_reason']})"
-    compiled = got["compile_seconds"]
-    measured = [part for part in ("train", "valid", "test") if part in got]
-    rows = [
-        ("data", f"{got['rows']:,} rows, {used}"),
-        *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
-        *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
-        ("scaling", describe_scaling(got["scaling"])),
-        ("training", f"{got['ranker']}: {run}"),
-        *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
-        *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
-        ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),
-        *((f"{got['metric']} ({part})", f"{got[part]:.4f}") for part in measured),
-        ("model", f"{got['model']}  ({got['digest'][:12]})"),
-    ]
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
+    n_skipped = result["queries"] - result["queries_used"]
+    used = f"{result['queries']:,} queries ({n_skipped:,} without pairs)"
+    if "pairs" in result:
+        used += f", {result['pairs']:,} pairs"
+    run = f"{result['n_iter']:,} iterations in {result['seconds']:.2f} s"
+    rows = [("data", f"{result['rows']:,} rows, {used}")]
+    if "partitions" in result:
+        rows.append(("partitions", f"{result['partitions']:,}"))
+    if result.get("nulls"):
+        rows.append(("missing", f"{result['nulls']:,} values"))
+    rows.append(("scaling", describe_scaling(result["scaling"])))
+    rows.append(("training", f"{result['ranker']}: {run} ({result['stop_reason']})"))
+    if result["compile_seconds"]:
+        rows.append(("compiling", f"{result['compile_seconds']:.2f} s, once"))
+    rows += [(name, f"{value:.6g}") for name, value in result["certificate"].items()]
+    rows.append(("weights", f"{result['nnz']:,} of {result['n_features']:,} are not zero"))
+    for part in ("train", "valid", "test"):
+        if part in result:
+            rows.append((f"{result['metric']} ({part})", f"{result[part]:.4f}"))
+    rows.append(("model", f"{result['model']}  ({result['digest'][:12]})"))
+    return summary_table(rows)

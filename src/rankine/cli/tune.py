@@ -1,4 +1,4 @@
-"""``rankine tune``: a tuned ranker from one command."""
+"""``rankine tune``: search for the best parameters of a ranker."""
 
 from __future__ import annotations
 
@@ -8,69 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, progress_bar, save_report
-from rankine.cli._options import (
-    AsJson,
-    Missing,
-    ReadingOptions,
-    ReportFile,
-    Seed,
-    panel,
-    parse_settings,
+from rankine.cli._console import (
+    check_output_paths,
+    progress_bar,
+    save_plot,
+    save_report,
+    summary_table,
 )
+from rankine.cli._groups import option_panel
+from rankine.cli._options import AsJson, Missing, ReportFile, Seed, parse_settings
+from rankine.cli._reading import ReadingOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.tuning.result import TuningResult
 
-
-_search = panel("Search")
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Where, how and within which limits to search."""
-
-    folds: Annotated[int | None, _search(help="Folds by query (default 5).")] = None
-    space: Annotated[
-        list[str] | None, _search(help="Narrow the search: name=low..high[:log] or name=a,b,c.")
-    ] = None
-    set_: Annotated[list[str] | None, _search("--set", help="Fix a parameter: name=value.")] = None
-    max_nonzero: Annotated[int | None, _search(help="Most non-zero weights.")] = None
-    max_latency: Annotated[
-        str | None, _search(help="Longest time to score an item, such as 9us.")
-    ] = None
-    acquisition: Annotated[str, _search(help="thompson, or ei.")] = "thompson"
-    pruner: Annotated[
-        str, _search(help="Who gives up trials that cannot win: gain, median, halving, or none.")
-    ] = "gain"
-    workers: Annotated[int, _search(help="Trials at the same time.")] = 1
-
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of ``rankine.tune``."""
-        from rankine.scoring.latency import parse_latency
-
-        found = {name: value for name, value in vars(self).items() if name != "set_"}
-        found["space"] = read_space(self.space or [])
-        if self.max_latency is not None:
-            found["max_latency"] = parse_latency(self.max_latency)
-        return {**found, "parameters": parse_settings(self.set_ or [])}
-
-
-def read_space(pairs: list[str]) -> dict[str, str]:
-    """``["l2=1e-6..1e-2:log"]`` as a mapping."""
-    space = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.strip() or not text.strip():
-            raise ParameterError(
-                f"--space {pair!r} is not name=range", fix="Write --space l2=1e-6..1e-2:log"
-            )
-        space[name.strip()] = text.strip()
-    return space
-
-
+_search = option_panel("Search")
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -81,27 +35,89 @@ _EPILOG = """
 
   rankine tune train.txt --ranker spd --folds 5 --space l2=1e-6..1e-2 --space scale=none,standard
 
-  The same command again goes on where a study stopped; two at once share the work.
+  The same command continues a study that was stopped; two commands at once share the work.
 """
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Where and how to search, and the limits of models."""
+
+    folds: Annotated[
+        int | None, _search(help="Number of folds of queries, without --valid (default: 5).")
+    ] = None
+    space: Annotated[
+        list[str] | None,
+        _search(help="Search a parameter here only: name=low..high[:log] or name=a,b,c."),
+    ] = None
+    set_: Annotated[
+        list[str] | None, _search("--set", help="Fix a parameter, name=value; repeatable.")
+    ] = None
+    max_nonzero: Annotated[
+        int | None, _search(help="Largest number of non-zero weights of a model.")
+    ] = None
+    max_latency: Annotated[
+        str | None, _search(help="Longest time to score an item, with a unit: 9us.")
+    ] = None
+    acquisition: Annotated[
+        str, _search(help="Choose the next trial by thompson or ei (expected improvement).")
+    ] = "thompson"
+    pruner: Annotated[
+        str, _search(help="Stop hopeless trials by this rule: gain, median, halving or none.")
+    ] = "gain"
+    workers: Annotated[int, _search(help="Number of trials at the same time.")] = 1
+
+    def options(self) -> dict[str, Any]:
+        """Return keyword arguments of ``rankine.tune``."""
+        from rankine.scoring.latency import parse_latency
+
+        options = {name: value for name, value in vars(self).items() if name != "set_"}
+        options["space"] = read_space(self.space or [])
+        if self.max_latency is not None:
+            options["max_latency"] = parse_latency(self.max_latency)
+        options["parameters"] = parse_settings(self.set_ or [])
+        return options
+
+
+def read_space(pairs: list[str]) -> dict[str, str]:
+    """Return ``["l2=1e-6..1e-2:log"]`` as a mapping."""
+    space = {}
+    for pair in pairs:
+        name, equals, values = pair.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            raise ParameterError(
+                f"{pair!r} is not name=range",
+                parameter="space",
+                fix="Write --space l2=1e-6..1e-2:log",
+            )
+        space[name.strip()] = values.strip()
+    return space
 
 
 @app.command(epilog=_EPILOG)
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
-    ranker: Annotated[str, typer.Option(help="A ranker (see rankine train), or auto.")] = "spd",
-    valid: Annotated[str | None, typer.Option(help="Validation data; else folds.")] = None,
-    metric: Annotated[str, typer.Option("--metric", "-m", help="What is optimised.")] = "ndcg@10",
-    trials: Annotated[int, typer.Option(help="Trials of the study, in all.")] = 30,
+    ranker: Annotated[
+        str, typer.Option(help="Tune this ranker: {rankers}; or auto to choose one.")
+    ] = "spd",
+    valid: Annotated[
+        str | None, typer.Option(help="Validation file (default: cross-validation).")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", help="Optimise this metric: {metrics}.")
+    ] = "ndcg@10",
+    trials: Annotated[int, typer.Option(help="Total number of trials of the study.")] = 30,
     study: Annotated[
-        str | None, typer.Option(help="SQLite file of the study; default: in memory.")
+        str | None, typer.Option(help="SQLite file of the study (default: in memory).")
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Where to write the model.")
+        str | None, typer.Option("--out", "-o", help="Write the model to this file.")
     ] = None,
     missing: Missing = "auto",
     seed: Seed = 0,
     plot: Annotated[
-        str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
+        str | None,
+        typer.Option(help="Draw the metric of each trial to this file: .png, .svg or .pdf."),
     ] = None,
     report: ReportFile = None,
     *,
@@ -109,96 +125,118 @@ def tune(
     reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Find the parameters that rank held-out queries best, and train with them."""
+    """Search for the parameters that rank held-out queries best, and train with them."""
     import rankine
-    from rankine.rankers.registry import RANKERS, ranker_class
     from rankine.tuning import import_optuna
 
     import_optuna()
     check_output_paths(out=out, plot=plot, study=study, report=report)
     options = search.options()
     if missing != "auto":
-        linear = [name for name in RANKERS if not ranker_class(name).takes_missing]
-        names = [f"{name}.missing" for name in linear] if ranker == "auto" else ["missing"]
-        options["parameters"] |= dict.fromkeys(names, missing)
+        options["parameters"] |= dict.fromkeys(_missing_parameters(ranker), missing)
     rows = reading.open(data)
-    held = None if valid is None else reading.open_like(valid, rows)
-    schema = None if rows.encoding is None else rows.encoding.schema
-    with progress_bar("tuning") as move:
+    held_out = None
+    if valid is not None:
+        held_out = reading.open_like(valid, rows)
+    schema = None
+    if rows.encoding is not None:
+        schema = rows.encoding.schema
+    with progress_bar("tuning") as update_bar:
 
-        def tell(done: int, total: int, best: float | None) -> None:
-            if move is not None:
-                move(done, total, "trials" if best is None else f"trials, best {best:.4f}")
+        def on_trial(done: int, total: int, best: float | None) -> None:
+            if update_bar is None:
+                return
+            text = "trials"
+            if best is not None:
+                text = f"trials, best {best:.4f}"
+            update_bar(done, total, text)
 
-        found: TuningResult = rankine.tune(
+        result: TuningResult = rankine.tune(
             rows,
             ranker=ranker,
-            valid=held,
+            valid=held_out,
             metric=metric,
             trials=trials,
             study=study,
             split=reading.split,
             time_column=reading.time or (schema and schema.time),
             random_state=seed,
-            progress=tell,
+            progress=on_trial,
             **options,
         )
     if schema is None:
-        found = replace(found, model=replace(found.model, base=reading.base))
+        result = replace(result, model=replace(result.model, base=reading.base))
     if out is not None:
-        found.model.save(out)
-    if plot is not None:
-        rankine.plot.save_axes(rankine.plot.trials(found), plot)
-    save_report(report, found)
+        result.model.save(out)
+    save_plot(plot, "trials", result)
+    save_report(report, result)
     if json:
-        _console.print_json({**found.to_dict(), "study": study, "model": out})
+        _console.print_json({**result.to_dict(), "study": study, "model": out})
     else:
-        show_result(found, out)
+        print_result(result, out)
 
 
-def show_result(found: TuningResult, out: str | None) -> None:
-    """The trials as a table, then the winner."""
+def _missing_parameters(ranker: str) -> list[str]:
+    """Return the names of the parameters that ``--missing`` sets."""
+    from rankine.rankers.registry import RANKERS, ranker_class
+
+    if ranker != "auto":
+        return ["missing"]
+    return [f"{name}.missing" for name in RANKERS if not ranker_class(name).takes_missing]
+
+
+def print_result(result: TuningResult, out: str | None) -> None:
+    """Print the trials as a table, then the best one."""
+    best_parameters = ", ".join(
+        f"{name}={_format(value)}" for name, value in result.best_params.items()
+    )
+    rows = [
+        ("best", f"{result.metric} {result.best_value:.4f} on held-out queries"),
+        ("parameters", f"{result.model.parameters.get('ranker')}: {best_parameters}"),
+        ("weights", f"{result.model.nnz:,} of {result.model.n_features:,} are not zero"),
+    ]
+    if result.test is not None:
+        rows.append((f"{result.metric} (test)", f"{result.test:.4f}"))
+    if result.importances:
+        shares = (f"{name} {share:.0%}" for name, share in result.importances.items())
+        rows.append(("importance", ", ".join(shares)))
+    if out is not None:
+        rows.append(("model", f"{out}  ({result.model.digest[:12]})"))
+    _console.print_result(_trials_table(result))
+    _console.print_result("")
+    _console.print_result(summary_table(rows))
+
+
+def _trials_table(result: TuningResult) -> Any:
+    """Return one row per trial."""
     from rich.table import Table
 
-    names = list(dict.fromkeys(name for record in found.trace for name in record.parameters))
+    names = list(dict.fromkeys(name for trial in result.trace for name in trial.parameters))
     table = Table(box=None, pad_edge=False)
-    for title in ("trial", found.metric, "best", *names, "weights", "seconds", ""):
-        table.add_column(title, justify="right" if title not in names else "left")
-    for record in found.trace:
-        remark = "" if record.state == "complete" else record.reason or record.state
-        if not record.feasible:
+    for title in ("trial", result.metric, "best", *names, "weights", "seconds", ""):
+        table.add_column(title, justify="left" if title in names else "right")
+    for trial in result.trace:
+        remark = trial.reason or trial.state
+        if trial.state == "complete":
+            remark = ""
+        if not trial.feasible:
             remark = "above a limit"
         table.add_row(
-            str(record.number),
-            _number(record.value),
-            _number(record.best),
-            *(_number(record.parameters.get(name)) for name in names),
-            _number(record.weights),
-            _number(record.seconds),
+            str(trial.number),
+            _format(trial.value),
+            _format(trial.best),
+            *(_format(trial.parameters.get(name)) for name in names),
+            _format(trial.weights),
+            _format(trial.seconds),
             remark,
         )
-    _console.print_result(table)
-    chosen = ", ".join(f"{name}={_number(value)}" for name, value in found.best_params.items())
-    lines = [
-        ("best", f"{found.metric} {found.best_value:.4f} on held-out queries"),
-        ("parameters", f"{found.model.parameters.get('ranker')}: {chosen}"),
-        ("weights", f"{found.model.nnz:,} of {found.model.n_features:,} are not zero"),
-    ]
-    if found.test is not None:
-        lines.append((f"{found.metric} (test)", f"{found.test:.4f}"))
-    if found.importances:
-        shares = (f"{name} {share:.0%}" for name, share in found.importances.items())
-        lines.append(("importance", ", ".join(shares)))
-    if out is not None:
-        lines.append(("model", f"{out}  ({found.model.digest[:12]})"))
-    summary = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in lines:
-        summary.add_row(name, value)
-    _console.print_result("")
-    _console.print_result(summary)
+    return table
 
 
-def _number(value: Any) -> str:
+def _format(value: Any) -> str:
+    """Return a cell: four digits of a number, and - for None."""
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)

@@ -1,4 +1,4 @@
-"""``rankine watch``: whether a served day still looks like the training."""
+"""``rankine watch``: compare the data of a day with the training data of a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import print_tables
-from rankine.cli._options import AsJson, Files, ModelFile, ModelReadingOptions
+from rankine.cli._options import AsJson, Files, ModelFile
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -21,7 +22,7 @@ _EPILOG = """
   rankine watch models/shop.rankine today.parquet || echo 'the log has changed'
 """
 
-#: Exit code where something has changed more than it may.
+#: Exit code if a column or the scores have changed more than allowed.
 CHANGED = 3
 
 
@@ -30,19 +31,20 @@ def watch(
     model: ModelFile,
     log: Files,
     threshold: Annotated[
-        float, typer.Option(help="Largest population stability index of a column or the scores.")
+        float,
+        typer.Option(help="Largest population stability index (PSI) of a column or the scores."),
     ] = 0.25,
     max_unseen: Annotated[
-        float, typer.Option(help="Largest share of values that the training never saw.")
+        float, typer.Option(help="Largest share of values that the training data did not contain.")
     ] = 0.2,
     max_missing: Annotated[
-        float, typer.Option(help="Largest rise of a column's share of missing values.")
+        float, typer.Option(help="Largest increase of the share of missing values of a column.")
     ] = 0.1,
     *,
     reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Compare the columns and scores of a log with the training's; exit code 3 where they differ.
+    """Compare the columns and scores of a log with those of the training; exit 3 if they differ.
 
     Per column: the population stability index (PSI), the share of unseen categories, the largest
     shift at a decile of numbers, the share of missing values; and the PSI of the scores.
@@ -52,15 +54,15 @@ def watch(
     from rankine.logs.encoding import monitor_log
     from rankine.transforms.drift import DRIFT_HEADER, Drift
 
-    fitted = rankine.LinearModel.load(model)
-    drift_monitor = monitor_log(fitted, reading.open(log, model=fitted, stream=True))
-    found = Drift.from_monitor(drift_monitor, threshold, max_unseen, max_missing)
+    linear_model = rankine.LinearModel.load(model)
+    monitor = monitor_log(linear_model, reading.open(log, model=linear_model, stream=True))
+    drift = Drift.from_monitor(monitor, threshold, max_unseen, max_missing)
     if json:
-        _console.print_json({"model": model, "digest": fitted.digest, **found.to_dict()})
+        _console.print_json({"model": model, "digest": linear_model.digest, **drift.to_dict()})
     else:
-        title = f"{found.rows:,} rows against the training"
-        print_tables([Table(title, DRIFT_HEADER, found.cells())])
-        for line in found.alarms:
-            _console.print_status(line)
-    if found.alarms:
+        title = f"{drift.rows:,} rows against the training"
+        print_tables([Table(title, DRIFT_HEADER, drift.cells())])
+        for alarm in drift.alarms:
+            _console.print_status(alarm)
+    if drift.alarms:
         raise typer.Exit(CHANGED)

@@ -229,6 +229,10 @@ class _Taken(io.RawIOBase):
 _TEXT = "Pass LETOR text: 'label qid:ID index:value ... # docid'"
 _UTF8 = "Convert it to UTF-8 without a byte order mark, e.g. iconv -f UTF-16 -t UTF-8"
 _UNPACK = "Unpack it first"
+_UNPACK_OR_NUMPY = (
+    "Unpack it first, or load an .npz with numpy.load and pass its arrays to "
+    "rankine.Dataset.from_arrays"
+)
 _MODEL = "This is a model, not data"
 
 #: First bytes, what they mean, what to do. Longer marks stand before shorter ones.
@@ -244,8 +248,12 @@ _MARKS: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "an Arrow file", "Let rankine choose the format, or pass format='arrow'"),
     (b"FEA1", "a Feather V1 file", "Write it again as Feather V2 or Parquet"),
     (b"\xff\xff\xff\xff", "an Arrow stream", "Write it as an Arrow file or Parquet"),
-    (b"\x93NUMPY", "a numpy array (.npy)", "Save X, y and qid together as .npz"),
-    (b"PK\x03\x04", "a zip archive (or .npz, .xlsx)", _UNPACK),
+    (
+        b"\x93NUMPY",
+        "a numpy array (.npy)",
+        "Load it with numpy.load and pass the arrays to rankine.Dataset.from_arrays",
+    ),
+    (b"PK\x03\x04", "a zip archive (or .npz, .xlsx)", _UNPACK_OR_NUMPY),
     (b"PK\x05\x06", "an empty zip archive", _UNPACK),
     (b"\x1f\x8b", "gzip data inside compressed data", _UNPACK),
     (b"BZh", "bzip2 data inside compressed data", _UNPACK),
@@ -278,7 +286,7 @@ def kind_of(head: bytes) -> tuple[str, str] | None:
     if head[257:262] == b"ustar" and b"\0" in head[:257]:
         return "a tar archive", _UNPACK
     if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        return "a Python pickle", "Save the data as text, Parquet or .npz; pickles are never read"
+        return "a Python pickle", "Save the data as text or Parquet; pickles are never read"
     start = head.lstrip(b" \t\r\n").lower()
     if start.startswith(_HTML):
         return "an HTML or XML page (a failed download?)", "Fetch the file again"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,9 @@ SAMPLE_LISTS = 10_000
 _NO_NUMBERS = (np.datetime64, np.timedelta64, np.complexfloating)
 #: Strings of any length without the width of the longest.
 TEXT = np.dtypes.StringDType()
+
+
+T = TypeVar("T")
 
 
 class CodedText(NamedTuple):
@@ -250,7 +253,7 @@ class Dataset:
     def complete(self) -> bool:
         """Whether no value is missing (NaN)."""
         values = self.X.data if sparse.issparse(self.X) else self.X
-        return finite(values) or not np.isnan(values).any()
+        return all_finite(values) or not np.isnan(values).any()
 
     @property
     def n_rows(self) -> int:
@@ -337,7 +340,7 @@ class Dataset:
         )
 
 
-def slabs(data: Dataset, values: int) -> Iterator[slice]:
+def row_slices(data: Dataset, values: int) -> Iterator[slice]:
     """Rows in order, about so many values at a time, one row at least."""
     step = max(1, values * data.n_rows // max(data.nnz, 1))
     return (slice(start, start + step) for start in range(0, data.n_rows, step))
@@ -372,7 +375,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        if not infinite and not finite(matrix.data) and np.isinf(matrix.data).any():
+        if not infinite and not all_finite(matrix.data) and np.isinf(matrix.data).any():
             at = int(np.argmax(np.isinf(matrix.data)))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
             raise _infinite(row, int(matrix.indices[at]), matrix.data[at], names)
@@ -385,7 +388,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    if not infinite and not finite(array) and np.isinf(array).any():
+    if not infinite and not all_finite(array) and np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0].tolist()
         raise _infinite(row, column, array[row, column], names)
     return array
@@ -427,7 +430,7 @@ def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) ->
     return cell_error(row, column, names, f"is {value}; Input X contains infinity", fix)
 
 
-def finite(values: NDArray[Any]) -> bool:
+def all_finite(values: NDArray[Any]) -> bool:
     """Whether every value is finite."""
     # A finite sum proves finite terms without a temporary; an overflowing sum is looked at again.
     with np.errstate(all="ignore"):
@@ -436,7 +439,7 @@ def finite(values: NDArray[Any]) -> bool:
 
 def check_finite(values: NDArray[Any], name: str) -> None:
     """Refuse NaN and infinity, naming the first place."""
-    if finite(values):
+    if all_finite(values):
         return
     bad = np.argwhere(~np.isfinite(values))
     place = ", ".join(str(k) for k in bad[0])
@@ -553,91 +556,103 @@ def first_lists(
             return
 
 
-def concat(parts: list[Dataset]) -> Dataset:
-    """Stack datasets in order; the list is emptied on the way, so that memory is not needed twice.
+def drain(items: list[T]) -> Iterator[T]:
+    """Yield the items of a list from first to last, removing each from the list."""
+    while items:
+        yield items.pop(0)
+
+
+def concat(parts: Iterable[Dataset]) -> Dataset:
+    """Stack datasets in order.
 
     Widths may differ when there are no feature names: the result is as wide as the widest. The
-    result is CSR if any part is. Docids and weights must be in all parts or in none, except
-    that absent docids count as empty.
+    result is CSR if any part is. Weights and positions must be in all parts or in none; absent
+    document ids are empty. Nothing makes a dataset without rows.
+
+    Parameters
+    ----------
+    parts
+        An iterator that keeps no part (``drain(list)``) lets each matrix be released as soon as it
+        is copied, so that memory is not needed twice.
     """
-    if len(parts) == 1:
-        return parts.pop()
-    names = {part.feature_names for part in parts}
-    if len(names) > 1:
+    remaining = list(parts)
+    if not remaining:
+        return Dataset(np.zeros((0, 0)), np.zeros(0), np.zeros(0, dtype=np.int64))
+    if len(remaining) == 1:
+        return remaining[0]
+    _check_compatible(remaining)
+    read_counts = sum((Counter(part.read_counts) for part in remaining), Counter[str]())
+    columns = [replace(part, X=None) for part in remaining]
+    matrices = [part.X for part in remaining]
+    remaining.clear()
+    lines = None
+    if all(part.lines is not None for part in columns):
+        lines = _join_optional([part.lines for part in columns])
+    return Dataset(
+        _stack_and_release(matrices),
+        np.concatenate([part.y for part in columns]),
+        np.concatenate([part.qid for part in columns]),
+        _join_docids(columns),
+        columns[0].feature_names,
+        _join_optional([part.weight for part in columns]),
+        _join_optional([part.position for part in columns]),
+        _join_columns([part.columns for part in columns]),
+        tuple(dict.fromkeys(name for part in columns for name in part.sources)),
+        dict(read_counts),
+        lines=lines,
+        encoding=columns[0].encoding,
+    )
+
+
+def _check_compatible(parts: Sequence[Dataset]) -> None:
+    if len({part.feature_names for part in parts}) > 1:
         raise SchemaError(
             "files have different feature names", fix="Give every file the same columns"
         )
     for name in ("weight", "position"):
-        _all_or_none(name, [getattr(part, name) is not None for part in parts])
-    kinds = {part.qid.dtype.kind in "UT" for part in parts}
-    if len(kinds) > 1:
-        raise SchemaError("some query ids are integers, others strings", fix="Use one kind")
-    keys = {frozenset(part.columns) for part in parts}
-    if len(keys) > 1:
+        if len({getattr(part, name) is None for part in parts}) > 1:
+            raise SchemaError(
+                f"some files have {name} and others do not", fix="Give it for all or none"
+            )
+    if len({part.qid.dtype.kind in "UT" for part in parts}) > 1:
+        raise SchemaError("some query ids are integers, others strings", fix="Use one type")
+    if len({frozenset(part.columns) for part in parts}) > 1:
         raise SchemaError("files have different columns", fix="Give every file the same columns")
-    read_counts: Counter[str] = Counter()
-    for part in parts:
-        read_counts.update(part.read_counts)
-    rest = [replace(part, X=None) for part in parts]
-    matrix = _stack([parts.pop(0).X for _ in range(len(parts))])
-    return Dataset(
-        matrix,
-        np.concatenate([part.y for part in rest]),
-        np.concatenate([part.qid for part in rest]),
-        _docids(rest),
-        rest[0].feature_names,
-        _joined([part.weight for part in rest]),
-        _joined([part.position for part in rest]),
-        _join_columns([part.columns for part in rest]),
-        tuple(dict.fromkeys(name for part in rest for name in part.sources)),
-        dict(read_counts),
-        lines=_joined([part.lines for part in rest])
-        if all(p.lines is not None for p in rest)
-        else None,
-        encoding=rest[0].encoding,
-    )
-
-
-def _all_or_none(name: str, present: Sequence[bool]) -> None:
-    if any(present) and not all(present):
-        raise SchemaError(
-            f"some files have {name} and others do not", fix="Give it for all or none"
-        )
 
 
 def _join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
     joined: dict[str, NDArray[Any] | CodedText] = {}
     for name in parts[0]:
         coded = [part.coded(name) for part in parts if isinstance(part, NamedColumns)]
-        known = [one for one in coded if one is not None]
-        if len(known) == len(parts):
-            joined[name] = _join_texts(known)
+        texts = [column for column in coded if column is not None]
+        if len(texts) == len(parts):
+            joined[name] = _join_texts(texts)
         else:
             joined[name] = np.concatenate([part[name] for part in parts])
     return NamedColumns(joined)
 
 
 def _join_texts(parts: Sequence[CodedText]) -> CodedText:
-    """One column of several, each distinct text once where their dictionaries differ."""
+    """Join columns of text; the dictionary holds each distinct text once."""
     texts = parts[0].texts
     if all(part.texts is texts for part in parts):
         return CodedText(np.concatenate([part.codes for part in parts]), texts)
-    places: dict[str, int] = {}
-    renumbered: dict[int, NDArray[np.int32]] = {}
+    code_of: dict[str, int] = {}
+    new_codes: dict[int, NDArray[np.int32]] = {}  # by the identity of a dictionary
     for part in parts:
-        if id(part.texts) not in renumbered:
-            own = (places.setdefault(text, len(places)) for text in part.texts)
-            renumbered[id(part.texts)] = np.fromiter(own, np.int32, len(part.texts))
-    codes = np.concatenate([renumbered[id(part.texts)][part.codes] for part in parts])
-    return CodedText(codes, list(places))
+        if id(part.texts) not in new_codes:
+            codes = (code_of.setdefault(text, len(code_of)) for text in part.texts)
+            new_codes[id(part.texts)] = np.fromiter(codes, np.int32, len(part.texts))
+    joined = np.concatenate([new_codes[id(part.texts)][part.codes] for part in parts])
+    return CodedText(joined, list(code_of))
 
 
-def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
-    found = [part for part in parts if part is not None]
-    return np.concatenate(found) if found else None
+def _join_optional(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None
 
 
-def _docids(parts: Sequence[Dataset]) -> NDArray[Any] | None:
+def _join_docids(parts: Sequence[Dataset]) -> NDArray[Any] | None:
     if all(part.docid is None for part in parts):
         return None
     return np.concatenate(
@@ -645,37 +660,36 @@ def _docids(parts: Sequence[Dataset]) -> NDArray[Any] | None:
     )
 
 
-def _stack(parts: list[Any]) -> Any:
-    """Stack matrices, letting go of each as soon as it is copied."""
-    width = max(part.shape[1] for part in parts)
-    n_rows = sum(part.shape[0] for part in parts)
-    dtype = np.result_type(*(part.dtype for part in parts))
-    if not any(sparse.issparse(part) for part in parts):
-        out = np.zeros((n_rows, width), dtype=dtype)
-        row = 0
-        while parts:
-            part = parts.pop(0)
-            out[row : row + part.shape[0], : part.shape[1]] = part
-            row += part.shape[0]
-        return out
-    compressed = [sparse.csr_matrix(parts.pop(0)) for _ in range(len(parts))]
-    return _stack_csr(compressed, n_rows, width, dtype)
+def _stack_and_release(matrices: list[Any]) -> Any:
+    """Stack matrices; the list is emptied, so that each is released as soon as it is copied."""
+    width = max(matrix.shape[1] for matrix in matrices)
+    n_rows = sum(matrix.shape[0] for matrix in matrices)
+    dtype = np.result_type(*(matrix.dtype for matrix in matrices))
+    if any(sparse.issparse(matrix) for matrix in matrices):
+        rows = [sparse.csr_matrix(matrix) for matrix in drain(matrices)]
+        return _stack_csr_and_release(rows, (n_rows, width), dtype)
+    stacked = np.zeros((n_rows, width), dtype=dtype)
+    row = 0
+    for matrix in drain(matrices):
+        stacked[row : row + matrix.shape[0], : matrix.shape[1]] = matrix
+        row += matrix.shape[0]
+    return stacked
 
 
-def _stack_csr(parts: list[Any], n_rows: int, width: int, dtype: Any) -> Any:
-    nnz = sum(part.nnz for part in parts)
+def _stack_csr_and_release(matrices: list[Any], shape: tuple[int, int], dtype: Any) -> Any:
+    nnz = sum(matrix.nnz for matrix in matrices)
     data = np.empty(nnz, dtype=dtype)
-    indices = np.empty(nnz, dtype=np.result_type(*(part.indices.dtype for part in parts)))
-    indptr = np.zeros(n_rows + 1, dtype=np.int64)
-    row = used = 0
-    while parts:
-        part = parts.pop(0)
-        data[used : used + part.nnz] = part.data
-        indices[used : used + part.nnz] = part.indices
-        indptr[row + 1 : row + part.shape[0] + 1] = part.indptr[1:] + np.int64(used)
-        row += part.shape[0]
-        used += part.nnz
-    return make_csr(data, indices, indptr, (n_rows, width))
+    indices = np.empty(nnz, dtype=np.result_type(*(matrix.indices.dtype for matrix in matrices)))
+    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
+    row = start = 0
+    for matrix in drain(matrices):
+        stop = start + matrix.nnz
+        data[start:stop] = matrix.data
+        indices[start:stop] = matrix.indices
+        indptr[row + 1 : row + matrix.shape[0] + 1] = matrix.indptr[1:] + np.int64(start)
+        row += matrix.shape[0]
+        start = stop
+    return make_csr(data, indices, indptr, shape)
 
 
 def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:

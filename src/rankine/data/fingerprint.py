@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.data.dataset import Dataset, slabs
+from rankine.data.dataset import Dataset, row_slices
 from rankine.kernels.compile import jit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def fingerprint(blocks: Iterable[Dataset]) -> str:
         n_rows += block.n_rows
         add("label", block.y.astype(np.float64, copy=False) + 0.0)
         add("query", _ids(block.qid))
-        for rows in slabs(block, _SLAB_VALUES):
+        for rows in row_slices(block, _SLAB_VALUES):
             lengths, indices, values = _stored(block.X[rows])
             add("length", lengths.astype("<i8", copy=False))
             add("index", indices.astype("<i4", copy=False))

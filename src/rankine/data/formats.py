@@ -1,15 +1,16 @@
-"""The one table of file formats: how each is recognised, read and written.
+"""The table of file formats: how each is recognised, read and written.
 
 A reader is a module with
 
-``read_blocks(source, options) -> Iterator[Dataset]``
-    Blocks in file order, of any size, not query-aligned; all of width ``options.n_features``
-    when that is set. It reads within ``source.watched()``.
-``measure(source, options) -> int``
-    Number of features of the file, with bounded memory.
 ``read(source, options) -> Dataset``
-    The whole file at once. Where a format does not stream (``streams=False``) there are no
-    ``read_blocks`` and ``measure``.
+    The whole file at once.
+``read_blocks(source, options) -> Iterator[Dataset]``
+    Blocks in file order, of any size, not query-aligned. All have ``options.n_features`` features
+    when that is set. Reading happens within ``source.watched()``.
+``measure(source, options) -> int``
+    Number of features of the file, in bounded memory.
+``feature_names(source, options) -> tuple[str, ...] | None``
+    Names of the features, or None where the file has none.
 
 A writer is a function ``(blocks, path, **options) -> int`` of ``rankine.data.writers``: it writes
 datasets atomically and returns the number of rows.
@@ -40,45 +41,57 @@ class Format:
     magic
         First bytes that prove the format, whatever the suffix.
     reader, writer
-        A module, and a function of ``rankine.data.writers`` (empty: files of this kind are only
-        read); both imported on first use.
-    streams
-        Whether the file can be read block by block.
+        A module, and a function of ``rankine.data.writers``; both imported on first use. Empty:
+        files of this format are only written, or only read.
+    unreadable_fix
+        How to read a file of a format without a reader.
     """
 
     name: str
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
-    reader: str
+    reader: str = ""
     writer: str = ""
-    streams: bool = True
+    unreadable_fix: str = ""
 
 
 _TEXT = (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat", ".train", ".test", ".vali")
 _ARROW = (".arrow", ".arrows", ".feather", ".ipc")
 _ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff", b"FEA1")
-_READERS = "rankine.data.readers"
+_LETOR_READER = "rankine.data.readers.letor"
+_TABLE_READER = "rankine.data.readers.tables"
+_NPZ_FIX = (
+    "Load it with numpy and pass the arrays: file = numpy.load(path); "
+    "rankine.Dataset.from_arrays(file['X'], file['y'], file['qid'])"
+)
 
 FORMATS = {
     form.name: form
     for form in (
-        Format("letor", _TEXT, (), f"{_READERS}.letor", "write_letor"),
-        Format("parquet", (".parquet", ".pq"), (b"PAR1",), f"{_READERS}.tables", "write_parquet"),
-        Format("arrow", _ARROW, _ARROW_MAGIC, f"{_READERS}.tables", "write_arrow"),
-        Format("csv", (".csv", ".tsv"), (), f"{_READERS}.tables"),
-        Format("json", (".jsonl", ".ndjson"), (), f"{_READERS}.tables"),
-        Format("npz", (".npz",), (b"PK\x03\x04",), f"{_READERS}.npz", "write_npz", streams=False),
+        Format("letor", _TEXT, (), _LETOR_READER, "write_letor"),
+        Format("parquet", (".parquet", ".pq"), (b"PAR1",), _TABLE_READER, "write_parquet"),
+        Format("arrow", _ARROW, _ARROW_MAGIC, _TABLE_READER, "write_arrow"),
+        Format("csv", (".csv", ".tsv"), (), _TABLE_READER),
+        Format("json", (".jsonl", ".ndjson"), (), _TABLE_READER),
+        Format("npz", (".npz",), (), writer="write_npz", unreadable_fix=_NPZ_FIX),
     )
 }
 
 
 def choose_format(source: Source, name: str | None, head: bytes) -> Format:
-    """Format of a source: as named, else by its first bytes, else by suffix, else text.
+    """Return the format to read a source in: as named, or by first bytes, or by suffix, or text.
 
     Text is the fallback because its reader recognises and names every other kind of file.
     """
-    if name is not None:
-        return _named(name)
+    form = _recognise(source, head) if name is None else _by_name(name)
+    if not form.reader:
+        raise FileKindError(
+            f"{form.name} files are written but not read", file=source.name, fix=form.unreadable_fix
+        )
+    return form
+
+
+def _recognise(source: Source, head: bytes) -> Format:
     for form in FORMATS.values():
         if any(head.startswith(magic) for magic in form.magic):
             return form
@@ -87,35 +100,39 @@ def choose_format(source: Source, name: str | None, head: bytes) -> Format:
         raise FileKindError(
             f"the name says {suffix_form.name} but the content does not",
             file=source.name,
-            fix="Check that the file is complete, or pass format=",
+            fix="Check that the file is complete, or pass its format",
         )
     return suffix_form or FORMATS["letor"]
 
 
 def format_for(path: str | os.PathLike[str], name: str | None = None) -> Format:
-    """Format to write a path in, by name or suffix."""
-    form = _named(name) if name is not None else _by_suffix(os.fspath(path))
+    """Return the format to write a path in, by name or suffix."""
+    form = _by_suffix(os.fspath(path)) if name is None else _by_name(name)
     if form is None or not form.writer:
-        known = sorted(suffix for f in FORMATS.values() if f.writer for suffix in f.suffixes)
+        suffixes = sorted(suffix for f in FORMATS.values() if f.writer for suffix in f.suffixes)
         raise ParameterError(
-            f"no writer for {os.fspath(path)!r}", fix="Use one of the suffixes " + " ".join(known)
+            f"no writer for {os.fspath(path)!r}",
+            parameter="path",
+            fix="Use one of the suffixes " + " ".join(suffixes),
         )
     return form
 
 
 def reader_of(form: Format) -> Any:
-    """Reader module of a format."""
+    """Import the reader module of a format."""
     return importlib.import_module(form.reader)
 
 
-def _named(name: str) -> Format:
+def _by_name(name: str) -> Format:
     if name not in FORMATS:
         raise ParameterError(
-            f"format={name!r} is not known", fix="Choose among " + ", ".join(sorted(FORMATS))
+            f"{name!r} is not a known format",
+            parameter="format",
+            fix="Choose among " + ", ".join(sorted(FORMATS)),
         )
     return FORMATS[name]
 
 
 def _by_suffix(name: str) -> Format | None:
-    bare = strip_compression(name.lower())
-    return next((f for f in FORMATS.values() if bare.endswith(f.suffixes)), None)
+    uncompressed = strip_compression(name.lower())
+    return next((f for f in FORMATS.values() if uncompressed.endswith(f.suffixes)), None)

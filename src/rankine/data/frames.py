@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
 from rankine.core.errors import SchemaError, attach_file_to_errors
-from rankine.data.dataset import finite
+from rankine.data.dataset import all_finite
 
 _QID_FIX = "Give every row a query id"
 _TEXT_FIX = "Encode it as numbers first, or leave the column out"
@@ -132,12 +132,12 @@ def _arrow_table(X: Any) -> Any:
 def _arrow_matrix(X: Any) -> NDArray[Any]:
     from pyarrow import types as pt
 
-    from rankine.data.readers.values import Place, RowFaults, is_number, to_numbers
+    from rankine.data.readers.values import BatchLocation, RowFaults, is_number, to_numbers
 
     table = _arrow_table(X)
     narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in table.schema.types)
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    faults = RowFaults(Place("data frame"), table.num_rows, skip=False)
+    faults = RowFaults(BatchLocation("data frame"), table.num_rows, skip=False)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not is_number(column.type):
@@ -161,12 +161,12 @@ def _refuse_nulls(array: Any, name: str, fix: str) -> Any:
 
 def _arrow_ids(X: Any) -> NDArray[Any]:
     from rankine.data.readers.columns import to_ids
-    from rankine.data.readers.values import Place, RowFaults
+    from rankine.data.readers.values import BatchLocation, RowFaults
 
     column = _arrow_table(X).column("qid")
     array = _refuse_nulls(_one_chunk(column), "qid", _QID_FIX)
     with attach_file_to_errors("data frame"):
-        return to_ids(array, "qid", RowFaults(Place("data frame"), len(column), skip=False))
+        return to_ids(array, "qid", RowFaults(BatchLocation("data frame"), len(column), skip=False))
 
 
 def _stack(columns: list[NDArray[Any]], names: Sequence[Any], n_rows: int) -> NDArray[Any]:
@@ -175,7 +175,7 @@ def _stack(columns: list[NDArray[Any]], names: Sequence[Any], n_rows: int) -> ND
     matrix = np.empty((n_rows, len(columns)), dtype=np.float32 if narrow else np.float64)
     for j, column in enumerate(columns):
         matrix[:, j] = column
-    if not finite(matrix) and np.isinf(matrix).any():
+    if not all_finite(matrix) and np.isinf(matrix).any():
         row, j = np.argwhere(np.isinf(matrix))[0]
         raise _error(f"row {row} is {matrix[row, j]}", str(names[j]), "Store finite numbers")
     return matrix

@@ -1,4 +1,4 @@
-"""The doors of the data floor: ``load`` into memory, ``scan`` as a stream."""
+"""Open data files: ``load`` reads them into memory, ``scan`` streams them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadKeywords, ReadOptions
-from rankine.data.scan import Scan, apply_side_data
+from rankine.data.scan import Scan, attach_side_data
 from rankine.data.sources import Source, find_sources
 
 
@@ -41,7 +41,7 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     Raises
     ------
     DataError
-        One of its kinds, with file, line, column, reason and fix; never a part of the rows.
+        Bad data, with file, line, column, reason and fix. Rows are never dropped silently.
 
     Examples
     --------
@@ -54,38 +54,37 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
 
 
 def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
-    """All rows of some sources."""
+    """Read all rows of some sources into memory."""
     names = read_names(options.feature_names)
     if names is not None and options.n_features is None:
         options = options.with_features(len(names))
     parts: list[Dataset] = []
     read_counts: Counter[str] = Counter()
     for source in sources:
-        part = read_source(source, options)
-        read_counts.update(part.read_counts)
-        if part.n_rows:
-            parts.append(part)
+        data = read_source(source, options)
+        read_counts.update(data.read_counts)
+        if data.n_rows:
+            parts.append(data)
         else:
             read_counts["empty_files"] += 1
     if not parts:
         raise EmptyDataError(
-            "no rows in " + _listed(sources),
+            "no rows in " + _list_names(sources),
             fix="Check the path; comments and blank lines are no rows",
         )
-    data = apply_side_data(concat(parts), options)
-    return check_names(
-        replace(
-            data, read_counts=dict(read_counts), sources=tuple(source.name for source in sources)
-        ),
-        names,
-    )
+    del data  # so that each file's rows are released once they are copied
+    data = attach_side_data(concat(drain(parts)), options)
+    file_names = tuple(source.name for source in sources)
+    return check_names(replace(data, read_counts=dict(read_counts), sources=file_names), names)
 
 
 def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     r"""Stream files as query-aligned blocks with bounded memory.
 
-    The same options as ``load``, and ``block_rows``. Each pass re-reads the files and checks that
-    they did not change. Queries must be contiguous: one that reappears is a QueryOrderError.
+    The options are those of ``load``, and ``block_rows``. Without ``n_features`` the width is
+    measured first: from the schema of a table, or by reading the text once. Each pass re-reads the
+    files and checks that they did not change. Queries must be contiguous: one that reappears is a
+    QueryOrderError.
 
     Examples
     --------
@@ -94,24 +93,25 @@ def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     >>> [block.n_rows for block in stream]
     [2]
     """
-    reading = ReadOptions.make(**options)
-    names = read_names(reading.feature_names)
-    if names is not None and reading.n_features is None:
-        reading = reading.with_features(len(names))
-    return Scan(find_sources(path), replace(reading, feature_names=names))
+    read_options = ReadOptions.make(**options)
+    names = read_names(read_options.feature_names)
+    if names is not None and read_options.n_features is None:
+        read_options = read_options.with_features(len(names))
+    return Scan.open(find_sources(path), replace(read_options, feature_names=names))
 
 
 def read_source(source: Source, options: ReadOptions) -> Dataset:
-    """All rows of one source."""
+    """Read all rows of one source."""
     reader = reader_of(choose_format(source, options.format, source.head()))
     data: Dataset = reader.read(source, options)
     return data
 
 
 def read_names(names: Any) -> tuple[str, ...] | None:
-    """Feature names given as a list, or as a file with one name a line."""
+    """Return feature names given as a list, or as a file with one name a line."""
     if names is None:
         return None
+    file = None
     if isinstance(names, (str, Path)):
         file = str(names)
         try:
@@ -124,14 +124,13 @@ def read_names(names: Any) -> tuple[str, ...] | None:
             ) from error
         listed = tuple(line.strip() for line in lines)
     else:
-        file = None
         listed = tuple(str(name) for name in names)
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for line, name in enumerate(listed, 1):
-        if not name or name in seen:
+        if not name or name in seen_names:
             reason = f"feature name {name!r} appears twice" if name else "empty feature name"
             raise SchemaError(reason, file=file, line=line, fix="Name every feature once")
-        seen.add(name)
+        seen_names.add(name)
     return listed
 
 
@@ -147,6 +146,8 @@ def check_names(data: Dataset, names: tuple[str, ...] | None) -> Dataset:
     return replace(data, feature_names=names)
 
 
-def _listed(sources: Sequence[Source]) -> str:
-    shown = ", ".join(source.name for source in sources[:3])
-    return shown + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
+def _list_names(sources: Sequence[Source]) -> str:
+    text = ", ".join(source.name for source in sources[:3])
+    if len(sources) > 3:
+        text += f" and {len(sources) - 3} more"
+    return text

@@ -92,7 +92,7 @@ class ReadOptions:
         Names, one per column, or the path of a file with one name a line.
     dtype
         "float64" or "float32"; decimal numbers are rounded once, to the nearest. None: float64
-        for text, and for Parquet, Arrow and npz what the file stores.
+        for text, and for Parquet and Arrow what the file stores.
     dense
         True or False force the storage; None lets ``load`` choose a dense array when at least
         half of the matrix is stored, and ``scan`` give CSR blocks of text.

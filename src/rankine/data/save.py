@@ -1,4 +1,4 @@
-"""Writing data: one door for every format, and conversion from one to another."""
+"""Write data: ``save`` for every format, and ``convert`` from one format to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import strip_compression
 from rankine.data.dataset import Dataset
 from rankine.data.formats import Format, format_for
-from rankine.data.open import load, scan
+from rankine.data.open import scan
+from rankine.data.streams import LabelledStream
 
 
 def save(
@@ -32,8 +33,8 @@ def save(
         A ``Dataset``, a ``Scan``, or datasets one after the other (then never all in memory).
     path
         The suffix decides the format: ``.txt``, ``.svm`` and others for LETOR text (also with
-        ``.gz``, ``.bz2``, ``.xz``, ``.zst``), ``.parquet``, ``.arrow`` / ``.feather``, ``.npz``;
-        ``-`` writes text to standard output.
+        ``.gz``, ``.bz2``, ``.xz``, ``.zst``), ``.parquet``, ``.arrow`` / ``.feather``, and
+        ``.npz`` for ``numpy.load``; ``-`` writes text to standard output.
     format
         Name of the format, whatever the suffix.
     **options
@@ -42,7 +43,7 @@ def save(
     Returns
     -------
     int
-        Rows written.
+        Number of rows written.
 
     Examples
     --------
@@ -57,34 +58,50 @@ def save(
     from rankine.data import writers
 
     name = os.fspath(path)
-    form = _format(name, format)
+    form = _target_format(name, format)
     if form.name != "letor" and name == "-":
-        raise ParameterError("only text can be written to standard output", fix="Name a file")
+        raise ParameterError(
+            "only text can be written to standard output", parameter="path", fix="Name a file"
+        )
     if form.name != "letor" and strip_compression(name) != name:
         raise ParameterError(
-            f"{name} is compressed inside, not by its suffix", fix="Use compression= instead"
+            f"{name} is compressed inside, not by its suffix",
+            parameter="path",
+            fix="Leave out the suffix, and choose the compression by its own option",
         )
     write = getattr(writers, form.writer)
-    known = set(inspect.signature(write).parameters) - {"blocks", "path"}
+    writer_options = set(inspect.signature(write).parameters) - {"blocks", "path"}
     for option in options:
-        if option not in known:
+        if option not in writer_options:
             raise ParameterError(
-                f"{option}= means nothing for {name}",
-                fix="Choose among " + (", ".join(sorted(known)) or "no options"),
+                f"not an option of {form.name} files such as {name}",
+                parameter=option,
+                fix="Choose among " + (", ".join(sorted(writer_options)) or "no options"),
             )
     blocks = [data] if isinstance(data, Dataset) else data
     return int(write(blocks, path, **options))
 
 
-def _format(name: str, chosen: str | None) -> Format:
-    return format_for(name, "letor" if name == "-" and chosen is None else chosen)
+def _target_format(name: str, chosen: str | None) -> Format:
+    if name == "-" and chosen is None:
+        chosen = "letor"
+    return format_for(name, chosen)
 
 
 @dataclass
 class ConversionReport:
-    """What a conversion did: rows written, runs of equal query ids among them, bad rows skipped.
+    """What a conversion did.
 
-    ``names_lost`` says that the features' names are in no file, because text holds none.
+    Attributes
+    ----------
+    rows, queries
+        Rows written, and runs of equal query ids among them.
+    features, names
+        Width of the rows, and the names of the features or None.
+    skipped, missing
+        Bad rows that were skipped, and missing values.
+    names_lost
+        Whether the names of the features are in no file, because text has no place for them.
     """
 
     rows: int = 0
@@ -107,8 +124,7 @@ def convert(
 ) -> ConversionReport:
     """Read files of any format and write one file, in memory that does not grow with them.
 
-    npz archives are the exception: they are read and written whole. Rows keep their order;
-    queries need not be contiguous.
+    Only npz files are joined in memory. Rows keep their order; queries need not be contiguous.
 
     Parameters
     ----------
@@ -122,46 +138,46 @@ def convert(
         Options of the writer: ``layout``, ``compression``, ``base`` ...
     **options
         Fields of ``ReadOptions``.
-
-    Returns
-    -------
-    ConversionReport
-        Counts.
     """
-    stream: Any = source if hasattr(source, "blocks") else scan(source, **options)
-    if getattr(stream, "whole", False):
-        stream = load(source, **options)
+    stream = source if isinstance(source, LabelledStream) else scan(source, **options)
     report = ConversionReport(features=stream.n_features, names=stream.feature_names)
-    _refuse_overwriting(stream.sources, target)
+    _check_target(stream.sources, target)
     if names_out is not None and report.names is None:
-        raise ParameterError("the features have no names to write", fix="Leave names_out away")
-    cut = getattr(stream, "raw_blocks", stream.blocks)
-    report.rows = save(_counted(cut(), report), target, format=to, **(write or {}))
+        raise ParameterError(
+            "the features have no names to write", parameter="names_out", fix="Leave it out"
+        )
+    blocks = _count_blocks(stream.raw_blocks(), report)
+    report.rows = save(blocks, target, format=to, **(write or {}))
     if names_out is not None and report.names is not None:
         _write_names(report.names, names_out)
-    is_text = _format(os.fspath(target), to).name == "letor"
+    is_text = _target_format(os.fspath(target), to).name == "letor"
     report.names_lost = is_text and report.names is not None and names_out is None
     return report
 
 
-def _counted(blocks: Iterator[Dataset], report: ConversionReport) -> Iterator[Dataset]:
-    last = None
+def _count_blocks(blocks: Iterator[Dataset], report: ConversionReport) -> Iterator[Dataset]:
+    """Yield the blocks that hold rows, and add their counts to the report."""
+    last_id = None
     for block in blocks:
         report.skipped += block.read_counts.get("skipped_rows", 0)
         report.missing += block.read_counts.get("missing_values", 0)
         if block.n_rows == 0:
             continue
         qid = block.qid
-        report.queries += int((qid[1:] != qid[:-1]).sum()) + int(last is None or qid[0] != last)
-        last = qid[-1]
+        report.queries += int((qid[1:] != qid[:-1]).sum())
+        if last_id is None or qid[0] != last_id:
+            report.queries += 1
+        last_id = qid[-1]
         yield replace(block, lines=None)
 
 
-def _refuse_overwriting(sources: tuple[str, ...], target: str | os.PathLike[str]) -> None:
+def _check_target(sources: tuple[str, ...], target: str | os.PathLike[str]) -> None:
     for name in sources:
         if Path(name).exists() and Path(target).exists() and Path(name).samefile(target):
             raise ParameterError(
-                f"{name} is read and would be overwritten", fix="Write to another file"
+                f"{name} is read and would be overwritten",
+                parameter="target",
+                fix="Write to another file",
             )
 
 

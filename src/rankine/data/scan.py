@@ -1,7 +1,7 @@
-"""Files as a re-iterable stream of query-aligned blocks.
+"""Stream files as query-aligned blocks, as often as needed.
 
-Readers give blocks of any size; data beside the rows (group sizes, weights) is attached, blocks are
-cut where queries end, and a query that comes back is noticed.
+Readers yield blocks of any size. Here data that are stored apart from the rows (group sizes,
+weights) are attached, blocks are cut where queries end, and a query that reappears is noticed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +23,15 @@ from numpy.typing import NDArray
 from rankine.core.errors import (
     DataError,
     EmptyDataError,
-    FileKindError,
     LimitError,
     ParameterError,
     ParseError,
     QueryOrderError,
     SchemaError,
 )
-from rankine.data.dataset import Dataset, check_weight, concat
+from rankine.data.dataset import Dataset, check_weight, concat, drain
 from rankine.data.fingerprint import fingerprint
-from rankine.data.formats import Format, choose_format, reader_of
+from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
 from rankine.data.query_index import check_group
@@ -42,71 +40,80 @@ from rankine.data.streams import LabelledStream
 
 
 class SideData:
-    """Hands group sizes and weights to blocks in row order, and checks that they fit the rows."""
+    """Attaches group sizes and weights to blocks in row order, and checks that they fit."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self._ends: NDArray[np.int64] | None = None
+        #: Row after the last of each query, or None where rows name their queries.
+        self._query_ends: NDArray[np.int64] | None = None
         if options.group is not None:
-            self._ends = np.cumsum(_group_sizes(options.group))
-            self._total = int(self._ends[-1]) if len(self._ends) else 0
-        self._weight = None if options.sample_weight is None else _weights(options.sample_weight)
+            sizes = _read_group_sizes(options.group)
+            self._query_ends = np.cumsum(sizes)
+            self._grouped_rows = int(sizes.sum())
+        self._weight: NDArray[np.float64] | None = None
+        if options.sample_weight is not None:
+            self._weight = _read_weights(options.sample_weight)
         self._row = 0
 
     def attach(self, block: Dataset) -> Dataset:
-        """The block with its query numbers and weights."""
+        """Return the next block with its query numbers and weights."""
         start, stop = self._row, self._row + block.n_rows
         self._row = stop
-        if self._ends is not None:
-            if stop > self._total:
-                raise self._misfit(f"at least {stop}")
-            rows = np.arange(start, stop)
-            block = replace(
-                block, qid=np.searchsorted(self._ends, rows, side="right"), query_index=None
-            )
+        if self._query_ends is not None:
+            if stop > self._grouped_rows:
+                raise self._group_error(f"at least {stop}")
+            numbers = np.searchsorted(self._query_ends, np.arange(start, stop), side="right")
+            block = replace(block, qid=numbers, query_index=None)
         if self._weight is not None:
             if stop > len(self._weight):
-                raise _weight_misfit(len(self._weight), f"at least {stop}")
+                raise _weight_error(len(self._weight), f"at least {stop}")
             block = replace(block, weight=self._weight[start:stop])
         return block
 
     def finish(self) -> None:
-        """Check that nothing is left over after the last row."""
-        if self._ends is not None and self._row != self._total:
-            raise self._misfit(str(self._row))
+        """Check that no sizes or weights are left over after the last row."""
+        if self._query_ends is not None and self._row != self._grouped_rows:
+            raise self._group_error(str(self._row))
         if self._weight is not None and self._row != len(self._weight):
-            raise _weight_misfit(len(self._weight), str(self._row))
+            raise _weight_error(len(self._weight), str(self._row))
 
-    def _misfit(self, rows: str) -> SchemaError:
+    def _group_error(self, n_rows: str) -> SchemaError:
         return SchemaError(
-            f"group sizes add up to {self._total} rows but the data has {rows}",
+            f"the sizes add up to {self._grouped_rows} rows but the data has {n_rows}",
+            parameter="group",
             fix="Pass sizes in row order, one per query, for all files together",
         )
 
 
-def apply_side_data(data: Dataset, options: ReadOptions) -> Dataset:
+def attach_side_data(data: Dataset, options: ReadOptions) -> Dataset:
     """Attach group sizes and weights to a whole data set."""
-    side = SideData(options)
-    data = side.attach(data)
-    side.finish()
+    side_data = SideData(options)
+    data = side_data.attach(data)
+    side_data.finish()
     return data
 
 
-def _weight_misfit(count: int, rows: str) -> SchemaError:
-    return SchemaError(f"{count} weights for {rows} rows", fix="Pass one weight per row")
+def _weight_error(n_weights: int, n_rows: str) -> SchemaError:
+    return SchemaError(
+        f"{n_weights} weights for {n_rows} rows",
+        parameter="sample_weight",
+        fix="Pass one weight per row",
+    )
 
 
-def _group_sizes(group: Any) -> NDArray[np.int64]:
+def _read_group_sizes(group: Any) -> NDArray[np.int64]:
     if _is_path(group):
-        return _read_numbers(group, integer=True).astype(np.int64)
+        return _read_numbers(group, _ROW_COUNT, "row count", int).astype(np.int64)
     items = list(group)
-    if items and all(_is_path(item) for item in items):
-        return np.concatenate([_group_sizes(item) for item in items])
-    return check_group(items) if items else np.zeros(0, dtype=np.int64)
+    if not items:
+        return np.zeros(0, dtype=np.int64)
+    if all(_is_path(item) for item in items):
+        return np.concatenate([_read_group_sizes(item) for item in items])
+    return check_group(items)
 
 
-def _weights(weight: Any) -> NDArray[np.float64]:
+def _read_weights(weight: Any) -> NDArray[np.float64]:
     if _is_path(weight):
-        values = _read_numbers(weight, integer=False)
+        values = _read_numbers(weight, _DECIMAL, "weight", float)
     else:
         values = np.asarray(weight, dtype=np.float64)
     return check_weight(values, len(values))
@@ -116,12 +123,14 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
-_COUNT = re.compile(rb"\d{1,18}")
+_ROW_COUNT = re.compile(rb"\d{1,18}")
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any]:
-    """One number a line, as LightGBM and XGBoost write them."""
+def _read_numbers(
+    path: str | os.PathLike[str], pattern: re.Pattern[bytes], what: str, number_type: type
+) -> NDArray[Any]:
+    """Read one number a line, as LightGBM and XGBoost write them."""
     file = os.fspath(path)
     try:
         lines = Path(path).read_bytes().splitlines()
@@ -129,203 +138,224 @@ def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
         ) from error
-    form = _COUNT if integer else _DECIMAL
-    values = np.empty(len(lines), dtype=np.int64 if integer else np.float64)
+    values = np.empty(len(lines), dtype=number_type)
     for k, line in enumerate(lines):
         text = line.strip()
-        if not form.fullmatch(text):
+        if not pattern.fullmatch(text):
             raise ParseError(
-                f"{text[:40]!r} is not a {'row count' if integer else 'weight'}",
+                f"{text[:40]!r} is not a {what}",
                 file=file,
                 line=k + 1,
                 column=1,
                 fix="Write one number a line",
             )
-        values[k] = int(text) if integer else float(text)
+        values[k] = number_type(text)
     return values
 
 
 def _sort_hint(sources: Sequence[str], query: str | None) -> str:
-    """The command that groups some files, ready to be run."""
-    first = Path(sources[0]) if sources else Path("IN")
-    base, *suffixes = first.name.split(".")
-    target = first.with_name(".".join([base, "sorted", *suffixes]))
-    named = "" if query in (None, "qid") else f" --query {shlex.quote(str(query))}"
-    files = " ".join(shlex.quote(str(name)) for name in (sources or ["IN"]))
-    command = f"rankine sort {files} {shlex.quote(str(target))}{named}"
+    """Return the fix for ungrouped files: the command that groups them, ready to be run."""
+    first = Path(sources[0])
+    stem, *suffixes = first.name.split(".")
+    target = first.with_name(".".join([stem, "sorted", *suffixes]))
+    files = " ".join(shlex.quote(str(name)) for name in sources)
+    command = f"rankine sort {files} {shlex.quote(str(target))}"
+    if query not in (None, "qid"):
+        command += f" --query {shlex.quote(str(query))}"
     return f"Group the rows by query: {command}"
 
 
 def align(
     blocks: Iterator[Dataset], options: ReadOptions, guard: QueryGuard | None = None
 ) -> Iterator[Dataset]:
-    """Regroup blocks so that each holds whole queries, at least ``block_rows`` rows if there are.
+    """Regroup blocks so that each holds whole queries and, but for the last, ``block_rows`` rows.
 
-    The cut falls on the first query boundary at or after ``block_rows`` rows, so the blocks do not
+    A block ends at the first query boundary at or after ``block_rows`` rows, so the blocks do not
     depend on how the input was cut.
     """
     pending: list[Dataset] = []
-    waiting = 0  # rows in pending
-    apart: Counter[str] = Counter()  # what is told of blocks whose rows were all skipped
+    pending_rows = 0
+    counts_without_rows: Counter[str] = Counter()  # of blocks whose rows were all skipped
     for block in blocks:
         if not block.n_rows:
-            apart.update(block.read_counts)
+            counts_without_rows.update(block.read_counts)
             continue
         start = 0
         ends = run_ends(block.qid)
         if guard is not None:
-            guard.see(block, ends)
-        if pending and block.qid[0] != pending[-1].qid[-1] and waiting >= options.block_rows:
-            yield concat(pending)
-            pending, waiting = [], 0
-        # The last run may go on in the next block: only the ends before it are known.
-        known = ends[:-1]
-        while (k := known.searchsorted(start + options.block_rows - waiting)) < len(known):
-            pending.append(_piece(block, start, int(known[k])))
-            yield concat(pending)
-            pending, waiting, start = [], 0, int(known[k])
-        pending.append(_piece(block, start, block.n_rows))
-        waiting += block.n_rows - start
-        _check_length(block, pending, options.max_query_rows)
+            guard.check(block, ends)
+        if pending and block.qid[0] != pending[-1].qid[-1] and pending_rows >= options.block_rows:
+            yield concat(drain(pending))
+            pending_rows = 0
+        # The last run may continue in the next block: only the ends before it are certain.
+        query_ends = ends[:-1]
+        while True:
+            k = query_ends.searchsorted(start + options.block_rows - pending_rows)
+            if k == len(query_ends):
+                break
+            end = int(query_ends[k])
+            pending.append(_take_rows(block, start, end))
+            yield concat(drain(pending))
+            pending_rows, start = 0, end
+        pending.append(_take_rows(block, start, block.n_rows))
+        pending_rows += block.n_rows - start
+        _check_query_length(block, pending, options.max_query_rows)
     if pending:
-        last = concat(pending)
-        yield replace(last, read_counts=dict(apart + Counter(last.read_counts))) if apart else last
+        whole = concat(drain(pending))
+        if counts_without_rows:
+            counts = dict(counts_without_rows + Counter(whole.read_counts))
+            whole = replace(whole, read_counts=counts)
+        yield whole
 
 
-def _piece(block: Dataset, start: int, stop: int) -> Dataset:
-    """Rows of a block; what the reader did is told with the first of them."""
+def _take_rows(block: Dataset, start: int, stop: int) -> Dataset:
+    """Return rows of a block; the reader's counts go with the first of them."""
     if start == 0 and stop == block.n_rows:
         return block
-    piece = block.take(slice(start, stop))
-    return replace(piece, read_counts={}) if start else piece
+    rows = block.take(slice(start, stop))
+    if start:
+        return replace(rows, read_counts={})
+    return rows
 
 
 def run_ends(qid: NDArray[Any]) -> NDArray[np.int64]:
-    """Ends of the runs of equal ids."""
+    """Return the ends of the runs of equal ids."""
     if len(qid) == 0:
         return np.zeros(0, dtype=np.int64)
     return np.append(np.flatnonzero(qid[1:] != qid[:-1]) + 1, len(qid))
 
 
-def _check_length(block: Dataset, pending: list[Dataset], limit: int) -> None:
-    """Refuse a query whose rows would fill the memory."""
-    last = block.qid[-1]
-    rows = 0
+def _check_query_length(block: Dataset, pending: list[Dataset], max_rows: int) -> None:
+    """Refuse a query whose rows would exhaust the memory."""
+    last_id = block.qid[-1]
+    n_rows = 0
     for part in reversed(pending):
-        same = part.qid == last
-        rows += int(same.sum())
-        if not same.all():
+        is_last = part.qid == last_id
+        n_rows += int(is_last.sum())
+        if not is_last.all():
             break
-    if rows > limit:
+    if n_rows > max_rows:
         raise LimitError(
-            f"query {last} has more than {limit} rows",
-            file=_file(block),
-            fix="Check the query ids, or pass a larger max_query_rows",
+            f"query {last_id} has more than {max_rows} rows",
+            parameter="max_query_rows",
+            file=_file_of(block),
+            fix="Check the query ids, or raise the limit",
         )
 
 
 class QueryGuard:
     """Notices a query that reappears in a stream, in one pass.
 
-    Ids that only increase (or only decrease) prove themselves. Ids are remembered in case the
-    order breaks: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
-    (8 bytes each, 16 for strings). When there were more and the order breaks, the guard says so
-    instead of guessing.
+    Ids that only increase (or only decrease) cannot reappear. In case the order breaks, ids are
+    remembered: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
+    (8 bytes each, 16 for strings). When there were more and the order breaks, that is an error:
+    a query that reappears could no longer be noticed.
+
+    Parameters
+    ----------
+    max_queries
+        Ids to remember.
+    fix
+        What the errors advise.
     """
 
-    def __init__(self, max_queries: int, hint: str = "Group the rows by query") -> None:
-        self._hint = hint
-        self._limit = max_queries
-        self._last: Any = None
-        self._rising: bool | None = None
+    def __init__(self, max_queries: int, fix: str = "Group the rows by query") -> None:
+        self._fix = fix
+        self._max_queries = max_queries
+        self._last_id: Any = None
+        self._increasing: bool | None = None  # unknown before the second id
         self._monotone = True
-        self._seen: list[NDArray[Any]] = []  # keys in parts, sorted once the order has broken
-        self._proven = True
-        self._used = 0
+        self._key_parts: list[NDArray[Any]] = []  # each sorted once the order has broken
+        self._parts_sorted = False
+        self._n_keys = 0
         self._complete = True
 
-    def see(self, block: Dataset, ends: NDArray[np.int64]) -> None:
-        """Take note of the runs of a block; raise at the first query that was seen before."""
+    def check(self, block: Dataset, ends: NDArray[np.int64]) -> None:
+        """Take note of the runs of a block, which end at ``ends``; refuse a query seen before."""
         starts = np.concatenate([[0], ends[:-1]])
-        if self._last is not None and block.qid[0] == self._last:
+        if self._last_id is not None and block.qid[0] == self._last_id:
             starts = starts[1:]
         if len(starts) == 0:
             return
         ids = block.qid[starts]
-        self._watch_order(ids)
-        self._last = ids[-1]
+        self._check_order(ids)
+        self._last_id = ids[-1]
         if self._complete:
             self._remember(block, starts, ids)
         if not self._complete and not self._monotone:
             raise LimitError(
-                f"query ids stop being sorted after more than {self._limit} queries, "
+                f"query ids stop being sorted after more than {self._max_queries} queries, "
                 "so a query that comes back can no longer be noticed",
-                file=_file(block),
-                fix=f"{self._hint}; or pass a larger max_queries",
+                parameter="max_queries",
+                file=_file_of(block),
+                fix=f"{self._fix}; or raise the limit",
             )
 
-    def _watch_order(self, ids: NDArray[Any]) -> None:
+    def _check_order(self, ids: NDArray[Any]) -> None:
         if not self._monotone:
             return
-        if self._last is not None:
-            ids = np.concatenate([np.asarray([self._last]), ids])
+        if self._last_id is not None:
+            ids = np.concatenate([np.asarray([self._last_id]), ids])
         if len(ids) < 2:
             return
-        rises = ids[1:] > ids[:-1]
-        if self._rising is None:
-            self._rising = bool(rises[0])
-        self._monotone = bool((rises == self._rising).all())
+        increases = ids[1:] > ids[:-1]
+        if self._increasing is None:
+            self._increasing = bool(increases[0])
+        self._monotone = bool((increases == self._increasing).all())
 
     def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        room = self._limit - self._used
-        keys = _keys(ids)[:room]
+        n_free = self._max_queries - self._n_keys
+        keys = _to_keys(ids)[:n_free]
         if self._monotone:
-            self._keep(keys)
+            self._add_part(keys)
         else:
-            if self._proven:
-                self._proven = False
-                self._seen = [np.sort(np.concatenate(self._seen))] if self._seen else []
-            again = self._seen_before(keys)
-            if again.any():
-                row = int(np.argmax(again))
+            if not self._parts_sorted:
+                self._parts_sorted = True
+                if self._key_parts:
+                    self._key_parts = [np.sort(np.concatenate(self._key_parts))]
+            repeated = self._mark_repeated(keys)
+            if repeated.any():
+                row = int(np.argmax(repeated))
                 raise QueryOrderError(
                     f"query {ids[row]} comes back after other queries",
-                    file=_file(block),
-                    line=_line(block, int(starts[row])),
-                    fix=self._hint,
+                    file=_file_of(block),
+                    line=_line_of(block, int(starts[row])),
+                    fix=self._fix,
                 )
-        self._used += len(keys)
-        if len(ids) > room:
+        self._n_keys += len(keys)
+        if len(ids) > n_free:
             self._complete = False
-            self._seen = []
+            self._key_parts = []
 
-    def _seen_before(self, keys: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which keys came before; they are remembered."""
+    def _mark_repeated(self, keys: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which keys came before, and remember all of them."""
         order = np.argsort(keys, kind="stable")
-        rising = keys[order]
-        known = np.zeros(len(keys), dtype=np.bool_)
-        known[1:] = rising[1:] == rising[:-1]
-        for part in self._seen:
-            places = np.minimum(np.searchsorted(part, rising), len(part) - 1)
-            known |= part[places] == rising
-        again = np.empty_like(known)
-        again[order] = known
-        self._keep(rising)
-        return again
+        sorted_keys = keys[order]
+        sorted_repeated = np.zeros(len(keys), dtype=np.bool_)
+        sorted_repeated[1:] = sorted_keys[1:] == sorted_keys[:-1]
+        for part in self._key_parts:
+            positions = np.minimum(np.searchsorted(part, sorted_keys), len(part) - 1)
+            sorted_repeated |= part[positions] == sorted_keys
+        repeated = np.empty_like(sorted_repeated)
+        repeated[order] = sorted_repeated
+        self._add_part(sorted_keys)
+        return repeated
 
-    def _keep(self, keys: NDArray[Any]) -> None:
-        """Add a part. Each stays twice as long as the next: few to search, and few merges.
+    def _add_part(self, keys: NDArray[Any]) -> None:
+        """Add a part. Each stays at least twice as long as the next: few to search, few merges.
 
-        Many small parts, one a block, would also keep what lies between them from being freed.
+        Many small parts, one per block, would also keep the memory between them from being freed.
         """
-        self._seen.append(keys)
-        while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):
-            joined = np.concatenate(self._seen[-2:])
-            self._seen[-2:] = [joined if self._proven else np.sort(joined, kind="stable")]
+        self._key_parts.append(keys)
+        while len(self._key_parts) > 1 and len(self._key_parts[-2]) < 2 * len(self._key_parts[-1]):
+            merged = np.concatenate(self._key_parts[-2:])
+            if self._parts_sorted:
+                merged = np.sort(merged, kind="stable")
+            self._key_parts[-2:] = [merged]
 
 
-def _keys(ids: NDArray[Any]) -> NDArray[Any]:
-    """Ids as fixed-width keys: integers as they are, strings by their digests."""
+def _to_keys(ids: NDArray[Any]) -> NDArray[Any]:
+    """Return ids as fixed-width keys: integers unchanged, strings by their digests."""
     if ids.dtype.kind == "i":
         return ids.astype(np.int64)
     digests = b"".join(
@@ -335,41 +365,42 @@ def _keys(ids: NDArray[Any]) -> NDArray[Any]:
     return np.frombuffer(digests, dtype="S16")
 
 
-def _file(block: Dataset) -> str | None:
+def _file_of(block: Dataset) -> str | None:
     return block.sources[-1] if block.sources else None
 
 
-def _line(block: Dataset, row: int) -> int | None:
+def _line_of(block: Dataset, row: int) -> int | None:
     return None if block.lines is None else int(block.lines[row])
 
 
-def regroup(blocks: Iterable[Dataset], queries: int) -> Iterator[Dataset]:
-    """Blocks of exactly ``queries`` queries in the same order; the last may be shorter.
+def regroup(blocks: Iterable[Dataset], n_queries: int) -> Iterator[Dataset]:
+    """Yield blocks of exactly ``n_queries`` queries in the same order; the last may be shorter.
 
-    The input must be query-aligned, as ``Scan`` gives it, so the result does not depend on how
+    The input must be query-aligned, as ``Scan`` yields it, so the result does not depend on how
     the input was cut.
     """
     pending: list[Dataset] = []
-    waiting = 0
+    pending_queries = 0
     for block in blocks:
         first = 0
-        while waiting + block.n_queries - first >= queries:
-            last = first + queries - waiting
-            pending.append(_part(block, first, last))
-            yield concat(pending)
-            pending, waiting, first = [], 0, last
+        while pending_queries + block.n_queries - first >= n_queries:
+            last = first + n_queries - pending_queries
+            pending.append(_take_queries(block, first, last))
+            yield concat(drain(pending))
+            pending_queries, first = 0, last
         if first < block.n_queries:
-            pending.append(_part(block, first, block.n_queries))
-            waiting += block.n_queries - first
+            pending.append(_take_queries(block, first, block.n_queries))
+            pending_queries += block.n_queries - first
     if pending:
-        yield concat(pending)
+        yield concat(drain(pending))
 
 
-def _part(block: Dataset, first: int, last: int) -> Dataset:
+def _take_queries(block: Dataset, first: int, last: int) -> Dataset:
     if first == 0 and last == block.n_queries:
         return block
     index = block.queries
     if index.rows is None:
+        # Row numbers copy: a slice would keep the whole block in memory.
         return block.take(np.arange(index.starts[first], index.starts[last]))
     return block.take_queries(np.arange(first, last))
 
@@ -378,49 +409,65 @@ class Scan(LabelledStream):
     """A data set read block by block, as often as needed, in memory that does not grow with it.
 
     Iterating yields ``Dataset`` blocks of about ``block_rows`` rows that never cut a query. A file
-    that changed since the first pass is a ChangedDataError.
+    that changed since it was opened is a ChangedDataError.
 
     Attributes
     ----------
+    options
+        How the files are read.
     sources
         Names of the files.
-    n_features
-        Width of every block. When it was not given it is found by a first pass.
     read_counts
-        The read_counts of all blocks, once a pass came to its end.
+        The sum of the blocks' ``read_counts``, once a pass has reached the end; None before.
     """
 
-    read_counts: Mapping[str, int] | None = None
-
-    def __init__(self, sources: list[Source], options: ReadOptions) -> None:
+    def __init__(
+        self,
+        sources: list[Source],
+        options: ReadOptions,
+        n_features: int,
+        feature_names: tuple[str, ...] | None,
+    ) -> None:
         self._sources = sources
         self.options = options
         self.sources = tuple(source.name for source in sources)
+        self._n_features = n_features
+        self._feature_names = feature_names
+        self.read_counts: Mapping[str, int] | None = None
 
-    @cached_property
+    @property
     def n_features(self) -> int:
         """Width of every block."""
-        if self.options.n_features is not None:
-            return self.options.n_features
-        once = next((s for s in self._sources if not s.rereadable), None)
-        if once is not None:
-            raise ParameterError(
-                f"{once.name} can be read only once, so its width cannot be found beforehand",
-                fix="Pass n_features=",
-            )
-        return max(int(self._reader(s).measure(s, self.options)) for s in self._sources)
+        return self._n_features
 
-    @cached_property
+    @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features: as given, else as the first file says, else None."""
-        if self.options.feature_names is not None:
-            return tuple(cast("Sequence[str]", self.options.feature_names))
-        first = self._sources[0]
-        find = getattr(self._reader(first), "feature_names", None)
-        return find(first, self.options) if find is not None and first.rereadable else None
+        """Names of the features, or None."""
+        return self._feature_names
+
+    @classmethod
+    def open(cls, sources: list[Source], options: ReadOptions) -> Self:
+        """Open files: measure their width where ``options`` leave it open, and read their names.
+
+        Text is read once to measure it; names are those of the first file.
+        """
+        n_features = options.n_features
+        if n_features is None:
+            for source in sources:
+                if not source.rereadable:
+                    raise ParameterError(
+                        f"{source.name} can be read only once, so its width cannot be measured",
+                        parameter="n_features",
+                        fix="Pass the number of features",
+                    )
+            n_features = max(int(_reader(s, options).measure(s, options)) for s in sources)
+        names: Any = options.feature_names
+        if names is None and sources[0].rereadable:
+            names = _reader(sources[0], options).feature_names(sources[0], options)
+        return cls(sources, options, n_features, None if names is None else tuple(names))
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """One pass over the files in query-aligned blocks."""
+        """Yield query-aligned blocks, in one pass over the files."""
         options = replace(self.options, block_rows=block_rows or self.options.block_rows)
         guard = None
         if options.has_query_ids:
@@ -437,55 +484,45 @@ class Scan(LabelledStream):
             raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 
     def raw_blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """One pass in blocks as the readers make them: queries may be cut and may come back."""
+        """Yield blocks as the readers make them: queries may be cut and may come back."""
         options = replace(
             self.options,
             n_features=self.n_features,
             block_rows=block_rows or self.options.block_rows,
         )
-        side = SideData(options)
+        side_data = SideData(options)
         for source in self._sources:
-            for block in self._reader(source).read_blocks(source, options):
-                yield self._named(side.attach(block))
-        side.finish()
+            for block in _reader(source, options).read_blocks(source, options):
+                yield self._name_features(side_data.attach(block))
+        side_data.finish()
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Digest of all rows, by one pass; that of the same data in memory."""
+    def compute_fingerprint(self) -> str:
+        """Read all rows once and compute their digest; it is that of the same data in memory."""
         return fingerprint(self.raw_blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
 
-    def _named(self, block: Dataset) -> Dataset:
-        """The block with the stream's feature names; a file with other names is refused."""
+    def _name_features(self, block: Dataset) -> Dataset:
+        """Return the block with the stream's feature names; refuse a file with other names."""
         if self.options.feature_names is not None:
             return replace(block, feature_names=self.feature_names)
+        # The names of a pipe are not known before its first block.
         if self._sources[0].rereadable and block.feature_names != self.feature_names:
             raise SchemaError(
                 f"the features are not called as in {self.sources[0]}",
-                file=_file(block),
-                fix="Choose the same columns in the same order with features=[...]",
+                parameter="features",
+                file=_file_of(block),
+                fix="Choose the same columns in the same order",
             )
         return block
 
-    @cached_property
-    def whole(self) -> tuple[str, ...]:
-        """Files of formats that are read whole or not at all."""
-        return tuple(s.name for s in self._sources if not self._format(s).streams)
-
-    def _format(self, source: Source) -> Format:
-        return choose_format(source, self.options.format, source.head())
-
-    def _reader(self, source: Source) -> Any:
-        form = self._format(source)
-        if not form.streams:
-            raise FileKindError(
-                f"{form.name} files are read whole, not as a stream",
-                file=source.name,
-                fix="Load it, or convert it first: rankine convert IN OUT.parquet",
-            )
-        return reader_of(form)
-
     def __repr__(self) -> str:
-        return f"Scan({', '.join(self.sources[:3])}{', ...' if len(self.sources) > 3 else ''})"
+        names = list(self.sources[:3])
+        if len(self.sources) > 3:
+            names.append("...")
+        return f"Scan({', '.join(names)})"
+
+
+def _reader(source: Source, options: ReadOptions) -> Any:
+    return reader_of(choose_format(source, options.format, source.head()))

@@ -1,10 +1,9 @@
 """Group files by query, whatever their size.
 
 Runs that fit in memory are sorted by query id and merged; rows of a query keep their order. Runs of
-text are kept one after the other in an unnamed temporary file: since every run holds a query's rows
-as one segment, merging copies segments, not lines; every row is checked on the way. Runs of tables
-are kept as Arrow files beside the target; merging takes from every run the queries that no run can
-add to any more.
+text are kept one after the other in an unnamed temporary file: every run holds a query's rows as
+one segment, so merging copies segments, not lines. Runs of tables are kept as Arrow files beside
+the target; merging takes from every run the queries that no run can add to any more.
 """
 
 from __future__ import annotations
@@ -25,19 +24,31 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, FileKindError, ParameterError, SchemaError
 from rankine.data.compression import open_target
 from rankine.data.formats import choose_format, format_for
-from rankine.data.open import load_sources
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.readers.columns import to_ids
 from rankine.data.readers.tables import open_table
-from rankine.data.readers.values import Place, RowFaults, arrow_errors
-from rankine.data.save import convert, save
+from rankine.data.readers.values import BatchLocation, RowFaults, wrap_arrow_errors
+from rankine.data.save import convert
 from rankine.data.sources import Source, find_sources
 from rankine.kernels.compile import jit
+
+#: Memory used where ``max_memory`` is not given.
+_DEFAULT_MEMORY = 768 * 2**20
 
 
 @dataclass(frozen=True)
 class SortReport:
-    """What was sorted: rows, queries, runs that had to be merged, lines that were no rows."""
+    """What was sorted.
+
+    Attributes
+    ----------
+    rows, queries
+        Their numbers.
+    runs
+        Sorted runs that were merged.
+    skipped
+        Bad rows that were left out.
+    """
 
     rows: int
     queries: int
@@ -57,73 +68,85 @@ def sort_file(
     target
         The file to write, whole or not at all; ``.gz``, ``.bz2``, ``.xz`` and ``.zst``
         compress it, ``-`` is standard output. Lines of text are not changed; comment lines
-        and blank lines are left out. Rows of tables and npz files go to any format; tables (raw
+        and blank lines are left out. Rows of tables can be written to any format; tables (raw
         logs too) keep names, types and all columns in Parquet and Arrow.
     **options
         As for ``rankine.scan``; ``max_memory`` (default 768 MiB) bounds the memory used.
-
-    Returns
-    -------
-    SortReport
-        Rows, queries, runs, skipped rows.
     """
-    chosen = ReadOptions.make(**{"max_memory": 3 * 2**28, **options})
-    if not chosen.has_query_ids:
-        raise ParameterError("there are no query ids to sort by", fix="Leave out group")
+    read_options = ReadOptions.make(**{"max_memory": _DEFAULT_MEMORY, **options})
+    if not read_options.has_query_ids:
+        raise ParameterError(
+            "there are no query ids to sort by", parameter="group", fix="Leave it out"
+        )
     sources = find_sources(path)
-    forms = {choose_format(s, chosen.format, s.head()).name: s for s in sources}
-    if "letor" not in forms:
-        return sort_tables(sources, target, chosen)
-    if len(forms) > 1:
-        other = next(source for name, source in forms.items() if name != "letor")
+    formats = {choose_format(s, read_options.format, s.head()).name: s for s in sources}
+    if "letor" not in formats:
+        return sort_tables(sources, target, read_options)
+    if len(formats) > 1:
+        table = next(source for name, source in formats.items() if name != "letor")
         raise FileKindError(
             "text and other formats cannot be sorted together",
-            file=other.name,
+            file=table.name,
             fix="Convert the files to one format first: rankine convert IN OUT",
         )
-    folder = None if os.fspath(target) == "-" else Path(os.path.realpath(target)).parent
-    with tempfile.TemporaryFile(dir=folder) as store:
-        sorter = _Sorter(store, chosen.memory_limit // 3)
-        skipped = sum(_collect(source, chosen, sorter) for source in sources)
+    with tempfile.TemporaryFile(dir=_folder_of(target)) as store:
+        # Sorting a run takes two copies of it.
+        sorter = _LineSorter(store, read_options.memory_limit // 3)
+        n_skipped = sum(_add_lines(sorter, source, read_options) for source in sources)
         sorter.end_run()
-        if not sorter.rows:
+        if not sorter.n_rows:
             raise EmptyDataError("no rows to sort", file=sources[0].name, fix="Check the path")
         with open_target(target) as out:
-            queries = sorter.merge(out)
-    return SortReport(sorter.rows, queries, len(sorter.runs), skipped)
+            n_queries = sorter.merge(out)
+    return SortReport(sorter.n_rows, n_queries, len(sorter.runs), n_skipped)
 
 
-def _collect(source: Source, options: ReadOptions, sorter: _Sorter) -> int:
-    """Feed the rows of one file to the sorter; returns the rows skipped as bad."""
+def _folder_of(target: str | os.PathLike[str]) -> Path | None:
+    """Return the folder for temporary files, which need as much room as the target."""
+    if os.fspath(target) == "-":
+        return None
+    return Path(os.path.realpath(target)).parent
+
+
+def _add_lines(sorter: _LineSorter, source: Source, options: ReadOptions) -> int:
+    """Add the rows of one file to the sorter; return the number of bad rows that were skipped."""
     from rankine.data.readers.letor import Reader
 
     reader = Reader(source, replace(options, feature_names=None), streaming=True, keep_spans=True)
     for window in reader.windows():
-        starts, stops, qid = reader.lines()
+        starts, stops, qid = reader.take_spans()
         sorter.add(window.buffer, starts, stops, qid)
     return reader.read_counts.get("skipped_rows", 0)
 
 
 @dataclass
 class _SortedRun:
-    """Segments of a sorted run: query ids, bytes of each, place of the first."""
+    """A sorted run in the temporary file.
+
+    Attributes
+    ----------
+    qid, sizes
+        Query id and bytes of each segment.
+    start
+        Where the first segment starts.
+    """
 
     qid: NDArray[Any]
     sizes: NDArray[np.int64]
-    offset: int
+    start: int
 
 
-class _Sorter:
+class _LineSorter:
     def __init__(self, store: BinaryIO, run_bytes: int) -> None:
         self._store = store
-        self._limit = run_bytes
-        self._parts: list[NDArray[np.uint8]] = []
+        self._run_bytes = run_bytes
+        self._lines: list[NDArray[np.uint8]] = []
         self._sizes: list[NDArray[np.int64]] = []
         self._qid: list[NDArray[Any]] = []
-        self._held = 0
-        self._written = 0
+        self._held_bytes = 0
+        self._written_bytes = 0
         self.runs: list[_SortedRun] = []
-        self.rows = 0
+        self.n_rows = 0
 
     def add(
         self,
@@ -132,74 +155,75 @@ class _Sorter:
         stops: NDArray[np.int64],
         qid: NDArray[Any],
     ) -> None:
-        """Take the lines ``buffer[starts[k]:stops[k]]``, each with its line feed."""
+        """Copy the lines ``buffer[starts[k]:stops[k]]``, each with its line feed."""
         if len(starts) == 0:
             return
         sizes = stops - starts
-        part = np.empty(int(sizes.sum()), dtype=np.uint8)
-        _gather(buffer, starts, sizes, np.arange(len(sizes)), part)
-        self._parts.append(part)
+        lines = np.empty(int(sizes.sum()), dtype=np.uint8)
+        _copy_lines(buffer, starts, sizes, np.arange(len(sizes)), lines)
+        self._lines.append(lines)
         self._sizes.append(sizes)
         self._qid.append(qid)
-        self._held += part.nbytes + 24 * len(sizes)
-        self.rows += len(sizes)
-        if self._held >= self._limit:
+        self._held_bytes += lines.nbytes + 24 * len(sizes)
+        self.n_rows += len(sizes)
+        if self._held_bytes >= self._run_bytes:
             self.end_run()
 
     def end_run(self) -> None:
-        """Sort what is held and put it behind the runs before it."""
-        if not self._parts:
+        """Sort the lines held in memory and append them to the temporary file."""
+        if not self._lines:
             return
-        lines = np.concatenate(self._parts)
+        lines = np.concatenate(self._lines)
         sizes, qid = np.concatenate(self._sizes), np.concatenate(self._qid)
-        self._parts, self._sizes, self._qid, self._held = [], [], [], 0
+        self._lines, self._sizes, self._qid, self._held_bytes = [], [], [], 0
         order = np.argsort(qid, kind="stable")
-        out = np.empty(len(lines), dtype=np.uint8)
-        _gather(lines, np.cumsum(sizes) - sizes, sizes, order, out)
+        sorted_lines = np.empty(len(lines), dtype=np.uint8)
+        _copy_lines(lines, np.cumsum(sizes) - sizes, sizes, order, sorted_lines)
         qid, sizes = qid[order], sizes[order]
         first = np.append(0, np.flatnonzero(qid[1:] != qid[:-1]) + 1)
-        self.runs.append(_SortedRun(qid[first], np.add.reduceat(sizes, first), self._written))
-        self._store.write(out.data)
-        self._written += len(out)
+        run = _SortedRun(qid[first], np.add.reduceat(sizes, first), self._written_bytes)
+        self.runs.append(run)
+        self._store.write(sorted_lines.data)
+        self._written_bytes += len(sorted_lines)
 
     def merge(self, out: Any) -> int:
-        """Write all segments in order of query id, then run; returns the number of queries."""
+        """Write all segments in order of query id, then run; return the number of queries."""
         self._store.flush()
         qid = np.concatenate([run.qid for run in self.runs])
         sizes = np.concatenate([run.sizes for run in self.runs])
-        places = np.concatenate(
-            [run.offset + np.cumsum(run.sizes) - run.sizes for run in self.runs]
-        )
+        starts = np.concatenate([run.start + np.cumsum(run.sizes) - run.sizes for run in self.runs])
         order = np.argsort(qid, kind="stable")
-        for place, size in _joined(places[order], sizes[order]):
-            _copy(self._store, place, size, out)
+        for start, size in _join_neighbours(starts[order], sizes[order]):
+            _copy_bytes(self._store, start, size, out)
         return len(np.unique(qid))
 
 
-def _joined(places: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Pieces to copy, neighbours in one piece."""
-    ends = places + sizes
-    first = np.append(0, np.flatnonzero(places[1:] != ends[:-1]) + 1)
+def _join_neighbours(
+    starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Yield start and size of the segments to copy; adjacent ones are joined."""
+    ends = starts + sizes
+    first = np.append(0, np.flatnonzero(starts[1:] != ends[:-1]) + 1)
     totals = np.add.reduceat(sizes, first)
-    yield from zip(places[first].tolist(), totals.tolist(), strict=True)
+    yield from zip(starts[first].tolist(), totals.tolist(), strict=True)
 
 
-def _copy(store: BinaryIO, place: int, size: int, out: Any) -> None:
-    store.seek(place)
+def _copy_bytes(store: BinaryIO, start: int, size: int, out: Any) -> None:
+    store.seek(start)
     while size:
-        piece = store.read(min(size, 2**20))
-        out.write(piece)
-        size -= len(piece)
+        data = store.read(min(size, 2**20))
+        out.write(data)
+        size -= len(data)
 
 
 @jit
-def _gather(lines: Any, starts: Any, sizes: Any, order: Any, out: Any) -> None:
-    """Lines in the given order, each ending in a line feed."""
-    place = 0
+def _copy_lines(lines: Any, starts: Any, sizes: Any, order: Any, out: Any) -> None:
+    """Copy lines to ``out`` in the given order."""
+    position = 0
     for k in order:
         for j in range(sizes[k]):
-            out[place + j] = lines[starts[k] + j]
-        place += sizes[k]
+            out[position + j] = lines[starts[k] + j]
+        position += sizes[k]
 
 
 #: Rows of a block while merging; every run holds one or two of them.
@@ -207,7 +231,7 @@ _MERGE_ROWS = 8192
 #: Rows of a row group of Parquet, at least.
 _GROUP_ROWS = 65536
 #: A run may take this part of the memory: sorting and writing it take copies.
-_SHARE = 8
+_RUN_SHARE = 8
 
 
 def sort_tables(
@@ -219,32 +243,29 @@ def sort_tables(
     ``options.max_memory`` bounds the memory used.
     """
     name = os.fspath(target)
-    folder = None if name == "-" else Path(os.path.realpath(target)).parent
-    form = format_for("-.txt" if name == "-" else name).name
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".sort-") as room:
-        if any(not choose_format(s, options.format, s.head()).streams for s in sources):
-            save(load_sources(sources, options), f"{room}/rows.arrow")
-            sources = find_sources(f"{room}/rows.arrow")
-            options = replace(options, format=None, query="qid")
+    form = "letor" if name == "-" else format_for(name).name
+    with tempfile.TemporaryDirectory(dir=_folder_of(target), prefix=".sort-") as folder:
         skipped: list[int] = []
-        runs: list[str] = []
-        for run in _runs(_table_rows(sources, options, skipped), options.memory_limit // _SHARE):
-            runs.append(f"{room}/{len(runs)}.arrow")
-            rows = run.ordered()
-            _write_table("arrow", runs[-1], rows.table.schema, rows.pieces())
-        if not runs:
+        run_files: list[str] = []
+        batches = _read_tables(sources, options, skipped)
+        for run in _join_batches(batches, options.memory_limit // _RUN_SHARE):
+            run_files.append(f"{folder}/{len(run_files)}.arrow")
+            rows = run.sort()
+            _write_table("arrow", run_files[-1], rows.table.schema, rows.split())
+        if not run_files:
             raise EmptyDataError(
                 "no rows in " + ", ".join(s.name for s in sources[:3]), fix="Check the path"
             )
-        readers = [pa.ipc.open_file(pa.memory_map(run)) for run in runs]
-        ids = replace(options, on_bad_row="error")
-        merged = _merge([_run_rows(reader, ids) for reader in readers])
-        whole = form in ("parquet", "arrow")
-        file = name if whole else f"{room}/sorted.parquet"
-        counts = _write_table(form if whole else "parquet", file, readers[0].schema, merged)
-        if not whole:
+        readers = [pa.ipc.open_file(pa.memory_map(file)) for file in run_files]
+        run_options = replace(options, on_bad_row="error")
+        merged = _merge([_read_run(reader, run_options) for reader in readers])
+        if form in ("parquet", "arrow"):
+            n_rows, n_queries = _write_table(form, name, readers[0].schema, merged)
+        else:
+            file = f"{folder}/sorted.parquet"
+            n_rows, n_queries = _write_table("parquet", file, readers[0].schema, merged)
             convert(file, target, query=options.query)
-    return SortReport(*counts, len(runs), sum(skipped))
+    return SortReport(n_rows, n_queries, len(run_files), sum(skipped))
 
 
 class _Rows(NamedTuple):
@@ -253,71 +274,77 @@ class _Rows(NamedTuple):
     table: pa.Table
     qid: NDArray[Any]
 
-    def cut(self, first: int, last: int) -> _Rows:
+    def slice(self, first: int, last: int) -> _Rows:
         return _Rows(self.table.slice(first, last - first), self.qid[first:last])
 
-    def ordered(self) -> _Rows:
+    def sort(self) -> _Rows:
         order = np.argsort(self.qid, kind="stable")
         return _Rows(self.table.take(order), self.qid[order])
 
-    def pieces(self) -> Iterator[_Rows]:
+    def split(self) -> Iterator[_Rows]:
         for first in range(0, len(self.qid), _MERGE_ROWS):
-            yield self.cut(first, min(first + _MERGE_ROWS, len(self.qid)))
+            yield self.slice(first, min(first + _MERGE_ROWS, len(self.qid)))
 
 
 def _join(parts: list[_Rows]) -> _Rows:
     if len(parts) == 1:
         return parts[0]
-    tables = pa.concat_tables([part.table for part in parts])
-    return _Rows(tables, np.concatenate([part.qid for part in parts]))
+    table = pa.concat_tables([part.table for part in parts])
+    return _Rows(table, np.concatenate([part.qid for part in parts]))
 
 
-def _table_rows(sources: list[Source], options: ReadOptions, skipped: list[int]) -> Iterator[_Rows]:
-    """All columns of all files, batch by batch; the first file says their names and types."""
-    first: pa.Schema | None = None
+def _read_tables(
+    sources: list[Source], options: ReadOptions, skipped: list[int]
+) -> Iterator[_Rows]:
+    """Yield all columns of all files, batch by batch; append the bad rows of each to ``skipped``.
+
+    The first file decides names and types.
+    """
+    schema: pa.Schema | None = None
     query = str(options.query)
     for source in sources:
         with open_table(source, options) as table:
-            first = table.schema if first is None else first
-            if set(table.schema.names) != set(first.names):
+            if schema is None:
+                schema = table.schema
+            if set(table.schema.names) != set(schema.names):
                 raise SchemaError(
                     f"not the columns of {sources[0].name}",
                     file=source.name,
                     fix="Sort files of the same columns together",
                 )
-            for batch, place in table.everything():
-                faults = RowFaults(place, batch.num_rows, skip=options.on_bad_row == "skip")
+            for batch, location in table.all_columns():
+                faults = RowFaults(location, batch.num_rows, skip=options.on_bad_row == "skip")
                 rows = pa.Table.from_batches([batch])
-                with arrow_errors(f"a column with its type of {sources[0].name}", SchemaError):
-                    rows = rows.select(first.names).cast(first)
-                found = _Rows(rows, to_ids(batch.column(query), query, faults))
+                with wrap_arrow_errors(f"a column with its type of {sources[0].name}", SchemaError):
+                    rows = rows.select(schema.names).cast(schema)
+                qid = to_ids(batch.column(query), query, faults)
                 if faults.bad is not None:
                     good = np.flatnonzero(~faults.bad)
                     skipped.append(int(faults.bad.sum()))
-                    found = _Rows(rows.take(good), found.qid[good])
-                if len(found.qid):
-                    yield found
+                    rows, qid = rows.take(good), qid[good]
+                if len(qid):
+                    yield _Rows(rows, qid)
         source.check()
 
 
-def _run_rows(reader: Any, options: ReadOptions) -> Iterator[_Rows]:
+def _read_run(reader: Any, options: ReadOptions) -> Iterator[_Rows]:
+    query = str(options.query)
     for k in range(reader.num_record_batches):
         batch = reader.get_batch(k)
-        faults = RowFaults(Place("a sorted run"), batch.num_rows, skip=False)
-        ids = to_ids(batch.column(options.query), str(options.query), faults)
-        yield _Rows(pa.Table.from_batches([batch]), ids)
+        faults = RowFaults(BatchLocation("a sorted run"), batch.num_rows, skip=False)
+        yield _Rows(pa.Table.from_batches([batch]), to_ids(batch.column(query), query, faults))
 
 
-def _runs(batches: Iterator[_Rows], budget: int) -> Iterator[_Rows]:
-    """As many batches at a time as fit into ``budget`` bytes."""
+def _join_batches(batches: Iterator[_Rows], max_bytes: int) -> Iterator[_Rows]:
+    """Join consecutive batches into runs that end at or after ``max_bytes`` bytes."""
     pending: list[_Rows] = []
-    size = 0
+    pending_bytes = 0
     for rows in batches:
         pending.append(rows)
-        size += rows.table.nbytes
-        if size >= budget:
+        pending_bytes += rows.table.nbytes
+        if pending_bytes >= max_bytes:
             yield _join(pending)
-            pending, size = [], 0
+            pending, pending_bytes = [], 0
     if pending:
         yield _join(pending)
 
@@ -325,74 +352,102 @@ def _runs(batches: Iterator[_Rows], budget: int) -> Iterator[_Rows]:
 def _write_table(
     form: str, path: str, schema: pa.Schema, blocks: Iterator[_Rows]
 ) -> tuple[int, int]:
-    """Write blocks to a file, whole or not at all; returns rows and runs of equal ids.
+    """Write blocks to a file, whole or not at all; return the rows and the runs of equal ids.
 
     A row group of Parquet ends where a block does, so that it never cuts a query of sorted blocks.
     """
-    rows, queries = 0, 0
-    last: Any = None
-    with atomic_file(path) as file, _table_writer(form, file, schema) as writer:
+    n_rows = n_queries = pending_rows = 0
+    last_id: Any = None
+    with atomic_file(path) as file, _open_writer(form, file, schema) as writer:
         pending: list[_Rows] = []
         for block in blocks:
             pending.append(block)
-            queries += int((block.qid[1:] != block.qid[:-1]).sum()) + int(block.qid[0] != last)
-            last = block.qid[-1]
-            rows += len(block.qid)
-            if form == "arrow" or sum(len(part.qid) for part in pending) >= _GROUP_ROWS:
-                _write_pending(writer, pending)
+            pending_rows += len(block.qid)
+            n_rows += len(block.qid)
+            n_queries += int((block.qid[1:] != block.qid[:-1]).sum())
+            n_queries += int(block.qid[0] != last_id)
+            last_id = block.qid[-1]
+            if form == "arrow" or pending_rows >= _GROUP_ROWS:
+                _write_group(writer, pending)
+                pending, pending_rows = [], 0
         if pending:
-            _write_pending(writer, pending)
-    return rows, queries
+            _write_group(writer, pending)
+    return n_rows, n_queries
 
 
-def _write_pending(writer: Any, pending: list[_Rows]) -> None:
-    table = _join(pending).table
+def _write_group(writer: Any, blocks: list[_Rows]) -> None:
+    table = _join(blocks).table
     writer.write_table(table, table.num_rows)
-    pending.clear()
 
 
-def _table_writer(form: str, file: Any, schema: pa.Schema) -> Any:
+def _open_writer(form: str, file: Any, schema: pa.Schema) -> Any:
     if form == "arrow":
         return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
     return pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
 def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
-    """Blocks of whole queries in order of their ids."""
-    waiting: list[_Rows | None] = [None] * len(runs)
-    open_runs = set(range(len(runs)))
+    """Yield blocks of whole queries in order of their ids."""
+    merging = [_MergingRun(run) for run in runs]
     while True:
-        for k in list(open_runs):
-            if waiting[k] is None:
-                _refill(k, runs, waiting, open_runs)
-        held = [(k, rows) for k, rows in enumerate(waiting) if rows is not None]
-        if not held:
+        for run in merging:
+            if run.rows is None:
+                run.read()
+        holding = [run for run in merging if run.rows is not None]
+        if not holding:
             return
-        # A query at the end of an open run may go on in that run's next block.
-        ends = [rows.qid[-1] for k, rows in held if k in open_runs]
+        # A query at the end of a run that is not read to its end may go on in its next block.
+        ends = [run.last_id for run in holding if not run.finished]
         cut = min(ends) if ends else None
-        parts = []
-        for k, rows in held:
-            size = len(rows.qid)
-            count = size if cut is None else int((rows.qid < cut).sum())
-            if count:
-                parts.append(rows.cut(0, count))
-                waiting[k] = rows.cut(count, size) if count < size else None
+        parts = [rows for run in holding if (rows := run.take_below(cut)) is not None]
         if parts:
-            yield _join(parts).ordered()
+            yield _join(parts).sort()
         else:
-            for k, rows in held:
-                if k in open_runs and rows.qid[-1] == cut:
-                    _refill(k, runs, waiting, open_runs)
+            for run in holding:
+                if not run.finished and run.last_id == cut:
+                    run.read()
 
 
-def _refill(
-    k: int, runs: list[Iterator[_Rows]], waiting: list[_Rows | None], open_runs: set[int]
-) -> None:
-    """Add the next block of a run to what waits of it; a run that ends is no longer open."""
-    fresh = next(runs[k], None)
-    if fresh is None:
-        open_runs.discard(k)
-        return
-    before = waiting[k]
-    waiting[k] = fresh if before is None else _join([before, fresh])
+class _MergingRun:
+    """A sorted run while it is merged.
+
+    Attributes
+    ----------
+    rows
+        Rows that were read and not yet taken, or None.
+    finished
+        Whether all blocks were read.
+    """
+
+    def __init__(self, blocks: Iterator[_Rows]) -> None:
+        self._blocks = blocks
+        self.rows: _Rows | None = None
+        self.finished = False
+
+    @property
+    def last_id(self) -> Any:
+        """Largest query id that was read and not yet taken."""
+        return self.rows.qid[-1] if self.rows is not None else None
+
+    def read(self) -> None:
+        """Read the next block, behind the rows that were not taken."""
+        block = next(self._blocks, None)
+        if block is None:
+            self.finished = True
+        elif self.rows is None:
+            self.rows = block
+        else:
+            self.rows = _join([self.rows, block])
+
+    def take_below(self, cut: Any) -> _Rows | None:
+        """Take the rows of queries below ``cut``, or all rows where it is None."""
+        rows = self.rows
+        if rows is None:
+            return None
+        count = len(rows.qid)
+        if cut is not None:
+            count = int((rows.qid < cut).sum())
+        if count == 0:
+            return None
+        self.rows = None if count == len(rows.qid) else rows.slice(count, len(rows.qid))
+        return rows.slice(0, count)

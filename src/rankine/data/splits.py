@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -78,6 +77,11 @@ class ScanPart(LabelledStream):
         """How raw columns became features, or None."""
         return getattr(self._scan, "encoding", None)
 
+    @property
+    def is_raw_log(self) -> bool:
+        """Whether the whole is a raw log."""
+        return self._scan.is_raw_log
+
     def log_encoding(self) -> Any:
         """Return the encoding of the whole log, or None."""
         return self._scan.log_encoding()
@@ -92,14 +96,13 @@ class ScanPart(LabelledStream):
             elif len(chosen):
                 yield block.take_queries(chosen)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Digest of the chosen rows, by one pass."""
+    def compute_fingerprint(self) -> str:
+        """Read the chosen rows once and compute their digest."""
         return fingerprint(self.blocks())
 
     def load(self) -> Dataset:
         """The part in memory."""
-        return concat(list(self.blocks()))
+        return concat(self.blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()

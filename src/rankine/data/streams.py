@@ -1,4 +1,4 @@
-"""The interface of streams: labelled lists that are read block by block."""
+"""Interfaces of labelled lists that are not in memory: streams and partitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 
 
 class LabelledStream(ABC):
@@ -18,9 +18,12 @@ class LabelledStream(ABC):
     ----------
     sources
         Names of the files.
+    is_raw_log
+        Whether the features are made from the columns of a raw log.
     """
 
     sources: tuple[str, ...] = ()
+    is_raw_log: bool = False
 
     @property
     @abstractmethod
@@ -39,9 +42,61 @@ class LabelledStream(ABC):
         """Read the rows once; queries may be cut and may come back."""
         return iter(self)
 
+    def load(self) -> Dataset:
+        """Read all lists into memory."""
+        return concat(self)
+
     def log_encoding(self) -> Any:
         """Return how the columns of a raw log become features; None for any other stream.
 
         A log is read once where values or cuts have to be measured first.
         """
         return None
+
+    def for_tables(self) -> LabelledStream:
+        """Return the stream with the columns of a raw log as columns of tables."""
+        if not self.is_raw_log:
+            return self
+        return EncodedStream(self, self.log_encoding().for_tables(self))
+
+
+class EncodedStream(LabelledStream):
+    """A stream of a raw log with another encoding of its columns."""
+
+    is_raw_log = True
+
+    def __init__(self, stream: LabelledStream, encoding: Any) -> None:
+        self._stream = stream
+        self._encoding = encoding
+        self.sources = stream.sources
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of every block."""
+        return int(self._encoding.spec.n_features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, when none is hashed."""
+        names: tuple[str, ...] | None = self._encoding.feature_names
+        return names
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return map(self._encoding.encode, self._stream)
+
+    def log_encoding(self) -> Any:
+        """Return the encoding."""
+        return self._encoding
+
+
+class LabelledPartitions(ABC):
+    """Labelled lists cut into partitions of whole queries; ``rankine.distributed.scan`` makes them.
+
+    The base class is here so that a ranker can recognise partitions without importing
+    ``rankine.distributed``, which takes as long as a small fit.
+    """
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    sources: tuple[str, ...]
+    encoding: Any

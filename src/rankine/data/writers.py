@@ -24,7 +24,7 @@ from rankine.core.atomic import atomic_file
 from rankine.core.checks import check_choice
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.compression import open_target
-from rankine.data.dataset import Dataset, concat, slabs
+from rankine.data.dataset import Dataset, concat, row_slices
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import SPARSE, FileNotes, write_notes
 from rankine.data.scan import align, run_ends
@@ -88,7 +88,7 @@ def write_letor(
         last = None
         for block in blocks:
             _check_columns(block)
-            for part in map(block.take, slabs(block, _SLAB_VALUES)):
+            for part in map(block.take, row_slices(block, _SLAB_VALUES)):
                 main.write(_format(part, base, zeros=zeros, ids=not group))
                 side.write(part)
             ends = run_ends(block.qid)

@@ -1,10 +1,10 @@
-"""A partition as a task: rows of a file, and how a file is cut into ranges of whole queries.
+"""A partition as a description of rows in a file, and how a file is cut into whole queries.
 
-A Parquet footer tells the rows, stored items and query bounds of every row group. Cuts are put
-between row groups, where one is not too large; a cut is known to be clean when the query ids of
-its two neighbours do not overlap. Only where the footer cannot prove it the query column around
-the cut is read, and the cut moves to the next query. Nothing here depends on the cluster, so the
-same files always give the same partitions.
+A Parquet footer contains the number of rows, the stored items and the query bounds of every row
+group. Cuts are placed between row groups, or inside one that is too large; a cut is clean when the
+query ids of its two neighbours do not overlap. Only where the footer cannot prove this, the query
+column around the cut is read, and the cut moves to the next query. Nothing here depends on the
+cluster, so the same files always give the same partitions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
 from rankine.data.options import ReadOptions
-from rankine.data.readers.parquet_guard import Chunk, RowGroup
+from rankine.data.readers.parquet_guard import RowGroup
 from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
 
-#: Bytes of a row besides its features: label, query id, weight, index of the pairs.
+#: Bytes of a row in addition to its features: label, query id, weight, index of the pairs.
 ROW_BYTES = 100
 #: Bytes of a value of a further column, and of the feature that it becomes in a raw log.
 COLUMN_BYTES = 32
@@ -35,38 +35,38 @@ ITEM_BYTES = 6
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows of a file, described well enough for any machine that sees the file."""
+    """Rows of a file, described so that any machine with the file can read them."""
 
-    #: Place among all partitions; sums are taken in this order.
+    #: Position among all partitions; sums are taken in this order.
     number: int
     file: str
     #: First row and the row after the last; None for the whole file.
     rows: tuple[int, int] | None
     #: Size and time of last change of the file when it was cut.
     state: tuple[int, int]
-    #: About the memory it takes.
+    #: Estimated memory.
     nbytes: int
     options: ReadOptions
     feature_names: tuple[str, ...] | None
     #: How the columns of a raw log become features, or None.
     encoding: Any = None
-    #: What gives the rows other labels, or None.
+    #: Formula that gives the rows other labels, or None.
     label: Any = None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for the same rows read in the same way."""
-        how = None if self.encoding is None else self.encoding.key
+        """Value that is equal for the same rows, read in the same way."""
+        encoding = None if self.encoding is None else self.encoding.key
         label = None if self.label is None else self.label.text
-        return self.file, self.rows, self.state, repr(self.options), how, label
+        return self.file, self.rows, self.state, repr(self.options), encoding, label
 
     def load(self) -> Dataset:
-        """Read the rows; a file that is not what it was when it was cut is an error."""
+        """Read the rows; raise if the file has changed since it was cut."""
         if file_state(self.file) != self.state:
             raise ChangedDataError(
                 "the file changed since it was cut into partitions",
                 file=self.file,
-                fix="Scan again once nobody writes to it",
+                fix="Scan again when no process writes to it",
             )
         source = Source(self.file, Path(self.file))
         if self.rows is None:
@@ -85,22 +85,22 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """The partition in words, for errors."""
-        where = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
-        return f"partition {self.number} ({self.file}{where})"
+        """Description for error messages."""
+        rows = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
+        return f"partition {self.number} ({self.file}{rows})"
 
 
 def file_state(file: str) -> tuple[int, int]:
-    """Size and time of last change; a file that cannot be seen is an error."""
+    """Return the size and time of last change of a file; raise if it cannot be opened."""
     try:
-        seen = Path(file).stat()
+        stat = Path(file).stat()
     except OSError as error:
         raise DataError(
             f"cannot be opened: {error.strerror}",
             file=file,
-            fix="Every worker must see the files under the same path (a shared file system)",
+            fix="Every worker must have the files under the same path (a shared file system)",
         ) from error
-    return seen.st_size, seen.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 class FileCuts(NamedTuple):
@@ -108,90 +108,97 @@ class FileCuts(NamedTuple):
 
     #: First row and the row after the last of each part; None for the whole file.
     ranges: list[tuple[int, int] | None]
-    #: About the memory that each part takes.
+    #: Estimated memory of each part.
     nbytes: list[int]
     n_features: int
     feature_names: tuple[str, ...] | None
-    #: Row groups whose query ids had to be read.
-    peeked: int
+    #: Number of row groups whose query ids had to be read.
+    n_groups_read: int
 
 
 def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> FileCuts:
     """Cut one file; files other than Parquet stay whole."""
     form = choose_format(source, options.format, source.head())
     reader = reader_of(form)
-    width = options.n_features
-    if width is None:
-        width = int(reader.measure(source, options))
+    n_features = options.n_features
+    if n_features is None:
+        n_features = int(reader.measure(source, options))
     if form.name != "parquet":
-        find = getattr(reader, "feature_names", None)
-        names = None if find is None else find(source, options)
-        return FileCuts([None], [source.size or 0], width, names, 0)
+        read_names = getattr(reader, "feature_names", None)
+        names = None if read_names is None else read_names(source, options)
+        return FileCuts([None], [source.size or 0], n_features, names, 0)
     with open_parquet(source, options) as file:
-        cuts = _Cutter(file, partition_bytes)
-        return FileCuts(cuts.ranges(), cuts.nbytes(), width, file.plan.feature_names, cuts.peeked)
+        cutter = _Cutter(file, partition_bytes)
+        names = file.plan.feature_names
+        return FileCuts(cutter.ranges(), cutter.nbytes(), n_features, names, cutter.n_groups_read)
 
 
 class _Cutter:
+    """Places the cuts of one Parquet file."""
+
     def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
         self.file = file
-        self.groups = [group for group in file.bounded_groups() if group.n_rows]
+        self.groups = [group for group in file.groups if group.n_rows]
         self.first_row = np.concatenate([[0], np.cumsum([g.n_rows for g in self.groups])])
         if self.first_row[-1] == 0:
             raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
-        self.sizes = [self._bytes(group) for group in self.groups]
-        self.peeked = 0
-        self._ids: tuple[int, NDArray[Any]] | None = None
-        self.rows = self._cut(partition_bytes)
+        self.sizes = [self._estimate_bytes(group) for group in self.groups]
+        self.n_groups_read = 0
+        #: Number and query ids of the row group that was read last.
+        self._last_ids: tuple[int, NDArray[Any]] | None = None
+        self.cuts = self._find_cuts(partition_bytes)
 
     def ranges(self) -> list[tuple[int, int] | None]:
-        return [(int(a), int(b)) for a, b in zip(self.rows[:-1], self.rows[1:], strict=True)]
+        """Return the first row and the row after the last of each part."""
+        return [(int(a), int(b)) for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True)]
 
     def nbytes(self) -> list[int]:
-        """Bytes of each range, in proportion to its part of the row groups."""
-        total = np.concatenate([[0], np.cumsum(self.sizes)])
-        at = np.interp(self.rows, self.first_row, total)
-        return [int(size) for size in np.diff(at)]
+        """Estimate the bytes of each part, in proportion to its share of the row groups."""
+        bytes_before = np.concatenate([[0], np.cumsum(self.sizes)])
+        return [int(n) for n in np.diff(np.interp(self.cuts, self.first_row, bytes_before))]
 
-    def _bytes(self, group: RowGroup) -> int:
+    def _estimate_bytes(self, group: RowGroup) -> int:
         plan = self.file.plan
         if not plan.sparse:
             columns = len(plan.features) * plan.dtype.itemsize + len(plan.extra) * COLUMN_BYTES
             return group.n_rows * (ROW_BYTES + columns)
-        lists = [c.items for c in group.chunks if c.path[0] in plan.features]
-        return group.n_rows * ROW_BYTES + sum(lists) * ITEM_BYTES
+        n_items = sum(c.n_values for c in group.chunks if c.path[0] in plan.features)
+        return group.n_rows * ROW_BYTES + n_items * ITEM_BYTES
 
-    def _cut(self, partition_bytes: int) -> list[int]:
-        """Rows where parts start, and the end."""
-        wanted: list[int] = []
-        held = 0
+    def _find_cuts(self, partition_bytes: int) -> list[int]:
+        """Return the rows where parts start, and the end."""
+        candidates: list[int] = []
+        pending = 0  # bytes since the last candidate
         for number, size in enumerate(self.sizes):
-            if held and held + size > partition_bytes:
-                wanted.append(int(self.first_row[number]))
-                held = 0
-            held += size
-            n_parts = size // partition_bytes  # of a row group that holds several
-            start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
-            wanted += [start + n_rows * k // n_parts for k in range(1, n_parts)]
+            start = int(self.first_row[number])
+            if pending and pending + size > partition_bytes:
+                candidates.append(start)
+                pending = 0
+            pending += size
+            n_parts = size // partition_bytes  # of a row group that is larger than a partition
+            n_rows = self.groups[number].n_rows
+            candidates += [start + n_rows * k // n_parts for k in range(1, n_parts)]
         end = int(self.first_row[-1])
-        rows = [0]
-        for row in wanted:
-            if row > rows[-1] and (clean := self._next_query(row)) < end:
-                rows.append(clean)
-        return [*rows, end]
+        cuts = [0]
+        for row in candidates:
+            if row > cuts[-1]:
+                clean = self._next_query(row)
+                if clean < end:
+                    cuts.append(clean)
+        return [*cuts, end]
 
     def _next_query(self, row: int) -> int:
-        """The first row at or after ``row`` that starts a query."""
-        last = row - 1  # of the part before
+        """Return the first row at or after ``row`` that starts a query."""
+        last = row - 1  # last row of the part before
         group = int(np.searchsorted(self.first_row, last, side="right")) - 1
         if row == self.first_row[group + 1] and self._disjoint(group, group + 1):
             return row
-        before = self._query_ids(group)[last - self.first_row[group]]
+        query = self._query_ids(group)[last - self.first_row[group]]
         for number in range(group, len(self.groups)):
             start = max(last, int(self.first_row[number]))
-            others = self._query_ids(number)[start - self.first_row[number] :] != before
-            if others.any():
-                return start + int(others.argmax())
+            differs = self._query_ids(number)[start - self.first_row[number] :] != query
+            if differs.any():
+                return start + int(differs.argmax())
         return int(self.first_row[-1])
 
     def _disjoint(self, left: int, right: int) -> bool:
@@ -200,27 +207,21 @@ class _Cutter:
         return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
 
     def _bounds(self, number: int) -> tuple[Any, Any] | None:
-        """Smallest and largest id of a row group; texts are bounds even when they were cut."""
-        chunk = self._query_chunk(self.groups[number])
-        if chunk is None or not chunk.least or not chunk.most:
-            return None
-        if self.file.plan.query in self.file.texts:
-            return chunk.least, chunk.most
-        low, high = (int.from_bytes(v, "little", signed=True) for v in (chunk.least, chunk.most))
-        return (low, high) if low <= high else None
+        """Return the minimum and maximum query id of a row group.
 
-    def _query_chunk(self, group: RowGroup) -> Chunk | None:
-        return next((c for c in group.chunks if c.path == (self.file.plan.query,)), None)
+        String statistics may be truncated and are then only bounds.
+        """
+        return self.file.value_bounds(self.groups[number], str(self.file.plan.query))
 
     def _query_ids(self, number: int) -> NDArray[Any]:
-        """Query ids of one row group, kept until the next is asked for."""
-        if self._ids is None or self._ids[0] != number:
-            self.peeked += 1
-            span = (int(self.first_row[number]), int(self.first_row[number + 1]))
+        """Return the query ids of a row group; those of the last one are kept."""
+        if self._last_ids is None or self._last_ids[0] != number:
+            self.n_groups_read += 1
+            rows = (int(self.first_row[number]), int(self.first_row[number + 1]))
             column = str(self.file.plan.query)
             parts = [
                 batch.column(0).to_numpy(zero_copy_only=False)
-                for batch, _ in self.file.batches([column], span)
+                for batch, _ in self.file.batches([column], rows)
             ]
-            self._ids = number, np.concatenate(parts)
-        return self._ids[1]
+            self._last_ids = number, np.concatenate(parts)
+        return self._last_ids[1]

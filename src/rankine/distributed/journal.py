@@ -1,15 +1,15 @@
-"""Checkpoints of a batch solver: where its loops stand, and the answers it has been given since.
+"""Checkpoints of a batch solver: recorded results, and states of loops that replace them.
 
-A solver is a pure function of the answers to its questions. Keeping the answers is therefore
-enough to bring any of them back to the very same bits, in the middle of a line search or of an
-inner loop: a resumed run asks the same questions again, is answered from the files as long as
-they last, and goes on with the cluster from there. A question that differs from the recorded one
-is an error, so a run can never continue as another.
+A solver is a deterministic function of the results of its requests (sums over partitions). It is
+therefore enough to record these results: a resumed run repeats its requests, gets the recorded
+results as long as they last, and continues with the cluster from there, with the same bits, even in
+the middle of a line search or an inner loop. A request that differs from the recorded one is an
+error, so a run can never continue as another one.
 
-All answers of a long run would be many. A loop therefore puts a *bookmark* before its iterations:
-all that it carries on, in place of every answer since it began. What is kept is then the answers
-before the loop, its last state, and the answers of the iterations since that was written; a loop
-within a loop keeps its own state after that of the outer one, until that is written next.
+Recording every result of a long run would take too much space. A loop therefore saves its *state*
+before an iteration, everything that it needs to continue, which replaces all results since the loop
+began. What remains are the results before the loop, its last state, and the results since then. A
+loop within a loop saves its state after that of the outer one, until the outer one is saved next.
 """
 
 from __future__ import annotations
@@ -28,44 +28,53 @@ from rankine.distributed.worker_pool import token_of
 from rankine.solvers.base import ResumePoint
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
-_SOLVER = "answers and states"
-#: The journal itself says which files are superseded.
+_SOLVER = "results and states"
+#: The journal removes superseded files itself, so the folder keeps them all.
 _KEEP_ALL = 2**31
 
 
 class Journal:
-    """Records in a folder: answers, and states of loops in place of the answers that led there.
+    """Records results, and states of loops in place of the results that led there, in a folder.
 
-    ``facts`` is what a resumed run must share: data, ranker, parameters; without ``resume`` the
-    folder must hold nothing. Answers are written when the last writing is ``seconds`` ago, and at
-    the end; a state when the last state is as long ago.
+    Parameters
+    ----------
+    folder
+        Folder of the files; without ``resume`` it must hold no checkpoint.
+    metadata
+        What a resumed run must share: data, ranker, parameters.
+    resume
+        Whether to continue the run that is recorded in the folder.
+    seconds
+        Results are written when the last write is this long ago, and at the end; a state when the
+        last state is this long ago.
 
     Attributes
     ----------
     monitor
-        What watches the run, kept with every state: ``state()`` gives arrays and facts,
-        ``restore(arrays, facts)`` goes on from them.
+        Observer of the run, which is saved with every state: ``state()`` returns arrays and
+        metadata, ``restore(arrays, metadata)`` continues from them.
     """
 
     monitor: Any = None
 
     def __init__(
-        self, folder: str | Path, facts: Mapping[str, Any], *, resume: bool, seconds: float = 5.0
+        self, folder: str | Path, metadata: Mapping[str, Any], *, resume: bool, seconds: float = 5.0
     ) -> None:
         self._folder = CheckpointFolder(folder, 1, _KEEP_ALL)
-        self._facts = dict(facts)
+        self._metadata = dict(metadata)
         self._seconds = seconds
-        self._written = self._marked = time.monotonic()
-        #: Records that a resumed run would be told so far, and those of them that no file holds.
-        self._count = 0
-        self._fresh: list[tuple[str, Any]] = []
-        #: What the interrupted run left to tell.
-        self._told: deque[tuple[str, Any]] = deque()
-        #: First record of every file that counts.
-        self._files: dict[Path, int] = {}
+        self._last_write = self._last_state = time.monotonic()
+        #: Number of records that a resumed run would replay to get to this point.
+        self._n_records = 0
+        #: Those of them that are not in a file yet.
+        self._unwritten: list[tuple[str, Any]] = []
+        #: Records of the interrupted run that are still to be replayed.
+        self._to_replay: deque[tuple[str, Any]] = deque()
+        #: Number of the first record of every file that is not superseded.
+        self._first_records: dict[Path, int] = {}
         if resume:
-            self._folder.latest()  # an error when there is none
-            self._told.extend(self._read())
+            self._folder.latest()  # raises if there is none
+            self._to_replay.extend(self._read())
         elif self._folder.paths():
             raise CheckpointError(
                 "the folder already holds checkpoints",
@@ -74,129 +83,138 @@ class Journal:
             )
 
     def recall_or_compute(
-        self, question: str, arguments: tuple[Any, ...], ask: Callable[[], tuple[Any, ...]]
+        self, request: str, arguments: tuple[Any, ...], compute: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
-        """The recorded answer, or that of ``ask``, which is then recorded."""
-        asked = token_of(question, arguments)
-        if self._told:
-            known, value = self._told.popleft()
-            self._count += 1
-            if known != asked:
+        """Return the recorded result of a request, or compute and record it."""
+        token = token_of(request, arguments)
+        if self._to_replay:
+            recorded_token, recorded = self._to_replay.popleft()
+            self._n_records += 1
+            if recorded_token != token:
                 raise CheckpointError(
-                    f"question {self._count} of this run is not that of the checkpoint",
+                    f"request {self._n_records} of this run differs from that of the checkpoint",
                     file=str(self._folder.folder),
-                    fix="Resume with the same data, parameters and version, or start afresh",
+                    fix="Resume with the same data, parameters and version, or start again",
                 )
-            return tuple(value)
+            return tuple(recorded)
         try:
-            parts = ask()
+            result = compute()
         except BaseException:
             self.flush()
             raise
-        self._fresh.append((asked, parts))
-        self._count += 1
-        if time.monotonic() - self._written >= self._seconds:
+        self._unwritten.append((token, result))
+        self._n_records += 1
+        if time.monotonic() - self._last_write >= self._seconds:
             self.flush()
-        return parts
+        return result
 
     def recall_or_record(self, name: str, value: int) -> int:
-        """The value that the interrupted run had, or this one, which is then recorded."""
+        """Return the value that the interrupted run recorded, or record this one."""
         return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
-    def resume_point(self, solver: str, *given: Any) -> ResumePoint:
-        """For a loop that begins here; its state where the interrupted run stood within it.
+    def resume_point(self, solver: str, *start: Any) -> ResumePoint:
+        """Return the place where the loop of a solver saves its state, and the state to resume.
 
-        ``given`` is what the loop starts from, where no question before it has named that.
+        ``start`` is what the loop starts from, where no earlier request depends on it.
         """
-        name = f"where {solver} stands {token_of(given) if given else ''}"
-        point = _Place(self, name, self._count)
-        if self._told and self._told[0][0] == name:
-            point.state, monitor = self._told.popleft()[1]
-            self._count += 1
+        name = f"state of {solver} {token_of(start) if start else ''}"
+        point = _JournalPoint(self, name, self._n_records)
+        if self._to_replay and self._to_replay[0][0] == name:
+            point.state, monitor_state = self._to_replay.popleft()[1]
+            self._n_records += 1
             if self.monitor is not None:
-                self.monitor.restore(*monitor)
-        self.flush()  # a file begins where the loop does
+                self.monitor.restore(*monitor_state)
+        # A state replaces whole files, so a file must begin where the loop does.
+        self.flush()
         return point
 
-    def replace(self, name: str, first: int, state: Callable[[], Sequence[Any]]) -> None:
-        """Write a state in place of all records from the first on, if it is time."""
-        if self._told or time.monotonic() - self._marked < self._seconds:
+    def replace_records(
+        self, name: str, first: int, compute_state: Callable[[], Sequence[Any]]
+    ) -> None:
+        """Write a state in place of all records from number ``first`` on, if one is due."""
+        if self._to_replay or time.monotonic() - self._last_state < self._seconds:
             return
-        monitor = ({}, {}) if self.monitor is None else self.monitor.state()
-        self._fresh = [(name, [state(), monitor])]
-        self._count = first + 1
+        monitor_state: Any = ({}, {})
+        if self.monitor is not None:
+            monitor_state = self.monitor.state()
+        self._unwritten = [(name, [compute_state(), monitor_state])]
+        self._n_records = first + 1
         self.flush()
-        self._marked = time.monotonic()
-        # Whole before the old ones go: a reader of both knows which records are superseded.
+        self._last_state = time.monotonic()
+        # Removed only now: after a kill in between, a reader sees which records are superseded.
         for path in self._folder.paths():
-            if path not in self._files:
+            if path not in self._first_records:
                 path.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Write the records that no file holds yet."""
-        if not self._fresh:
+        """Write the records that are in no file yet."""
+        if not self._unwritten:
             return
         arrays: dict[str, NDArray[Any]] = {}
-        records = _packed(self._fresh, arrays)
-        first = self._count - len(records)
-        step = 1 + max((int(path.stem.split("-")[1]) for path in self._files), default=0)
-        facts = {**self._facts, "records": records, "first": first}
-        self._counts(self._folder.save(Checkpoint(_SOLVER, step, arrays, facts)), first)
-        self._fresh = []
-        self._written = time.monotonic()
+        records = _pack(self._unwritten, arrays)
+        first = self._n_records - len(records)
+        step = 1 + max((int(path.stem.split("-")[1]) for path in self._first_records), default=0)
+        metadata = {**self._metadata, "records": records, "first": first}
+        path = self._folder.save(Checkpoint(_SOLVER, step, arrays, metadata))
+        self._supersede(path, first)
+        self._unwritten = []
+        self._last_write = time.monotonic()
 
-    def _counts(self, path: Path, first: int) -> None:
-        """A file supersedes those that begin where it does, or later."""
-        self._files = {file: at for file, at in self._files.items() if at < first}
-        self._files[path] = first
+    def _supersede(self, path: Path, first: int) -> None:
+        """Add a file; it supersedes the files that begin at the same record or later."""
+        earlier = {file: k for file, k in self._first_records.items() if k < first}
+        self._first_records = {**earlier, path: first}
 
     def _read(self) -> list[tuple[str, Any]]:
-        """The records of all files that count."""
+        """Read the records of all files that are not superseded."""
         records: list[tuple[str, Any]] = []
         for path in self._folder.paths():
             saved = read_checkpoint(path)
-            saved.require(_SOLVER, self._facts, path)
+            saved.require(_SOLVER, self._metadata, path)
             first = int(saved.metadata["first"])
             if first > len(records):
                 raise CheckpointError(
                     "checkpoints before this one are missing",
                     file=str(path),
-                    fix="Put them back, or start afresh",
+                    fix="Put them back, or start again",
                 )
-            records[first:] = _unpacked(saved.metadata["records"], saved.arrays)
-            self._counts(path, first)
+            records[first:] = _unpack(saved.metadata["records"], saved.arrays)
+            self._supersede(path, first)
         return records
 
 
-class _Place(ResumePoint):
-    """A loop in a journal: its name, and the number of records before it."""
+class _JournalPoint(ResumePoint):
+    """Loop in a journal: its name, and the number of records before it."""
 
     def __init__(self, journal: Journal, name: str, first: int) -> None:
         self._journal, self._name, self._first = journal, name, first
 
     def save(self, state: Callable[[], Sequence[Any]]) -> None:
-        """Write a state from time to time."""
-        self._journal.replace(self._name, self._first, state)
+        """Write the state if one is due."""
+        self._journal.replace_records(self._name, self._first, state)
 
 
-def _packed(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """JSON of nested lists, tuples and mappings; arrays by their number."""
+def _pack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Convert nested lists, tuples and mappings to JSON; arrays are numbered and set apart."""
     if isinstance(value, np.ndarray):
-        arrays[str(len(arrays))] = value
-        return {"array": str(len(arrays) - 1)}
+        number = str(len(arrays))
+        arrays[number] = value
+        return {"array": number}
     if isinstance(value, Mapping):
-        return {name: _packed(one, arrays) for name, one in value.items()}
+        return {name: _pack(item, arrays) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_packed(one, arrays) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
+        return [_pack(item, arrays) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
-def _unpacked(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """What was packed; tuples have become lists."""
+def _unpack(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Restore a packed value; tuples become lists."""
     if isinstance(value, list):
-        return [_unpacked(one, arrays) for one in value]
+        return [_unpack(item, arrays) for item in value]
     if isinstance(value, dict):
         if value.keys() == {"array"}:
             return np.array(arrays[value["array"]])
-        return {name: _unpacked(one, arrays) for name, one in value.items()}
+        return {name: _unpack(item, arrays) for name, item in value.items()}
     return value

@@ -1,15 +1,17 @@
-"""How the rows of a partition become something that answers: every task, and who asks them.
+"""What workers compute on partitions, and the problems and solvers that use it.
 
-* ``RawRowsTask``: the rows as they are, to be counted and measured (the first pass);
-* ``ProblemTask``: a risk, asked as ``solvers.problem`` asks; the batch solvers run unchanged;
-* ``PairPassTask`` and ``ListPassTask``: passes of the stochastic solvers, then the mean.
+* ``RawRowsTask`` keeps the rows as they are, to be counted and measured (the first pass);
+* ``ProblemTask`` builds a risk with the methods of ``solvers.problem``, so that batch solvers run
+  unchanged on sums over partitions;
+* ``PairPassTask`` and ``ListPassTask`` run passes of the stochastic solvers, whose weights are then
+  averaged.
 
-The last two are another algorithm than a pass over all the data. In pass r every partition i starts
-from the same weights w, learns from its own rows alone, and
+Averaging passes is another algorithm than a pass over all the data. In pass r every partition i
+starts from the same weights w, learns from its rows alone, and
 
     w  <-  sum_i (examples of i / all examples)  w_i
 
-The result depends on the partitions, on the number of passes and on the seed, and on nothing else.
+The result depends only on the partitions, the number of passes and the seed.
 (McDonald, Hall and Mann 2010, iterative parameter mixing; Zinkevich et al. 2010.)
 """
 
@@ -43,14 +45,14 @@ from rankine.transforms.clicks import ContextWeights, apply_position_weights
 from rankine.transforms.scaling import ColumnSizes, ColumnStatistics, Scaling
 from rankine.updates import make_update
 
-#: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
-#: than one to come near a pass over all of it.
+#: Default number of passes: the average of weights that saw a part of the data each needs several
+#: passes to come near one pass over all of it.
 PASSES = 10
 
 
 # ------------------------------------------------------------------------------ the first pass
 class Contents(NamedTuple):
-    """What one partition holds."""
+    """Counts of one partition."""
 
     rows: int
     queries: int
@@ -63,63 +65,75 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What all partitions hold."""
+    """Counts of all partitions."""
 
     rows: int
     queries: int
     queries_used: int
     pairs: int
-    #: Values that the files lack.
+    #: Missing values in the files.
     missing: int
-    #: Lists of each partition among the first ``SAMPLE_LISTS``.
+    #: Number of lists of each partition among the first ``SAMPLE_LISTS``.
     sample: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class RawPart:
-    """The rows as they are."""
+class RawRows:
+    """The rows of a partition as they are."""
 
     data: Dataset
     number: int
 
     def contents(self) -> Contents:
-        """Counts, and the smallest and largest query id."""
+        """Count the rows, and find the smallest and largest query id."""
         data = self.data
         ids = data.queries.ids
+        if ids.dtype.kind in "iu":
+            first_id, last_id = ids.min(), ids.max()
+        else:  # NumPy has no minimum of strings
+            first_id, last_id = min(ids.tolist()), max(ids.tolist())
         return Contents(
             data.n_rows,
             data.n_queries,
             len(data.labels.queries_with_pairs),
             data.labels.n_pairs,
             data.read_counts.get("missing_values", 0),
-            ids.min() if ids.dtype.kind in "iu" else min(ids.tolist()),
-            ids.max() if ids.dtype.kind in "iu" else max(ids.tolist()),
+            first_id,
+            last_id,
         )
 
     def query_ids(self) -> NDArray[Any]:
-        """All query ids, each once."""
+        """Return all query ids, each once."""
         return np.unique(self.data.queries.ids)
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of the rows gives."""
+        """Call a function with the rows."""
         return function(self.data, *arguments)
 
     def label_range(self) -> tuple[float, float, bool]:
-        """Smallest and largest label, and whether all are whole numbers."""
+        """Return the smallest and largest label, and whether all are integers."""
         y = self.data.y
         return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
 
     def columns(
-        self, lists: Sequence[int] | None, spec: MissingValues | None, question: str, *asked: Any
+        self,
+        n_lists: Sequence[int] | None,
+        spec: MissingValues | None,
+        method: str,
+        *arguments: Any,
     ) -> Any:
-        """What ``ColumnStatistics`` answers of the partition's first lists (None: all), filled."""
+        """Call a method of the ``ColumnStatistics`` of the rows.
+
+        They cover the first ``n_lists[number]`` lists (None: all), with missing values filled by
+        ``spec``.
+        """
         data = self.data
-        if lists is not None:
-            data = data.take_queries(np.arange(lists[self.number]))
+        if n_lists is not None:
+            data = data.take_queries(np.arange(n_lists[self.number]))
         columns = ColumnStatistics(lambda: [data], data.n_features)
         if spec is not None:
             columns = columns.without_missing(spec)
-        return getattr(columns, question)(*asked)
+        return getattr(columns, method)(*arguments)
 
 
 class RawRowsTask(NamedTuple):
@@ -127,112 +141,114 @@ class RawRowsTask(NamedTuple):
 
     token: str = RAW
 
-    def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
-        """The rows."""
-        return RawPart(data, number)
+    def build(self, data: Dataset, threads: int | None, number: int) -> RawRows:  # noqa: ARG002
+        """Return the rows."""
+        return RawRows(data, number)
 
 
 class WeightedRowsTask(NamedTuple):
-    """Another task, with the rows weighed by the positions they were shown at."""
+    """Run another task on rows that are weighted by the positions they were shown at."""
 
     task: Any
     inverse: tuple[float, ...] | ContextWeights
 
     @property
     def token(self) -> str:
-        """Digest of everything above."""
+        """Digest of the fields."""
         return token_of("weighed", self.inverse, self.task.token)
 
     def build(self, data: Dataset, threads: int | None, number: int) -> Any:
-        """What the other task makes of the weighed rows."""
+        """Build what the other task builds, for the weighted rows."""
         return self.task.build(apply_position_weights(data, self.inverse), threads, number)
 
 
 def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> Measured:
-    """Count everything; a query that lies in two partitions is an error."""
-    found: list[Contents] = pool.each("contents")
-    check_queries(pool, partitions, found)
-    totals = np.array([one[:5] for one in found], dtype=np.int64).sum(axis=0)
-    ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
-    sample = tuple(np.diff(ends, prepend=0).tolist())
-    rows, queries, used, pairs, missing = (int(total) for total in totals)
-    return Measured(rows, queries, used, pairs, missing, sample)
+    """Count everything, and raise if a query is in two partitions."""
+    contents: list[Contents] = pool.each("contents")
+    check_queries(pool, partitions, contents)
+    totals = np.array([part[:5] for part in contents], dtype=np.int64).sum(axis=0)
+    ends = np.minimum(np.cumsum([part.queries for part in contents]), SAMPLE_LISTS)
+    return Measured(*totals.tolist(), tuple(np.diff(ends, prepend=0).tolist()))
 
 
-def check_queries(pool: WorkerPool, partitions: Sequence[Partition], found: Sequence[Contents]) -> None:
-    """Refuse a query whose rows lie in two partitions, naming it and its files.
+def check_queries(
+    pool: WorkerPool, partitions: Sequence[Partition], contents: Sequence[Contents]
+) -> None:
+    """Raise if the rows of a query are in two partitions, naming the query and its files.
 
-    Partitions whose ids do not overlap need no look; of the others all ids are compared.
+    Only where the ranges of ids overlap all ids are compared.
     """
-    order = sorted(range(len(found)), key=lambda k: found[k].first_id)
-    reach, overlap = None, False
-    for k in order:
-        overlap |= reach is not None and found[k].first_id <= reach
-        reach = found[k].last_id if reach is None else max(reach, found[k].last_id)
+    by_first_id = sorted(contents, key=lambda part: part.first_id)
+    largest, overlap = None, False
+    for part in by_first_id:
+        overlap |= largest is not None and part.first_id <= largest
+        largest = part.last_id if largest is None else max(largest, part.last_id)
     if not overlap:
         return
     ids = pool.each("query_ids")
-    everything = np.concatenate(ids)
-    owner = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
-    ranks = np.argsort(everything, kind="stable")
-    twice = np.flatnonzero(everything[ranks[1:]] == everything[ranks[:-1]])
-    if len(twice) == 0:
+    all_ids = np.concatenate(ids)
+    owners = np.repeat(np.arange(len(ids)), list(map(len, ids)))
+    order = np.argsort(all_ids, kind="stable")
+    repeated = np.flatnonzero(all_ids[order[1:]] == all_ids[order[:-1]])
+    if len(repeated) == 0:
         return
-    first, second = ranks[twice[0]], ranks[twice[0] + 1]
-    a, b = partitions[owner[first]], partitions[owner[second]]
-    where = (a.name, b.name) if a.file == b.file else (a.file, b.file)
-    others = f" ({len(twice) - 1} more are split like it)" if len(twice) > 1 else ""
+    k = repeated[0]
+    first, second = partitions[owners[order[k]]], partitions[owners[order[k + 1]]]
+    if first.file == second.file:
+        places = f"{first.name} and in {second.name}"
+    else:
+        places = f"{first.file} and in {second.file}"
+    count = f" ({len(repeated) - 1} more are split like it)" if len(repeated) > 1 else ""
+    query = all_ids[order[k : k + 1]].tolist()[0]
     raise QueryOrderError(
-        f"query {everything[first : first + 1].tolist()[0]!r} has rows in {where[0]} and in "
-        f"{where[1]}{others}",
-        fix="Group the rows by query: rankine.distributed.partitions, or --repartition",
+        f"query {query!r} has rows in {places}{count}",
+        fix="Group the rows by query: rankine.distributed.repartition, or --repartition",
     )
 
 
 class PartitionColumnStatistics:
-    """Columns of partitions, asked as ``ColumnStatistics`` is.
+    """Statistics of the columns of partitions, with the interface of ``ColumnStatistics``.
 
-    Attributes
+    Parameters
     ----------
-    team
+    pool
         Partitions of raw rows.
-    lists
-        How many of the first lists of each to look at; None for all.
+    n_lists
+        Number of the first lists of each partition to cover; None for all.
     spec
-        What stands for missing values, once that is known.
+        Values that replace missing ones, once they are known.
     """
 
     def __init__(
-        self, pool: WorkerPool, lists: Sequence[int] | None, spec: MissingValues | None = None
+        self, pool: WorkerPool, n_lists: Sequence[int] | None, spec: MissingValues | None = None
     ) -> None:
-        self.pool, self.asked = pool, (lists, spec)
+        self.pool = pool
+        self.selection = (n_lists, spec)
 
     def without_missing(self, spec: MissingValues) -> PartitionColumnStatistics:
-        """The columns without missing values."""
-        return PartitionColumnStatistics(self.pool, self.asked[0], spec)
+        """Return the statistics of the columns with missing values filled."""
+        return PartitionColumnStatistics(self.pool, self.selection[0], spec)
 
-    def absent(self) -> NDArray[np.float64]:
-        """What the missing values of every column weigh."""
-        (absent,) = self.pool.total("columns", *self.asked, "absent")
-        return np.asarray(absent)
+    def missing_weights(self) -> NDArray[np.float64]:
+        """Sum the weights of the missing values of every column."""
+        return np.asarray(self.pool.total("columns", *self.selection, "missing_weights")[0])
 
-    def known(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the known values of some columns weigh."""
-        (known,) = self.pool.total("columns", *self.asked, "known", columns)
-        return np.asarray(known)
+    def known_weights(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum the weights of the values of some columns that are not missing."""
+        return np.asarray(self.pool.total("columns", *self.selection, "known_weights", columns)[0])
 
     def sizes(self) -> ColumnSizes:
-        """Sizes of the values of all columns."""
-        return ColumnSizes(*self.pool.total("columns", *self.asked, "sizes"))
+        """Measure the magnitudes of all columns."""
+        return ColumnSizes(*self.pool.total("columns", *self.selection, "sizes"))
 
-    def moments(self, *asked: Any) -> tuple[Any, Any]:
-        """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
-        sums, squares = self.pool.total("columns", *self.asked, "moments", *asked)
+    def moments(self, *arguments: Any) -> tuple[Any, Any]:
+        """Sum x f and (x f - mean)^2 over the non-zero values of some columns."""
+        sums, squares = self.pool.total("columns", *self.selection, "moments", *arguments)
         return sums, squares
 
 
 def scaling_token(scaling: Scaling) -> str:
-    """Digest of a scaling."""
+    """Return a digest of a scaling."""
     return token_of(
         scaling.kind,
         scaling.factors,
@@ -243,15 +259,15 @@ def scaling_token(scaling: Scaling) -> str:
 
 
 # ------------------------------------------------------------------------------ batch problems
-# A ``source`` gives all partitions, prepared by a task, as ``worker_pool(task)``; it has ``scaling``,
-# measured on all of them, and ``n_features``.
+# A ``source`` has ``n_features``, the ``scaling`` that was measured on all partitions, and
+# ``worker_pool(task)``, which runs a task on all of them.
 
 
 class ProblemTask(NamedTuple):
-    """A risk of the rows of a partition."""
+    """Build the risk of the rows of a partition."""
 
     #: ``risk(data, *arguments, threads=...)``, a function that every worker can import, and plain
-    #: values; sums over all the data among them.
+    #: values, among them sums over all the data.
     risk: Callable[..., Any]
     arguments: tuple[Any, ...]
     #: Measured on all the data.
@@ -259,25 +275,26 @@ class ProblemTask(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Digest of everything above."""
+        """Digest of the fields."""
         return token_of("problem", self.risk, repr(self.arguments), scaling_token(self.scaling))
 
     def build(self, data: Dataset, threads: int | None, number: int) -> RowsProblem:  # noqa: ARG002
-        """The problem of the partition."""
+        """Build the problem of the partition."""
         scaled = self.scaling.prepare(data)
         return RowsProblem.from_dataset(
             scaled, self.risk(scaled, *self.arguments, threads=threads), threads
         )
 
 
-def _totals(source: Any, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
-    weight, pair_weight, queries = source.worker_pool(RawRowsTask()).total("apply", count, *arguments)
+def _pair_totals(source: Any, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
+    totals = source.worker_pool(RawRowsTask()).total("apply", count, *arguments)
+    weight, pair_weight, queries = totals
     return PairTotals(float(weight), float(pair_weight), int(queries))
 
 
 def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> Problem:
-    """The pairwise risk of all partitions."""
-    totals = _totals(source, pair_totals)
+    """Build the pairwise risk of all partitions."""
+    totals = _pair_totals(source, pair_totals)
     arguments = (None, loss, normalization, counting, totals)
     pool = source.worker_pool(ProblemTask(pair_risk, arguments, source.scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
@@ -285,25 +302,27 @@ def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> P
 
 
 def square_problem(source: Any, normalization: str, pairs: str) -> Problem:
-    """Pairwise least squares over all partitions."""
-    arguments = (None, normalization, pairs, _totals(source, least_squares_totals, pairs))
+    """Build pairwise least squares over all partitions."""
+    totals = _pair_totals(source, least_squares_totals, pairs)
+    arguments = (None, normalization, pairs, totals)
     pool = source.worker_pool(ProblemTask(least_squares_risk, arguments, source.scaling))
     return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
 def domination_problem(source: Any, options: DominationOptions) -> Problem:
-    """The domination loss of all partitions."""
+    """Build the domination loss of all partitions."""
     _check_margins(source, options)
     pool = source.worker_pool(ProblemTask(domination_risk, (options,), source.scaling))
     return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
 def _check_margins(source: Any, options: DominationOptions) -> None:
-    """Refuse what belongs to rows in memory."""
+    """Raise if a margin cannot be evaluated on partitions."""
     margin: Any = options.margin
     if not (margin is None or isinstance(margin, str) or np.isscalar(margin)):
         raise ParameterError(
-            "margin as a function or an array belongs to rows in memory",
+            "a function or an array can only be used with rows in memory",
+            parameter="margin",
             fix="Pass a number, or the name of a column of the files (columns=[...])",
         )
     if options.margin_table is None:
@@ -312,14 +331,15 @@ def _check_margins(source: Any, options: DominationOptions) -> None:
     ranges = source.worker_pool(RawRowsTask()).each("label_range")
     if any(low < 0 or high >= size or not whole for low, high, whole in ranges):
         raise ParameterError(
-            f"margin_table on partitions needs the labels 0 to {size - 1}",
+            f"on partitions the labels must be the integers 0 to {size - 1}",
+            parameter="margin_table",
             fix="Store labels that number the rows of the table",
         )
 
 
-# -------------------------------------------------------------------------- passes and means
+# -------------------------------------------------------------------------- averaged passes
 class PairPassTask(NamedTuple):
-    """Stochastic pairwise descent on the pairs of a partition."""
+    """Run stochastic pairwise descent on the pairs of a partition."""
 
     plan: PairPlan
     #: Steps and passes of all partitions together.
@@ -329,24 +349,23 @@ class PairPassTask(NamedTuple):
     sampling: str
     ties: bool
     max_trials: int
-    #: Root of the streams of all partitions.
+    #: Root of the random streams of all partitions.
     seed: int
-    #: Measured on all of them.
+    #: Measured on all partitions.
     scaling: Scaling
-    #: Examples of all of them; ``average_pairs`` counts.
+    #: Number of examples in all partitions; ``average_pairs`` counts them.
     total: float = 0.0
 
     @property
     def token(self) -> str:
-        """Digest of everything above."""
-        own = repr((*self[:7], self.total))
-        return token_of("pair pass", own, scaling_token(self.scaling))
+        """Digest of the fields."""
+        fields = repr((*self[:7], self.total))
+        return token_of("pair pass", fields, scaling_token(self.scaling))
 
     def build(self, data: Dataset, threads: int | None, number: int) -> _PairPasses:  # noqa: ARG002
-        """The partition; its stream of draws is that of its number."""
-        return _PairPasses(
-            self.scaling.prepare(data), self, int(stream_seed(self.seed, PARTITION + number))
-        )
+        """Prepare the partition; its random stream depends on its number."""
+        seed = int(stream_seed(self.seed, PARTITION + number))
+        return _PairPasses(self.scaling.prepare(data), self, seed)
 
 
 class _PairPasses:
@@ -368,7 +387,7 @@ class _PairPasses:
     def learn(
         self, w: NDArray[np.float64], number: int, warm: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shares of the last iterate and of the mean of the counted ones."""
+        """Run one pass; return the last and the average iterate, times the partition's share."""
         n_passes = self.task.n_passes
         first, last = self.steps * number // n_passes, self.steps * (number + 1) // n_passes
         if first == last:
@@ -382,13 +401,13 @@ class _PairPasses:
 
 
 def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:
-    """Examples of a partition: queries or pairs, as ``sampling`` counts."""
+    """Count the examples of a partition: queries or pairs, depending on ``sampling``."""
     shares = query_shares(data, np.ones(data.n_queries), sampling=sampling, ties=ties)
     return float(shares.sum())
 
 
-def counted_part(number: int, n_passes: int) -> float:
-    """How much of a pass belongs to the second half of all, which is what is averaged."""
+def averaged_fraction(number: int, n_passes: int) -> float:
+    """Return the fraction of a pass in the second half of all passes, which is averaged."""
     return min(1.0, max(0.0, number + 1 - n_passes / 2))
 
 
@@ -398,47 +417,49 @@ def average_pairs(
     start: NDArray[np.float64] | None,
     callbacks: Sequence[Callback],
 ) -> Solution:
-    """``n_steps`` pair steps in all, a partition's share of them by its examples."""
+    """Run ``n_steps`` pair steps, each partition's share of them by its number of examples."""
     n_steps, n_passes, n_features = task.n_steps, task.n_passes, source.n_features
-    found = source.worker_pool(RawRowsTask()).each("apply", pair_examples, task.sampling, task.ties)
-    task = task._replace(total=float(sum(found)))
+    examples = source.worker_pool(RawRowsTask()).each(
+        "apply", pair_examples, task.sampling, task.ties
+    )
+    task = task._replace(total=float(sum(examples)))
     if task.total <= 0:
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
     pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
-    mean, counted, reason, begun = np.zeros(n_features), 0.0, "passes", 0
+    mean, averaged, stop_reason, first_pass = np.zeros(n_features), 0.0, "passes", 0
     point = pool.resume_point("pair passes", start)
     if point.state is not None:
-        w, mean, counted, begun = point.state
+        w, mean, averaged, first_pass = point.state
 
-    def stands() -> Sequence[Any]:
-        return w, mean, counted, number
+    def state() -> Sequence[Any]:
+        return w, mean, averaged, number
 
-    for number in range(begun, n_passes):
-        point.save(stands)
-        w, averaged = pool.total("learn", w, number, start is not None)
-        # Averaged are the iterates of the second half of the run; a pass may lie in both.
-        part = counted_part(number, n_passes) if task.plan.average else 0.0
-        mean, counted = mean + part * averaged, counted + part
-        current = mean / counted if counted else w
-        require_weights(current, number)
-        stop = report_progress(callbacks, "passes", number + 1, n_passes, {}, current)
+    for number in range(first_pass, n_passes):
+        point.save(state)
+        w, pass_mean = pool.total("learn", w, number, start is not None)
+        # The iterates of the second half of the run are averaged; a pass may be in both halves.
+        fraction = averaged_fraction(number, n_passes) if task.plan.average else 0.0
+        mean, averaged = mean + fraction * pass_mean, averaged + fraction
+        coef = mean / averaged if averaged else w
+        require_weights(coef, number)
+        stop = report_progress(callbacks, "passes", number + 1, n_passes, {}, coef)
         if stop and number + 1 < n_passes:
-            reason = "callback"
+            stop_reason = "callback"
             break
-    done = n_steps * (number + 1) // n_passes
-    return Solution(current, float("nan"), {"passes": number + 1.0}, done, (), reason)
+    n_done = n_steps * (number + 1) // n_passes
+    return Solution(coef, float("nan"), {"passes": number + 1.0}, n_done, (), stop_reason)
 
 
 class ListPassTask(NamedTuple):
-    """One-pass list learning on the lists of a partition."""
+    """Run one-pass list learning on the lists of a partition."""
 
-    #: Name of an update, and what ``make_update`` makes it from.
+    #: Name of an update, and its options for ``make_update``.
     update: str
     options: Mapping[str, Any]
-    #: What a list's loss is.
+    #: Loss of a list.
     objective: Any
-    #: Lists a step; what lists are judged by before they are learned from.
+    #: Lists per step, and the metric that judges lists before they are learned from.
     batch_lists: int
     metric: str
     #: As in ``PairPassTask``; examples are lists.
@@ -448,19 +469,18 @@ class ListPassTask(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Digest of everything above."""
+        """Digest of the fields."""
         return token_of("list pass", repr(self[:7]), scaling_token(self.scaling))
 
     def build(self, data: Dataset, threads: int | None, number: int) -> _ListPasses:  # noqa: ARG002
-        """The partition; its stream of draws is that of its number."""
-        return _ListPasses(
-            self.scaling.prepare(data), self, int(stream_seed(self.seed, PARTITION + number))
-        )
+        """Prepare the partition; its random stream depends on its number."""
+        seed = int(stream_seed(self.seed, PARTITION + number))
+        return _ListPasses(self.scaling.prepare(data), self, seed)
 
     def learner(
         self, n_features: int, seed: int, start: NDArray[np.float64] | None, steps: int = 0
     ) -> OnePassLearner:
-        """A learner that starts from given weights after some steps; refuses bad options."""
+        """Build a learner that starts from given weights after some steps; checks the options."""
         spec = make_update(self.update, **self.options, started=start is not None)
         return OnePassLearner(
             spec, self.objective, n_features, self.batch_lists, seed, start, steps
@@ -475,18 +495,21 @@ class _ListPasses:
         self.share = data.n_queries / task.total
 
     def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> tuple[Any, ...]:
-        """Share of the weights; sums of the progressive metric and loss; lists it cannot judge."""
+        """Run one pass over the lists in a new order.
+
+        Returns the weights times the partition's share, the sums of the progressive metric and of
+        the loss, and 1 if the labels do not fit the metric.
+        """
         data, task = self.data, self.task
         steps = number * -(-data.n_queries // task.batch_lists)
         start = w if warm or number else None
         learner = task.learner(data.n_features, self.seed, start, steps)
         learner.lists_seen = number * data.n_queries
         run = OnePassRun(learner, ProgressiveMetric(task.metric))
-        run.learn_block(
-            data, permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
-        )
-        unfit = float(run.progressive.label_error is not None)
-        return self.share * learner.coef(), run.progressive.sums, learner.tally, unfit
+        order = permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
+        run.learn_block(data, order)
+        n_unfit = float(run.progressive.label_error is not None)
+        return self.share * learner.coef(), run.progressive.sums, learner.tally, n_unfit
 
 
 def average_lists(
@@ -497,50 +520,52 @@ def average_lists(
     max_nonzero: int | None,
     callbacks: Sequence[Callback],
 ) -> Solution:
-    """Passes over every partition, lists in a new seeded order each time.
+    """Pass over every partition, with the lists in a new seeded order each time.
 
     ``extra["progressive"]`` is the mean of the metric over lists before they were learned from.
     """
     n_features = source.n_features
+    # Check the options here rather than on the workers.
     task.learner(n_features, task.seed, start)
     pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
-    progressive, tally, unfit = ProgressiveMetric(task.metric), np.zeros(2), 0.0
+    progressive, tally, n_unfit = ProgressiveMetric(task.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
-    reason, begun = "passes", 0
+    stop_reason, first_pass = "passes", 0
     point = pool.resume_point("list passes", start)
     if point.state is not None:
-        w, progressive.sums, tally, unfit, trace, begun = point.state
+        w, progressive.sums, tally, n_unfit, trace, first_pass = point.state
 
-    def stands() -> Sequence[Any]:
-        return w, progressive.sums, tally, unfit, trace, number
+    def state() -> Sequence[Any]:
+        return w, progressive.sums, tally, n_unfit, trace, number
 
-    for number in range(begun, n_passes):
-        point.save(stands)
-        w, sums, losses, strange = pool.total("learn", w, number, start is not None)
+    for number in range(first_pass, n_passes):
+        point.save(state)
+        w, sums, losses, unfit = pool.total("learn", w, number, start is not None)
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums
-        tally, unfit = tally + losses, unfit + strange
-        values = {"progressive_loss": float(tally[0] / tally[1]) if tally[1] else float("nan")}
-        if not unfit:
+        tally, n_unfit = tally + losses, n_unfit + unfit
+        loss = float(tally[0] / tally[1]) if tally[1] else float("nan")
+        values = {"progressive_loss": loss}
+        if not n_unfit:
             values[progressive.name] = progressive.value
         trace.append({"pass": number + 1, **values})
-        kept = w if max_nonzero is None else _largest(w, max_nonzero)
-        stop = report_progress(callbacks, "passes", number + 1, n_passes, values, kept)
+        coef = w if max_nonzero is None else _keep_largest(w, max_nonzero)
+        stop = report_progress(callbacks, "passes", number + 1, n_passes, values, coef)
         if stop and number + 1 < n_passes:
-            reason = "callback"
+            stop_reason = "callback"
             break
-    if tally[1] == 0 and reason == "passes":
+    if tally[1] == 0 and stop_reason == "passes":
         raise no_learnable_lists(task.objective.name)
-    judged = float("nan") if unfit else progressive.value
+    extra = {"progressive": float("nan") if n_unfit else progressive.value}
     steps = (number + 1) * -(-task.total // task.batch_lists)
     certificate = {**values, "passes": number + 1.0}
-    return Solution(kept, float("nan"), certificate, steps, trace, reason, {"progressive": judged})
+    return Solution(coef, float("nan"), certificate, steps, trace, stop_reason, extra)
 
 
-def _largest(w: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """At most ``count`` weights, the largest."""
-    out = np.zeros_like(w)
-    kept = np.argsort(-np.abs(w), kind="stable")[:count]
-    out[kept] = w[kept]
-    return out
+def _keep_largest(w: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Set all but the ``count`` largest weights to 0."""
+    sparse = np.zeros_like(w)
+    largest = np.argsort(-np.abs(w), kind="stable")[:count]
+    sparse[largest] = w[largest]
+    return sparse

@@ -1,6 +1,6 @@
-"""Who asks the partitions: this process, one after the other, or the workers of a Dask cluster.
+"""Runners compute partial results: one after the other in this process, or on a Dask cluster.
 
-``connect`` comes from ``tcp://host:8786`` or ``local:2`` to a client of such a cluster.
+``connect`` opens a client for ``tcp://host:8786`` or ``local:2``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 
 from rankine.core.errors import ClusterError, MissingExtraError, ParameterError, RankineError
-from rankine.distributed.worker_pool import WorkItem, ask, describe, listed, sum_in_order
+from rankine.distributed.worker_pool import (
+    WorkItem,
+    compute_in_list,
+    compute_partial,
+    return_item,
+    sum_in_order,
+)
 
 
 def require_dask() -> Any:
-    """The module ``distributed``, or a MissingExtraError."""
+    """Return the module ``distributed``, or raise a MissingExtraError."""
     try:
         import distributed
     except ImportError as error:
@@ -32,7 +38,7 @@ def require_dask() -> Any:
 
 @contextmanager
 def cluster_errors(client: Any) -> Iterator[None]:
-    """Turn what Dask raises into a ClusterError; errors of rankine pass as they are."""
+    """Turn errors of Dask into ClusterErrors; errors of rankine pass unchanged."""
     from concurrent.futures import CancelledError
 
     from distributed.client import ClosedClientError
@@ -45,67 +51,61 @@ def cluster_errors(client: Any) -> Iterator[None]:
         raise
     except KilledWorker as error:
         raise ClusterError(
-            f"a task was given up after its workers died again and again: {error.task}",
-            fix="A partition that does not fit ends its worker: pass a smaller partition_bytes or "
-            "give the workers more memory; see distributed.scheduler.allowed-failures",
+            f"a task was abandoned because its workers died repeatedly: {error.task}",
+            fix="A partition that does not fit into memory ends its worker: pass a smaller "
+            "partition_bytes or give the workers more memory; see "
+            "distributed.scheduler.allowed-failures",
         ) from error
     except ModuleNotFoundError as error:
         raise ClusterError(
-            f"a worker cannot import what it needs: {error}",
+            f"a worker cannot import a module: {error}",
             fix="Install rankine[dask] of the same version on every worker",
         ) from error
     except (CancelledError, ClosedClientError, CommClosedError, TimeoutError, OSError) as error:
-        raise _lost(client, error) from error
+        address = getattr(getattr(client, "scheduler", None), "address", None)
+        raise ClusterError(
+            f"the scheduler {address or ''} was lost or cancelled the work: {_first_line(error)}",
+            fix="Start it again and resume from the checkpoint (checkpoint=, resume=True)",
+        ) from error
 
 
-def _lost(client: Any, error: BaseException) -> ClusterError:
-    reason = str(error) or type(error).__name__
-    where = getattr(getattr(client, "scheduler", None), "address", None)
-    return ClusterError(
-        f"the scheduler {where or ''} was lost or cancelled the work: {reason.splitlines()[0]}",
-        fix="Start it again and resume from the checkpoint (checkpoint=, resume=True)",
-    )
-
-
-#: Neighbouring answers that one task adds; a power of two, so that the order of the sum is that
+#: Neighbouring results that one task adds; a power of two, so that the order of the sum is that
 #: of ``tree_sum``.
 FAN_IN = 8
-#: Arguments above this size are sent once, as a task of their own, and fetched by the workers.
+#: Arguments above this size are sent once, as the result of a task, and fetched by the workers.
 SHARED_BYTES = 2**18
-#: Seconds between looks at the progress of a round.
+#: Seconds between checks of progress.
 TICK = 1.0
 
 
 class LocalRunner:
-    """Asks partitions and adds their answers in order: here one after the other, in this process.
+    """Computes partial results one after the other in this process, with all threads."""
 
-    The kernels use all threads.
-    """
+    def submit(self, items: Sequence[WorkItem]) -> Any:
+        """Prepare items once; the result is passed to ``total`` and ``each``."""
+        return [replace(item, threads=None) for item in items]
 
-    def place(self, items: Sequence[WorkItem]) -> Any:
-        """Make partitions known; the result is passed back to ``total`` and ``each``."""
-        return [replace(one, threads=None) for one in items]
+    def total(self, submitted: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+        """Sum all partial results, holding at most log2 of them at a time."""
+        return sum_in_order(compute_partial(item, method, arguments) for item in submitted)
 
-    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Sum of all answers; at most log2 of them are held at a time."""
-        return sum_in_order(ask(one, question, arguments) for one in placed)
-
-    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """All answers, in order of partitions."""
-        return [ask(one, question, arguments) for one in placed]
+    def each(self, submitted: Any, method: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """Return all partial results, in order of partitions."""
+        return [compute_partial(item, method, arguments) for item in submitted]
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item, in order."""
+        """Apply a function to every item, in order."""
         return [function(item) for item in items]
 
 
 class DaskRunner(LocalRunner):
-    """One task per partition on a Dask cluster; nothing is scattered, nothing is pinned.
+    """Computes partial results with one task per partition on a Dask cluster.
 
-    Every task is a pure function of its description, so a task that is lost with its worker is
-    run again elsewhere with the same result. A partition's description is the result of a tiny
-    task; Dask prefers to run what needs it where it lies, which is where its rows were read
-    before. A round in which no task finishes for ``timeout`` seconds is an error.
+    Nothing is scattered or pinned to a worker. Every task is a pure function of its work item, so
+    a task that is lost with its worker is run again elsewhere with the same result. A work item is
+    the result of a tiny task; Dask prefers to run later tasks on the worker that holds it, which
+    has read the partition's rows before. A round in which no task finishes for ``timeout`` seconds
+    is an error.
     """
 
     def __init__(self, client: Any, timeout: float = 600.0) -> None:
@@ -114,71 +114,74 @@ class DaskRunner(LocalRunner):
         self._run = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
 
-    def place(self, items: Sequence[WorkItem]) -> list[Any]:
-        """Futures of the descriptions."""
+    def submit(self, items: Sequence[WorkItem]) -> list[Any]:
+        """Return futures of the items."""
         with cluster_errors(self.client):
-            placed = self._map(describe, list(items), "partition")
-            self._wait(placed, placed)
-        return placed
+            futures = self._map(return_item, list(items), "partition")
+            self._wait(futures, futures)
+        return futures
 
-    def total(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> Any:
-        """Sum of all answers, added in groups on the workers and then here."""
-        return self._gather(ask, placed, question, arguments)
+    def total(self, submitted: list[Any], method: str, arguments: tuple[Any, ...]) -> Any:
+        """Sum all partial results, in groups on the workers and then here."""
+        return self._gather(compute_partial, submitted, method, arguments)
 
-    def each(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """All answers, in order."""
-        return self._gather(listed, placed, question, arguments)
+    def each(self, submitted: list[Any], method: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """Return all partial results, in order of partitions."""
+        return self._gather(compute_in_list, submitted, method, arguments)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item, in order."""
+        """Apply a function to every item, in order."""
         with cluster_errors(self.client):
             futures = self._map(function, list(items), "file")
             self._wait(futures, futures)
             return [future.result(timeout=self.timeout) for future in futures]
 
     def _gather(
-        self, task: Callable[..., Any], placed: list[Any], question: str, arguments: tuple[Any, ...]
+        self,
+        function: Callable[..., Any],
+        submitted: list[Any],
+        method: str,
+        arguments: tuple[Any, ...],
     ) -> Any:
         with cluster_errors(self.client):
-            weights = self._shared(arguments)
-            shared = weights[0] if weights else arguments
-            leaves = self._map(task, placed, question, question=question, arguments=shared)
-            levels = [leaves]
+            shared = self._share(arguments)
+            argument = shared[0] if shared else arguments
+            levels = [self._map(function, submitted, method, method=method, arguments=argument)]
             while len(levels[-1]) > FAN_IN:
                 below = levels[-1]
                 groups = [below[k : k + FAN_IN] for k in range(0, len(below), FAN_IN)]
-                # Sums come first: answers that wait for each other fill the workers' memory.
+                # Sums have priority: results that wait for each other fill the workers' memory.
                 levels.append(self._map(sum_in_order, groups, "sum", priority=len(levels)))
             try:
-                self._wait(levels[-1], leaves)
-                answers = [future.result(timeout=self.timeout) for future in levels[-1]]
+                self._wait(levels[-1], levels[0])
+                results = [future.result(timeout=self.timeout) for future in levels[-1]]
             finally:
-                for future in [*weights, *(one for level in levels for one in level)]:
+                for future in itertools.chain(shared, *levels):
                     future.release()
-            return sum_in_order(answers)
+            return sum_in_order(results)
 
-    def _shared(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """Large arguments as the result of one task; none when they are small."""
+    def _share(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """Return the future of a task that returns the arguments, if they are large."""
         size = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray))
         return self._map(tuple, [arguments], "weights") if size > SHARED_BYTES else []
 
     def _map(
-        self, function: Callable[..., Any], items: list[Any], name: str, **same: Any
+        self, function: Callable[..., Any], items: list[Any], name: str, **keywords: Any
     ) -> list[Any]:
         import dask
 
-        stem = f"rankine-{name}-{self._run}-{next(self._numbers)}"
-        keys = [f"{stem}-{k}" for k in range(len(items))]
-        # A weight vector may be larger than what Dask takes for an oversight.
+        prefix = f"rankine-{name}-{self._run}-{next(self._numbers)}"
+        keys = [f"{prefix}-{k}" for k in range(len(items))]
+        # A weight vector may be larger than what Dask warns about as an oversight.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "2GB"}):
-            futures: list[Any] = self.client.map(function, items, key=keys, pure=False, **same)
+            futures: list[Any] = self.client.map(function, items, key=keys, pure=False, **keywords)
         return futures
 
-    def _wait(self, roots: list[Any], watched: list[Any]) -> None:
-        """Until all roots are there or one failed; no progress for ``timeout`` is an error."""
+    def _wait(self, roots: list[Any], leaves: list[Any]) -> None:
+        """Wait for all roots; raise if none of the leaves finishes for ``timeout`` seconds."""
         from distributed import wait
 
-        finished, since = None, time.monotonic()
+        last_count, last_progress = None, time.monotonic()
         while True:
             try:
                 with self.client.as_current():
@@ -189,44 +192,45 @@ class DaskRunner(LocalRunner):
                 return
             if any(future.status in ("error", "cancelled", "lost") for future in roots):
                 return
-            count = sum(future.done() for future in watched)
-            if count != finished:
-                finished, since = count, time.monotonic()
-            elif time.monotonic() - since >= self.timeout:
-                raise self._stalled(count, len(watched))
+            count = sum(future.done() for future in leaves)
+            if count != last_count:
+                last_count, last_progress = count, time.monotonic()
+            elif time.monotonic() - last_progress >= self.timeout:
+                raise self._timeout_error(count, len(leaves))
 
-    def _stalled(self, finished: int, count: int) -> ClusterError:
+    def _timeout_error(self, n_finished: int, n_partitions: int) -> ClusterError:
         try:
-            workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+            n_workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
         except (OSError, KeyError, TypeError):
-            workers = 0
+            n_workers = 0
         return ClusterError(
-            f"no task finished for {self.timeout:g} s: {finished} of {count} partitions of this "
-            f"round are done, {workers} workers are known",
-            fix="Look at the workers' logs; raise timeout if a partition may take that long; "
-            "resume from the checkpoint",
+            f"no task finished for {self.timeout:g} s: {n_finished} of {n_partitions} partitions "
+            f"of this round are done, the scheduler has {n_workers} workers",
+            parameter="timeout",
+            fix="Check the workers' logs, increase timeout if a partition may take that long, "
+            "and resume from the checkpoint",
         )
 
 
 #: Seconds to wait for a scheduler, and for its first worker, which may have to be started.
-PATIENCE = 10.0
-WORKER_PATIENCE = 60.0
-#: Deaths of workers after which a local cluster gives a task up.
+SCHEDULER_TIMEOUT = 10.0
+WORKER_TIMEOUT = 60.0
+#: Deaths of workers after which a local cluster abandons a task.
 ALLOWED_FAILURES = 10
-#: Milliseconds between looks for workers that are gone for good, and how long one must be gone.
-RENEWAL = 1000
-GONE = "3s"
+#: Milliseconds between checks for lost workers, and how long a worker must be gone to be lost.
+RESTORE_INTERVAL = 1000
+LOST_WORKER_TIMEOUT = "3s"
 
 
 @contextmanager
-def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterator[Any]:
-    """A client of a running scheduler, or of a cluster of processes started here.
+def connect(address: str, *, timeout: float = SCHEDULER_TIMEOUT, **local: Any) -> Iterator[Any]:
+    """Connect to a running scheduler, or start a cluster of processes on this machine.
 
     Parameters
     ----------
     address
         ``tcp://host:8786``, ``tls://host:8786`` (certificates from Dask's configuration) or
-        another address that Dask knows; ``local:2`` starts two worker processes on this machine,
+        another address in Dask's format; ``local:2`` starts two worker processes on this machine,
         bound to loopback, and ends them.
     timeout
         Seconds to wait for the scheduler.
@@ -239,7 +243,7 @@ def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterato
             raise ParameterError(
                 f"cannot read the cluster {address!r}", fix="Write local:2 for two workers here"
             )
-        with _local(int(count), local) as client:
+        with _start_local(int(count), local) as client:
             yield client
         return
     distributed = require_dask()
@@ -252,66 +256,51 @@ def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterato
         client = distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError, TypeError) as error:
         raise ClusterError(
-            f"no scheduler answers at {address}: {_short(error)}",
+            f"cannot reach a scheduler at {address}: {_first_line(error)}",
             fix="Start one with `dask scheduler`, check the address, and TLS settings for tls://",
         ) from error
     with client:
-        _require_workers(client, address)
+        try:
+            client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"the scheduler at {address} has no worker",
+                fix=f"Start workers: dask worker {address}",
+            ) from error
         yield client
 
 
 @contextmanager
-def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
+def _start_local(count: int, options: dict[str, Any]) -> Iterator[Any]:
+    """Start a cluster of ``count`` processes, restore lost ones, and end it."""
     distributed = require_dask()
     import dask
+    from tornado.ioloop import PeriodicCallback
 
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        "distributed.deploy.lost-worker-timeout": GONE,
+        "distributed.deploy.lost-worker-timeout": LOST_WORKER_TIMEOUT,
     }
-    chosen = {
+    defaults = {
         "threads_per_worker": 1,
         "dashboard_address": "127.0.0.1:0",
         "host": "127.0.0.1",
-        **options,
     }
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(n_workers=count, processes=True, **chosen) as cluster,
+        distributed.LocalCluster(n_workers=count, processes=True, **defaults | options) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
-        _renewed(cluster),
     ):
-        yield client
+        # A nanny restarts its worker, but gives up when the worker dies while it starts, and the
+        # cluster would continue with fewer workers. Asking for the planned number replaces them.
+        restore = PeriodicCallback(lambda: cluster.scale(len(cluster.plan)), RESTORE_INTERVAL)
+        cluster.loop.add_callback(restore.start)
+        try:
+            yield client
+        finally:
+            cluster.loop.add_callback(restore.stop)
 
 
-@contextmanager
-def _renewed(cluster: Any) -> Iterator[None]:
-    """Keep a local cluster at its number of workers.
-
-    A nanny starts its worker again when that dies, but gives up for good when it dies while it is
-    being started; the cluster then goes on with one worker fewer, in the end with none.
-    """
-    from tornado.ioloop import PeriodicCallback
-
-    # Asking for the number that is planned already makes the cluster replace what it has lost.
-    renewal = PeriodicCallback(lambda: cluster.scale(len(cluster.plan)), RENEWAL)
-    cluster.loop.add_callback(renewal.start)
-    try:
-        yield
-    finally:
-        cluster.loop.add_callback(renewal.stop)
-
-
-def _require_workers(client: Any, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=WORKER_PATIENCE)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"the scheduler at {address} has no worker",
-            fix=f"Start workers: dask worker {address}",
-        ) from error
-
-
-def _short(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:200]

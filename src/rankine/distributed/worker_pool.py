@@ -1,9 +1,9 @@
-"""All partitions, asked as one, and what a worker does when one of them is asked.
+"""Compute sums over all partitions, and what a worker does for one of them.
 
-A task is a pure function of a description, a question and small arrays. A worker keeps the
-partitions it has read while they fit into its share of memory. That is only to save time: whoever
-is asked reads what it does not have, and answers the same bits. Answers are added by halves, in the
-order of partitions: tuples part by part, lists by joining them.
+A task is a pure function of a description, a method's name and small arrays. A worker caches the
+partitions it has read while they fit into its share of memory. The cache only saves time: a worker
+without the partition reads it, and returns the same bits. Partial results are added pairwise, in
+the order of partitions: tuples element by element, lists by concatenation.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
 
 
 def token_of(*values: Any) -> str:
-    """Digest of numbers, texts, arrays, functions, None, and lists, tuples, mappings of these.
+    """Return a digest of numbers, strings, arrays, functions, None, and containers of these.
 
     Equal values have equal digests in every process.
     """
     digest = hashlib.sha256()
     for value in values:
-        _update(digest, value)
+        _update_digest(digest, value)
     return digest.hexdigest()
 
 
-def _update(digest: Any, value: Any) -> None:
+def _update_digest(digest: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
         digest.update(f"array {value.dtype.str} {value.shape} ".encode())
         digest.update(np.ascontiguousarray(value).data)
     elif isinstance(value, dict):
         digest.update(b"{")
         for key in sorted(value, key=str):
-            _update(digest, key)
-            _update(digest, value[key])
+            _update_digest(digest, key)
+            _update_digest(digest, value[key])
         digest.update(b"}")
     elif isinstance(value, (list, tuple)):
         digest.update(b"(")
         for item in value:
-            _update(digest, item)
+            _update_digest(digest, item)
         digest.update(b")")
     elif callable(value):
         digest.update(f"function {value.__module__}.{value.__qualname__};".encode())
@@ -68,158 +68,159 @@ def _update(digest: Any, value: Any) -> None:
         digest.update(f"{type(value).__name__} {value!r};".encode())
 
 
-def _plus(a: Any, b: Any) -> Any:
-    if hasattr(a, "joined"):
-        return a.joined(b)
-    return tuple(map(_plus, a, b)) if isinstance(a, tuple) else a + b
+def _add(a: Any, b: Any) -> Any:
+    """Add two partial results."""
+    if hasattr(a, "merge"):
+        return a.merge(b)
+    return tuple(map(_add, a, b)) if isinstance(a, tuple) else a + b
 
 
-def sum_in_order(answers: Iterable[Any]) -> Any:
-    """The sum of ``kernels.linalg.tree_sum``, holding only log2 of the answers at a time.
+def sum_in_order(results: Iterable[Any]) -> Any:
+    """Sum partial results as ``kernels.shards.tree_sum`` does, holding log2 of them at a time.
 
-    Like a binary counter: two neighbours that cover the same number of answers are added at once.
-    An odd rest is added from the right, which is where carrying it upwards would add it.
+    This works like a binary counter: two neighbours that cover the same number of results are
+    added at once. The remainder is added from the right, where carrying it upwards would add it.
     """
-    held: list[tuple[int, Any]] = []
-    for answer in answers:
-        size, total = 1, answer
-        while held and held[-1][0] == size:
-            total = _plus(held.pop()[1], total)
+    subtotals: list[tuple[int, Any]] = []
+    for result in results:
+        size, total = 1, result
+        while subtotals and subtotals[-1][0] == size:
+            total = _add(subtotals.pop()[1], total)
             size *= 2
-        held.append((size, total))
-    _, total = held.pop()
-    while held:
-        total = _plus(held.pop()[1], total)
+        subtotals.append((size, total))
+    _, total = subtotals.pop()
+    while subtotals:
+        total = _add(subtotals.pop()[1], total)
     return total
 
 
-#: Part of a worker's memory that may hold partitions: the rest is Python, Numba, Arrow, and the
-#: copies of the partition at work. Dask pauses a worker at 80 % of its limit.
-SHARE = 0.25
-#: Part of its memory limit at which a worker forgets everything rather than be paused at 80 %.
-PAUSE = 0.7
-#: Token of the rows as they are.
+#: Share of a worker's memory that cached partitions may take: the rest is for Python, Numba, Arrow,
+#: and copies of the partition at work. Dask pauses a worker at 80 % of its limit.
+CACHE_SHARE = 0.25
+#: Share of its memory limit at which a worker clears its cache rather than be paused at 80 %.
+CLEAR_SHARE = 0.7
+#: Token of the task that keeps the rows as they are.
 RAW = "rows"
 #: Memory of a process before it holds any data.
-BASELINE = 320 * 2**20
+PROCESS_BYTES = 320 * 2**20
 
 
 class PartitionTask(Protocol):
-    """How the rows of a partition become something that answers questions."""
+    """How a worker turns the rows of a partition into an object that computes partial results."""
 
     @property
     def token(self) -> str:
-        """Equal for equal tasks."""
+        """Digest, equal for equal tasks."""
 
     def build(self, data: Dataset, threads: int | None, number: int) -> Any:
-        """An object whose methods are the questions; ``number`` is the partition's."""
+        """Build the object for the rows of partition ``number``; its methods are requested."""
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A partition with its task: all that a worker has to know.
+    """A partition and its task: all that a worker has to know.
 
-    ``version`` is the version of rankine that asks; ``threads`` what the kernels may use.
+    ``version`` is the version of rankine that sends the item; ``threads`` limits the kernels.
     """
 
     partition: Partition
-    task: Any
+    task: PartitionTask
     version: str = __version__
     threads: int | None = 1
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Under which a worker remembers it."""
+        """Cache key of this item on a worker."""
         return (self.partition.number, *self.partition.key, self.task.token)
 
 
 class PartitionCache:
-    """Partitions that were used last, as many as fit.
+    """The partitions that were used last, as many as fit.
 
-    ``limit`` gives the bytes that may be held; ``pressed`` says whether so many bytes more would
-    bring the process near its limit, whoever holds the rest.
+    ``limit`` returns the number of bytes that the cache may take; ``near_limit`` whether a number
+    of bytes more would bring the process, with all else it holds, near its memory limit.
     """
 
     def __init__(
-        self, limit: Callable[[], int], pressed: Callable[[int], bool] = lambda _: False
+        self, limit: Callable[[], int], near_limit: Callable[[int], bool] = lambda _: False
     ) -> None:
         self._limit = limit
-        self._pressed = pressed
-        self._held: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
+        self._near_limit = near_limit
+        self._entries: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
         self._lock = threading.Lock()
         self.loads = 0
 
     def get(self, item: WorkItem) -> Any:
-        """The partition, read now if it is not held."""
+        """Return the object of a partition; it is read and built if it is not cached."""
         key = item.key
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key][1]
-            # Rows that were read to be measured become what answers; they are not kept twice.
-            raw = self._held.pop((*key[:-1], RAW), None)
-            # Room first: the old and the new partition must not stand side by side.
-            self._make_room(item.partition.nbytes)
-            if self._pressed(item.partition.nbytes):
-                self._forget()
-        data = self._load(item.partition) if raw is None else raw[1].data
-        part = item.task.build(data, item.threads, item.partition.number)
-        size = max(item.partition.nbytes, bytes_of(data))
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return self._entries[key][1]
+            # Raw rows that are cached are used for the new object, and not kept twice.
+            raw = self._entries.pop((*key[:-1], RAW), None)
+            # Evict first: the old and the new partition must not be in memory at the same time.
+            self._evict_for(item.partition.nbytes)
+            if self._near_limit(item.partition.nbytes):
+                self._release()
+        if raw is None:
+            self.loads += 1
+            data = item.partition.load()
+        else:
+            data = raw[1].data
+        built = item.task.build(data, item.threads, item.partition.number)
+        size = max(item.partition.nbytes, estimate_bytes(data))
         with self._lock:
-            if self._make_room(size):
-                self._held[key] = size, part
-        return part
+            if self._evict_for(size):
+                self._entries[key] = size, built
+        return built
 
-    def relieve(self) -> None:
-        """Forget everything if the process stays near its limit after its work.
+    def clear_near_limit(self) -> None:
+        """Clear the cache if the process is near its limit after its work.
 
-        Dask pauses such a worker, and a paused one is asked nothing that would make it forget.
+        Dask pauses such a worker, and a paused worker gets no task that would make it evict.
         """
         with self._lock:
-            if self._pressed(0):
-                self._forget()
+            if self._near_limit(0):
+                self._release()
 
-    def _forget(self) -> None:
-        self._held.clear()
+    def _release(self) -> None:
+        self._entries.clear()
         pa.default_memory_pool().release_unused()
-        with suppress(
-            OSError, AttributeError
-        ):  # only glibc keeps what was freed, and gives it back
+        # Only glibc holds on to freed memory, and has this function to return it.
+        with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
 
-    def _load(self, partition: Partition) -> Dataset:
-        self.loads += 1
-        return partition.load()
-
-    def _make_room(self, size: int) -> bool:
+    def _evict_for(self, size: int) -> bool:
+        """Evict until ``size`` bytes more fit; False where they cannot."""
         limit = self._limit()
-        while self._held and self.nbytes + size > limit:
-            self._held.popitem(last=False)
+        while self._entries and self.nbytes + size > limit:
+            self._entries.popitem(last=False)
         return size <= limit
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(size for size, _ in self._held.values())
+        """Number of cached bytes."""
+        return sum(size for size, _ in self._entries.values())
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
-            self._held.clear()
+            self._entries.clear()
 
 
-def memory_share() -> int:
-    """Bytes that this process may spend on partitions; ``RANKINE_PARTITION_CACHE`` overrules."""
-    if chosen := os.environ.get("RANKINE_PARTITION_CACHE"):
-        return int(chosen)
-    return max(0, int(SHARE * (memory_limit() - BASELINE)))
+def cache_limit() -> int:
+    """Return the bytes that cached partitions may take (or ``RANKINE_PARTITION_CACHE``)."""
+    if configured := os.environ.get("RANKINE_PARTITION_CACHE"):
+        return int(configured)
+    return max(0, int(CACHE_SHARE * (memory_limit() - PROCESS_BYTES)))
 
 
 def memory_limit() -> int:
-    """Bytes that this process may use: a worker's limit, or the machine's memory."""
+    """Return the bytes that this process may use: a worker's limit, or the machine's memory."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
-        with suppress(ValueError):  # not on a worker
+        with suppress(ValueError):  # this process is not a worker
             limit = distributed.get_worker().memory_manager.memory_limit
             if limit:
                 return int(limit)
@@ -233,45 +234,45 @@ def near_limit(size: int) -> bool:
     import psutil
 
     resident = int(psutil.Process().memory_info().rss)
-    return resident + size > PAUSE * memory_limit()
+    return resident + size > CLEAR_SHARE * memory_limit()
 
 
-CACHE = PartitionCache(memory_share, near_limit)
+CACHE = PartitionCache(cache_limit, near_limit)
 
 
-def describe(item: WorkItem) -> WorkItem:
-    """The item itself: a small result that keeps the partition's tasks where its rows are."""
+def return_item(item: WorkItem) -> WorkItem:
+    """Return the item: Dask then prefers the worker that holds this small result."""
     return item
 
 
-def ask(item: WorkItem, question: str, arguments: tuple[Any, ...]) -> Any:
-    """One partition's answer: a tuple, a list or anything that can be added."""
+def compute_partial(item: WorkItem, method: str, arguments: tuple[Any, ...]) -> Any:
+    """Call a method of a partition's object; the result is a tuple, a list or can be added."""
     if item.version != __version__:
         raise ClusterError(
             f"a worker runs rankine {__version__}, this process {item.version}",
             fix="Install the same version everywhere and restart the workers",
         )
-    answer = getattr(CACHE.get(item), question)(*arguments)
-    CACHE.relieve()
-    return answer
+    result = getattr(CACHE.get(item), method)(*arguments)
+    CACHE.clear_near_limit()
+    return result
 
 
-def listed(item: WorkItem, question: str, arguments: tuple[Any, ...]) -> list[Any]:
-    """The answer in a list of one, so that adding joins answers in order."""
-    return [ask(item, question, arguments)]
+def compute_in_list(item: WorkItem, method: str, arguments: tuple[Any, ...]) -> list[Any]:
+    """Return the partial result in a list, so that adding concatenates results in order."""
+    return [compute_partial(item, method, arguments)]
 
 
-def bytes_of(data: Dataset) -> int:
-    """About the memory of a dataset and its index."""
+def estimate_bytes(data: Dataset) -> int:
+    """Estimate the memory of a dataset and its index."""
     X: Any = data.X
     matrix = X.data.nbytes + X.indices.nbytes if hasattr(X, "indptr") else X.nbytes
     return int(matrix) + ROW_BYTES * data.n_rows
 
 
 class WorkerPool:
-    """Partitions that were all prepared by one task, and who asks them.
+    """All partitions with one task, and the runner that computes their partial results.
 
-    A journal remembers sums, or gives those of an interrupted run.
+    A journal records sums, or replays those of an interrupted run.
     """
 
     def __init__(
@@ -283,31 +284,33 @@ class WorkerPool:
     ) -> None:
         self.runner = runner
         self.journal = journal
-        self.size = len(partitions)
-        self.rounds = 0
-        self._assignments = [WorkItem(partition, task) for partition in partitions]
-        self._placed: Any = None
+        self._items = [WorkItem(partition, task) for partition in partitions]
+        self._submitted: Any = None
 
-    def total(self, question: str, *arguments: Any) -> tuple[Any, ...]:
-        """The sum of all answers; a single number or array is a tuple of one."""
-        self.rounds += 1
+    def total(self, method: str, *arguments: Any) -> tuple[Any, ...]:
+        """Sum the results of a method over all partitions; one number or array gives a 1-tuple."""
         if self.journal is None:
-            return self._ask(question, arguments)
-        return self.journal.recall_or_compute(question, arguments, lambda: self._ask(question, arguments))
+            return self._compute_total(method, arguments)
+        return self.journal.recall_or_compute(
+            method, arguments, lambda: self._compute_total(method, arguments)
+        )
 
-    def resume_point(self, solver: str, *given: Any) -> ResumePoint:
-        """Where a solver that asks stands; see ``Journal``."""
-        return ResumePoint() if self.journal is None else self.journal.resume_point(solver, *given)
+    def resume_point(self, solver: str, *start: Any) -> ResumePoint:
+        """Return where the loop of a solver saves its state; see ``Journal``."""
+        if self.journal is None:
+            return ResumePoint()
+        return self.journal.resume_point(solver, *start)
 
-    def each(self, question: str, *arguments: Any) -> list[Any]:
-        """All answers, in the order of partitions."""
-        return self.runner.each(self._known(), question, arguments)
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """Return the results of a method for each partition, in order."""
+        return self.runner.each(self._submit(), method, arguments)
 
-    def _ask(self, question: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        answer: Any = self.runner.total(self._known(), question, arguments)
-        return tuple(answer) if isinstance(answer, tuple) else (answer,)
+    def _compute_total(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        total: Any = self.runner.total(self._submit(), method, arguments)
+        return tuple(total) if isinstance(total, tuple) else (total,)
 
-    def _known(self) -> Any:
-        if self._placed is None:
-            self._placed = self.runner.place(self._assignments)
-        return self._placed
+    def _submit(self) -> Any:
+        """Submit the items once."""
+        if self._submitted is None:
+            self._submitted = self.runner.submit(self._items)
+        return self._submitted

@@ -1,1 +1,1 @@
-"""Judging rankings: comparisons, cross-validation, the LETOR protocol, TREC files."""
+"""Compare rankers: tests, cross-validation, protocols, log-based evaluation, and fusion."""

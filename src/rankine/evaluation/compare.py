@@ -1,4 +1,4 @@
-"""Whether one ranking is really better than another: means, paired tests, changed queries."""
+"""Compare systems on the same queries: means, paired tests, most changed queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rankine.metrics.engine import query_weights
 
 @dataclass(frozen=True)
 class System:
-    """Mean of one system with its bootstrap interval."""
+    """Mean of one system and its bootstrap interval."""
 
     name: str
     mean: float
@@ -38,7 +38,7 @@ class System:
 
 @dataclass(frozen=True)
 class Pair:
-    """System ``b`` against system ``a``; differences are b - a.
+    """Comparison of system ``b`` with system ``a``; differences are b - a.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class Pair:
     wins, ties, losses
         Queries where b is better, equal or worse.
     significant
-        The adjusted randomisation test rejects equality at 1 - confidence.
+        Whether the adjusted randomisation test rejects equality at level 1 - confidence.
     equivalent
-        The whole interval of the difference lies within plus or minus ``margin``.
+        Whether the whole interval of the difference is within plus or minus ``margin``.
     verdict
-        ``"better"``, ``"worse"``, ``"equivalent"`` or ``"undecided"``, with a remark when a proven
-        difference is too small to matter.
+        ``"better"``, ``"worse"``, ``"equivalent"`` or ``"undecided"``, with a remark if a proven
+        difference is within the margin.
     """
 
     a: str
@@ -78,7 +78,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class ChangedQuery:
-    """One query where two systems differ most, with both rankings."""
+    """A query with one of the largest differences of two systems, and both rankings."""
 
     a: str
     b: str
@@ -93,9 +93,9 @@ class ChangedQuery:
 class Comparison:
     """Systems compared on the same queries.
 
-    ``values`` holds one row per query of ``ids`` and one column per system; queries that the
-    metric skips or that weigh nothing (``skipped``) are left out. ``weighted``: whether queries had
-    weights of their own.
+    ``values`` has one row per query of ``ids`` and one column per system. Queries that the metric
+    skips or that have weight zero are left out; ``skipped`` is their number. ``weighted`` tells
+    whether queries had weights.
     """
 
     metric: Metric
@@ -111,25 +111,24 @@ class Comparison:
     weighted: bool = False
 
     def tables(self) -> list[Table]:
-        """Means, pairs, tests, and the changed queries side by side."""
+        """Return tables of means, pairs, tests and the most changed queries."""
         changes = [_side_by_side(change) for change in self.changed]
-        return [self._means(), self._pairs(), self._tests(), *changes]
+        title = f"Paired differences (equivalence: interval within {self.margin:g})"
+        pairs = pairs_table(title, self.pairs, self.confidence)
+        return [self._means(), pairs, self._tests(), *changes]
 
     def _means(self) -> Table:
         sign = 1.0 if self.metric.larger_is_better else -1.0
         best = max(range(len(self.systems)), key=lambda i: sign * self.systems[i].mean)
-        left_out = ", weighted" if self.weighted else ""
-        left_out += f", {self.skipped} skipped" if self.skipped else ""
+        remarks = ", weighted" if self.weighted else ""
+        if self.skipped:
+            remarks += f", {self.skipped} skipped"
         return Table(
-            f"{self.metric} on {len(self.ids)} queries{left_out}",
+            f"{self.metric} on {len(self.ids)} queries{remarks}",
             ("system", "mean", f"{self.confidence:.0%} interval"),
             [(s.name, f"{s.mean:.4f}", f"[{s.low:.4f}, {s.high:.4f}]") for s in self.systems],
             bold=frozenset({(best, 1)}),
         )
-
-    def _pairs(self) -> Table:
-        title = f"Paired differences (equivalence: interval within {self.margin:g})"
-        return pairs_table(title, self.pairs, self.confidence)
 
     def _tests(self) -> Table:
         rows = [
@@ -148,7 +147,7 @@ class Comparison:
         )
 
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
-        """Plain data, as ``--json`` prints it."""
+        """Return data for JSON, as ``--json`` prints it."""
         plain: dict[str, Any] = {
             "metric": str(self.metric),
             "larger_is_better": self.metric.larger_is_better,
@@ -168,11 +167,11 @@ class Comparison:
         return plain
 
     def markdown(self) -> str:
-        """All tables in Markdown."""
+        """Format all tables in Markdown."""
         return "\n".join(table.markdown() for table in self.tables())
 
     def latex(self) -> str:
-        """All tables in LaTeX."""
+        """Format all tables in LaTeX."""
         return "\n".join(table.latex() for table in self.tables())
 
     def __rich__(self) -> Any:
@@ -182,7 +181,7 @@ class Comparison:
 
 
 def pairs_table(title: str, pairs: Sequence[Pair], confidence: float) -> Table:
-    """Differences of pairs of systems; proven ones stand out."""
+    """Return a table of the differences of pairs of systems; proven ones are in bold."""
     rows = [
         (
             f"{p.b} - {p.a}",
@@ -221,8 +220,8 @@ def _side_by_side(change: ChangedQuery) -> Table:
     )
 
 
-#: Differences below this are ties: rounding of sums in another order.
-_EQUAL = 1e-12
+#: Smaller differences are ties: they come from sums in another order.
+_TIE = 1e-12
 
 
 def compare(
@@ -249,22 +248,24 @@ def compare(
     data
         A ``Dataset``, labelled files, or a qrels file (for runs).
     metric
-        What is compared, query by query.
+        Metric to compare, query by query.
     query_weight
-        What a query counts: a mapping from query id to weight, or one number per query in order
-        of first appearance. Means, intervals and tests are weighted; won and lost queries are
-        counted. Weights that the data carries for training are not used.
+        Weights of queries: a mapping from query id to weight, or one number per query in order of
+        first appearance. Means, intervals and tests are weighted; won and lost queries are
+        counted. Training weights of the data are not used.
     confidence
-        Of the bootstrap intervals; 1 - confidence is the level of the tests.
+        Confidence level of the bootstrap intervals; 1 - confidence is the level of the tests.
     margin
-        Differences within plus or minus ``margin`` do not matter to you: an interval that lies
-        inside states equivalence (a large p-value never does).
+        Largest difference that does not matter: two systems are equivalent if the whole interval
+        is within plus or minus ``margin`` (a large p-value never proves equivalence).
     n_resamples
-        Bootstrap samples and sign flips; the same ``random_state`` gives the same bits.
+        Number of bootstrap samples and sign flips.
+    random_state
+        Seed; the same seed gives the same bits.
     n_changed, depth
-        How many of the most changed queries to show per pair, and how many ranks of them.
+        Number of most changed queries to show per pair, and of ranks of each.
     **options
-        Of ``rankine.load``, when ``data`` is a path.
+        Options of ``rankine.load``, if ``data`` is a path.
 
     Returns
     -------
@@ -282,17 +283,12 @@ def compare(
     >>> result.pairs[0].verdict
     'worse'
     """
-    known = isinstance(data, (Dataset, Qrels))
-    judged = (
-        data
-        if known
-        else load_judged_data(
-            data, list(systems.values() if isinstance(systems, Mapping) else systems), **options
-        )
-    )
-    contestants = load_systems(systems, judged)
+    judged = data
+    if not isinstance(data, (Dataset, Qrels)):
+        every = systems.values() if isinstance(systems, Mapping) else systems
+        judged = load_judged_data(data, list(every), **options)
     return compare_systems(
-        contestants,
+        load_systems(systems, judged),
         parse_metric(metric),
         query_weight=query_weight,
         confidence=confidence,
@@ -305,7 +301,7 @@ def compare(
 
 
 def compare_systems(
-    contestants: Sequence[ScoredSystem],
+    scored: Sequence[ScoredSystem],
     metric: Metric,
     *,
     query_weight: Any = None,
@@ -316,39 +312,45 @@ def compare_systems(
     n_changed: int,
     depth: int,
 ) -> Comparison:
-    """Compare what has been read and scored already."""
-    if len(contestants) < 2:
-        raise ParameterError("there is only one system", fix="Give two or more to compare")
+    """Compare systems that have been read and scored already."""
+    if len(scored) < 2:
+        raise ParameterError("there is only one system", fix="Pass two or more to compare")
     if not 0 < confidence < 1:
-        raise ParameterError(f"confidence={confidence} is not in (0, 1)", fix="Use 0.95, say")
+        raise ParameterError(
+            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
+        )
     if margin < 0:
-        raise ParameterError(f"margin={margin} is negative", fix="Use 0.01, say")
+        raise ParameterError(f"{margin} is negative", fix="Use 0.01", parameter="margin")
     if n_resamples < 100:
-        raise ParameterError(f"n_resamples={n_resamples} is too few", fix="Use 10000, say")
-    columns = np.column_stack([c.values(metric) for c in contestants])
-    weight = query_weights(contestants[0].queries, None, query_weight)
-    counts = ~np.isnan(columns).any(axis=1)
-    kept = np.flatnonzero(counts if weight is None else counts & (weight > 0))
-    values = columns[kept]
+        raise ParameterError(
+            f"{n_resamples} is less than 100", fix="Use 10000", parameter="n_resamples"
+        )
+    all_values = np.column_stack([system.values(metric) for system in scored])
+    weight = query_weights(scored[0].queries, None, query_weight)
+    counted = ~np.isnan(all_values).any(axis=1)
+    if weight is not None:
+        counted &= weight > 0
+    rows = np.flatnonzero(counted)
+    values = all_values[rows]
     if len(values) < 2:
         raise DataError(
-            f"{len(values)} queries have a value of {metric}",
-            fix="Compare on two queries at least; a handful shows nothing",
+            f"{metric} is defined for {len(values)} queries",
+            fix="Compare on at least two queries; a handful shows nothing",
         )
-    places = list(combinations(range(len(contestants)), 2))
-    names = [c.name for c in contestants]
+    index_pairs = list(combinations(range(len(scored)), 2))
+    names = [system.name for system in scored]
     systems, pairs = compare_values(
-        names, values, metric, places, confidence, margin, n_resamples, random_state,
-        None if weight is None else weight[kept],
+        names, values, metric, index_pairs, confidence, margin, n_resamples, random_state,
+        None if weight is None else weight[rows],
     )  # fmt: skip
-    ids = contestants[0].queries.ids
+    ids = scored[0].queries.ids
     changed = []
-    for a, b in places:
-        size = np.abs(_difference(values, a, b))
-        largest = kept[np.argsort(-size, kind="stable")[:n_changed]]
-        changed += _changed(contestants[a], contestants[b], columns[:, [a, b]], largest, depth)
+    for a, b in index_pairs:
+        sizes = np.abs(_difference(values, a, b))
+        largest = rows[np.argsort(-sizes, kind="stable")[:n_changed]]
+        changed += _changed(scored[a], scored[b], all_values[:, [a, b]], largest, depth)
     return Comparison(
-        metric, systems, pairs, changed, ids[kept], values, len(ids) - len(kept), confidence,
+        metric, systems, pairs, changed, ids[rows], values, len(ids) - len(rows), confidence,
         margin, n_resamples, weighted=weight is not None,
     )  # fmt: skip
 
@@ -357,41 +359,46 @@ def compare_values(
     names: Sequence[str],
     values: NDArray[np.float64],
     metric: Metric,
-    places: Sequence[tuple[int, int]],
+    index_pairs: Sequence[tuple[int, int]],
     confidence: float,
     margin: float,
     n_resamples: int,
     random_state: int,
     weight: NDArray[np.float64] | None = None,
 ) -> tuple[list[System], list[Pair]]:
-    r"""Means of the columns of ``values`` (one row per query), and the pairs (a, b) of them.
+    r"""Compare the columns of ``values`` (one row per query): means, and pairs (a, b) of them.
 
-    With weights :math:`v_q > 0` means are :math:`\sum_q v_q x_q / \sum_q v_q`, also over drawn
-    queries; the tests ask whether :math:`v_q d_q` has a mean of zero.
+    With weights :math:`v_q > 0`, means are :math:`\sum_q v_q x_q / \sum_q v_q`, also over drawn
+    queries, and tests are of a zero mean of :math:`v_q d_q`.
     """
     share = np.ones(len(values)) if weight is None else weight / weight.mean()
     weighted = values * share[:, None]
     drawn = bootstrap_means(np.column_stack([weighted, share]), n_resamples, random_state)
     means = drawn[:, :-1] / drawn[:, -1:]
     sign = 1.0 if metric.larger_is_better else -1.0
-    gaps = [_difference(values, a, b) * share for a, b in places]
-    tests = [paired_tests(gap, n_resamples, random_state) for gap in gaps]
-    adjusted = [PairedTests(*each) for each in zip(*(holm(p) for p in zip(*tests, strict=True)),
-                                                   strict=True)]  # fmt: skip
+    differences = [_difference(values, a, b) * share for a, b in index_pairs]
+    tests = [paired_tests(difference, n_resamples, random_state) for difference in differences]
+    # Holm's adjustment of each test, over all pairs
+    by_test = [holm(p_values) for p_values in zip(*tests, strict=True)]
+    adjusted = [PairedTests(*p_values) for p_values in zip(*by_test, strict=True)]
     pairs = []
-    for (a, b), gap, raw, corrected in zip(places, gaps, tests, adjusted, strict=True):
+    for (a, b), difference, raw, corrected in zip(
+        index_pairs, differences, tests, adjusted, strict=True
+    ):
         low, high = percentile_interval(means[:, b] - means[:, a], confidence)
         significant = bool(corrected.randomisation < 1 - confidence)
         equivalent = bool(-margin < low and high < margin)
-        mean = float(gap.mean())
+        mean = float(difference.mean())
         verdict = "equivalent" if equivalent else "undecided"
         if significant:
             verdict = "better" if sign * mean > 0 else "worse"
-            verdict += ", within the margin" if equivalent else ""
-        wins, losses = int((sign * gap > 0).sum()), int((sign * gap < 0).sum())
-        tally = (wins, len(gap) - wins - losses, losses)
-        ends = (names[a], names[b], mean, low, high)
-        pairs.append(Pair(*ends, *raw, *corrected, *tally, significant, equivalent, verdict))
+            if equivalent:
+                verdict += ", within the margin"
+        wins = int((sign * difference > 0).sum())
+        losses = int((sign * difference < 0).sum())
+        counts = (wins, len(difference) - wins - losses, losses)
+        interval = (names[a], names[b], mean, low, high)
+        pairs.append(Pair(*interval, *raw, *corrected, *counts, significant, equivalent, verdict))
     systems = [
         System(name, float(weighted[:, c].mean()), *percentile_interval(means[:, c], confidence))
         for c, name in enumerate(names)
@@ -400,24 +407,24 @@ def compare_values(
 
 
 def _difference(values: NDArray[np.float64], a: int, b: int) -> NDArray[np.float64]:
-    found = values[:, b] - values[:, a]
-    return np.where(np.abs(found) > _EQUAL, found, 0.0)
+    difference = values[:, b] - values[:, a]
+    return np.where(np.abs(difference) > _TIE, difference, 0.0)
 
 
 def _changed(
-    one: ScoredSystem, other: ScoredSystem, columns: NDArray[np.float64], largest: Any, depth: int
+    a: ScoredSystem, b: ScoredSystem, values: NDArray[np.float64], queries: Any, depth: int
 ) -> list[ChangedQuery]:
-    """The queries of the largest differences, with both rankings; equal ones are left out."""
+    """Return queries with different values, with both rankings."""
     return [
         ChangedQuery(
-            one.name,
-            other.name,
-            one.queries.ids[[query]].tolist()[0],
-            float(columns[query, 0]),
-            float(columns[query, 1]),
-            one.ranking(query, depth),
-            other.ranking(query, depth),
+            a.name,
+            b.name,
+            a.queries.ids[[query]].tolist()[0],
+            float(values[query, 0]),
+            float(values[query, 1]),
+            a.ranking(query, depth),
+            b.ranking(query, depth),
         )
-        for query in largest.tolist()
-        if columns[query, 0] != columns[query, 1]
+        for query in queries.tolist()
+        if values[query, 0] != values[query, 1]
     ]

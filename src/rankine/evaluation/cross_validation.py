@@ -1,4 +1,4 @@
-"""Cross-validation by query: every query is held out once, and its value is kept."""
+"""Cross-validation by query: every query is held out once."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class CrossValidation:
     Attributes
     ----------
     ids, values, fold
-        Per query: id, value of the metric on the fold that held it out (NaN where the metric
-        skips it, or no fold holds it out), number of that fold (-1 for none).
+        Per query: id, held-out value of the metric (NaN if the metric skips the query or no fold
+        holds it out), and number of the fold that holds it out (-1 for none).
     scores
-        Held-out score of each row (NaN where no fold holds it out): comparable with ``compare``.
+        Held-out score of each row (NaN if no fold holds it out); ``compare`` accepts them.
     fold_means
-        Metric of each fold.
+        Mean of the metric in each fold.
     fit_seconds
         Training time of each fold.
     rankers
-        The fitted rankers, one per fold.
+        Fitted rankers, one per fold.
     """
 
     metric: Metric
@@ -67,23 +67,25 @@ def cross_validate(
     progress: Callable[[int, int], None] | None = None,
     **fit_options: Any,
 ) -> CrossValidation:
-    """Train on all folds but one, evaluate on that one, in turn.
+    """Train on all folds but one and evaluate on that one, for every fold.
 
     Parameters
     ----------
     ranker
-        Any ranker; it is cloned for every fold.
+        Ranker, which is cloned for every fold.
     data
         A ``Dataset``, or a raw log (``rankine.logs.scan``).
     cv
-        Number of folds (queries are dealt out in seeded random order), a scikit-learn splitter
-        (given the query ids as groups), or an iterable of (train rows, test rows).
+        Number of folds (queries are assigned in random order), a scikit-learn splitter (which gets
+        the query ids as groups), or an iterable of (train rows, test rows).
     metric
-        Default: the ranker's own.
+        Metric; default: that of the ranker.
     query_weight
-        What a query counts in its fold's mean: a mapping from query id to weight, or one number
-        per query in order of first appearance. Training does not see it; weights of the data's
-        rows weigh in training and not here.
+        Weights of queries in the means of folds: a mapping from query id to weight, or one number
+        per query in order of first appearance. Training does not use them; the row weights of the
+        data are used for training only.
+    random_state
+        Seed of the assignment of queries to folds.
     progress
         Called with (folds done, folds) before the first fold and after each.
     **fit_options
@@ -104,43 +106,43 @@ def cross_validate(
     if not isinstance(data, Dataset):
         if not hasattr(data, "load"):
             raise SchemaError(
-                f"cross_validate holds out whole queries, and {type(data).__name__} names none",
+                f"cross_validate needs data with query ids, not {type(data).__name__}",
                 fix="Pass Dataset.from_arrays(X, y, qid), rankine.load(...) or a raw log",
             )
         data = data.load()
-    chosen = parse_metric(metric if metric is not None else ranker.metric)
+    rule = parse_metric(ranker.metric if metric is None else metric)
     splits = _splits(cv, data, random_state)
-    index = data.queries
-    weight = query_weights(index, None, query_weight)
-    values = np.full(index.n_queries, np.nan)
-    fold = np.full(index.n_queries, -1, dtype=np.int64)
+    queries = data.queries
+    weight = query_weights(queries, None, query_weight)
+    values = np.full(queries.n_queries, np.nan)
+    fold = np.full(queries.n_queries, -1, dtype=np.int64)
     scores = np.full(data.n_rows, np.nan)
     means, seconds, rankers = [], [], []
     for k, split in enumerate(splits):
         if progress is not None:
             progress(k, len(splits))
         held_out = split.test
-        places = index.codes[split.rows[_first_rows(held_out)]]
-        _check_split(split, fold[places], k)
+        positions = queries.codes[split.rows[_first_rows(held_out)]]
+        _check_split(split, fold[positions], k)
         started = time.perf_counter()
         fitted = clone(ranker).fit(split.train, **fit_options)
         seconds.append(time.perf_counter() - started)
         predicted = fitted.predict(held_out)
         scores[split.rows] = predicted
-        values[places] = evaluate_on(held_out, scores=predicted, metric=chosen, per_query=True)
-        fold[places] = k
-        judged = None if weight is None else weight[places]
-        means.append(evaluate_on(held_out, scores=predicted, metric=chosen, query_weight=judged))
+        values[positions] = evaluate_on(held_out, scores=predicted, metric=rule, per_query=True)
+        fold[positions] = k
+        fold_weight = None if weight is None else weight[positions]
+        means.append(evaluate_on(held_out, scores=predicted, metric=rule, query_weight=fold_weight))
         rankers.append(fitted)
     if progress is not None:
         progress(len(splits), len(splits))
     return CrossValidation(
-        chosen, index.ids, values, fold, scores, np.array(means), np.array(seconds), rankers
+        rule, queries.ids, values, fold, scores, np.array(means), np.array(seconds), rankers
     )
 
 
 class _Split(NamedTuple):
-    """Training data, held-out data, and the row numbers of the latter."""
+    """Training data, held-out data, and the row numbers of the held-out data."""
 
     train: Dataset
     test: Dataset
@@ -159,24 +161,29 @@ def _splits(cv: Any, data: Dataset, random_state: int) -> list[_Split]:
         rows = np.asarray(test, np.int64)
         splits.append(_Split(data.take(np.asarray(train, np.int64)), data.take(rows), rows))
     if not splits:
-        raise ParameterError("cv holds no split", fix="Pass a number of folds, say cv=5")
+        raise ParameterError(
+            "there is no split", fix="Pass a number of folds, such as 5", parameter="cv"
+        )
     return splits
 
 
 def _first_rows(data: Dataset) -> NDArray[np.int64]:
-    """First row of each query, in the order of its queries."""
+    """Return the first row of each query."""
     starts = data.queries.starts[:-1]
-    return starts if data.queries.rows is None else data.queries.rows[starts]
+    if data.queries.rows is None:
+        return starts
+    return data.queries.rows[starts]
 
 
-def _check_split(split: _Split, taken: NDArray[np.int64], k: int) -> None:
+def _check_split(split: _Split, previous_folds: NDArray[np.int64], k: int) -> None:
+    """Raise if fold k splits a query, or holds out a query of a previous fold."""
     if np.isin(split.test.queries.ids, split.train.queries.ids).any():
         raise SchemaError(
-            f"fold {k + 1} has documents of one query on both sides",
+            f"fold {k + 1} has documents of one query in training and test data",
             fix="Split by query: pass a number of folds, or a Group splitter",
         )
-    if (taken >= 0).any():
+    if (previous_folds >= 0).any():
         raise SchemaError(
-            f"fold {k + 1} holds out a query that another fold holds out too",
+            f"fold {k + 1} holds out a query that another fold holds out",
             fix="Hold out each query once",
         )

@@ -1,4 +1,4 @@
-"""Strengths of items from comparisons, with bootstrap intervals over the comparisons."""
+"""Estimate strengths of items from comparisons, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rankine.kernels.products import Products
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 from rankine.rankers.ranksvm import RankSVM
 
-#: Up to so many features the curvature is held as one dense matrix.
+#: Number of features up to which the curvature is stored as a dense matrix.
 MAX_DENSE = 4000
 
 __all__ = ["ItemStrengths", "item_strengths"]
@@ -27,19 +27,19 @@ __all__ = ["ItemStrengths", "item_strengths"]
 
 @dataclass(frozen=True, eq=False)
 class ItemStrengths:
-    """Items, strongest first.
+    """Strengths of items, strongest first.
 
     Attributes
     ----------
     items
-        Their ids.
+        Ids of the items.
     strength, low, high
-        Strength (the mean of all items is 0; a difference d is a probability 1 / (1 + e^-d) to
-        win) and its interval.
+        Strengths and their intervals. The mean of all items is 0; an item that is stronger by d
+        wins with probability 1 / (1 + e^-d).
     coef
-        Weights of all features, items and others.
+        Weights of all features: items and others.
     rounds
-        The same of every bootstrap round, one row a round.
+        Weights in every bootstrap round, one row per round.
     ranker
         The fitted ``RankSVM``, with its certificate.
     """
@@ -53,7 +53,7 @@ class ItemStrengths:
     ranker: RankSVM
 
     def table(self) -> Table:
-        """One line an item."""
+        """Return a table with one line per item."""
         rows = [
             (name, f"{value:+.3f}", f"[{low:+.3f}, {high:+.3f}]")
             for name, value, low, high in zip(
@@ -77,81 +77,92 @@ def item_strengths(
     Parameters
     ----------
     l2
-        Strength of the penalty, on the mean loss of a comparison.
+        Strength of the L2 penalty, added to the mean loss of a comparison.
     n_rounds, confidence
-        Bootstrap rounds over comparisons, and the confidence of the intervals.
+        Number of bootstrap rounds over comparisons, and confidence level of the intervals.
     tol
-        Of the certified gap, relative to the loss of equal items.
+        Tolerance of the duality gap, relative to the loss of equal items.
+    random_state
+        Seed of the bootstrap.
     """
     if data.docid is None or "comparison" not in data.columns:
         raise SchemaError(
-            "these are no comparisons of items", fix="Use Dataset.from_pairs with ids"
+            "the data are not comparisons of items", fix="Use Dataset.from_pairs with ids"
         )
     names = np.array(data.feature_names)
     items = np.unique(data.docid.astype(str))
-    place = np.flatnonzero(np.isin(names, items))
-    asked = RankSVM(l2, loss="logistic", normalization="pair", tol=tol, scale="none")
-    ranker = clone(asked).fit(data)
-    drawn = np.random.default_rng(stream_seed(resolve_seed(random_state), BOOTSTRAP))
-    number = data.columns["comparison"][::2].astype(np.int64)
-    n = int(number.max()) + 1
+    item_columns = np.flatnonzero(np.isin(names, items))
+    prototype = RankSVM(l2, loss="logistic", normalization="pair", tol=tol, scale="none")
+    ranker = clone(prototype).fit(data)
+    generator = np.random.default_rng(stream_seed(resolve_seed(random_state), BOOTSTRAP))
+    comparison = data.columns["comparison"][::2].astype(np.int64)
+    n = int(comparison.max()) + 1
     likelihood = _Likelihood(data, l2, tol, ranker.coef_)
     rounds = np.empty((n_rounds, data.n_features))
     for b in range(n_rounds):
-        counts = np.bincount(drawn.integers(0, n, n), minlength=n)[number].astype(np.float64)
+        drawn = np.bincount(generator.integers(0, n, n), minlength=n)
+        counts = drawn[comparison].astype(np.float64)
         weights = likelihood.optimum(counts)
         if weights is None:
-            again = asked.fit(data, query_weight=counts, coef_init=ranker.coef_)
-            weights = again.coef_
+            prototype.fit(data, query_weight=counts, coef_init=ranker.coef_)
+            weights = prototype.coef_
         rounds[b] = weights
-    strength, found = (
-        weights[..., place] - weights[..., place].mean(axis=-1, keepdims=True)
-        for weights in (ranker.coef_, rounds)
-    )
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(found, [tail, 1 - tail], axis=0) if n_rounds else (strength, strength)
+    strength = _centre(ranker.coef_[item_columns])
+    low = high = strength
+    if n_rounds:
+        tail = (1 - confidence) / 2
+        round_strengths = _centre(rounds[:, item_columns])
+        low, high = np.quantile(round_strengths, [tail, 1 - tail], axis=0)
     order = np.argsort(-strength, kind="stable")
     coef = dict(zip(names.tolist(), ranker.coef_.tolist(), strict=True))
     return ItemStrengths(
-        tuple(names[place][order].tolist()), strength[order], low[order], high[order], coef, rounds,
+        tuple(names[item_columns][order].tolist()), strength[order], low[order], high[order],
+        coef, rounds,
         ranker,
     )  # fmt: skip
 
 
+def _centre(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Subtract the mean over items."""
+    return strengths - strengths.mean(axis=-1, keepdims=True)
+
+
 class _Likelihood:
-    r"""Optima for other counts of the same comparisons, near one that is known.
+    r"""Find optima for other counts of the same comparisons, near a known optimum.
 
     With the differences d of winner and loser, :math:`J(w) = \frac{l_2}{2}|w|^2 +
     \sum_i v_i \log(1 + e^{-\langle w, d_i\rangle}) / \sum_i v_i`.
-    The curvature at the known optimum stands for that of every draw, so that a step needs the
-    gradient g alone; :math:`J - J^* \le |g|^2 / (2 l_2)` certifies the end.
+    The curvature at the known optimum replaces that of every draw, so that a step needs only the
+    gradient g. The iteration ends by the bound :math:`J - J^* \le |g|^2 / (2 l_2)`.
     """
 
     def __init__(self, data: Dataset, l2: float, tol: float, start: NDArray[np.float64]) -> None:
         self.l2, self.start = l2, start
-        self.enough = 2 * l2 * tol * np.log(2)
+        self.squared_gradient_tol = 2 * l2 * tol * np.log(2)
         sign = data.y[::2] - data.y[1::2]
         differences = sparse.csr_matrix(sparse.diags(sign) @ (data.X[::2] - data.X[1::2]))
         self.products = Products(as_rows(differences), data.n_features)
         self.value = np.ones(len(sign)) if data.weight is None else data.weight[::2] ** 2
         self.curvature = None
         if data.n_features <= MAX_DENSE:
-            chance = expit(self.products.scores(start))
-            share = chance * (1 - chance) * self.value / self.value.sum()
+            win_probability = expit(self.products.scores(start))
+            share = win_probability * (1 - win_probability) * self.value / self.value.sum()
             H = (differences.T @ differences.multiply(share[:, None]).tocsr()).toarray()
             self.curvature = cho_factor(H + l2 * np.eye(len(H)))
 
     def optimum(self, counts: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The certified optimum; None where the known curvature does not lead to it."""
+        """Return the certified optimum, or None if the known curvature does not lead to it."""
         share = counts * self.value / (counts @ self.value)
-        w, last = self.start.copy(), np.inf
+        w, last_size = self.start.copy(), np.inf
         while self.curvature is not None:
-            lost = share * expit(-self.products.scores(w))
-            gradient = self.l2 * w - self.products.transpose_times(lost)
+            loss_slopes = share * expit(-self.products.scores(w))
+            gradient = self.l2 * w - self.products.transpose_times(loss_slopes)
             size = float(gradient @ gradient)
-            if size <= self.enough:
+            if size <= self.squared_gradient_tol:
                 return w
-            if size > 0.25 * last:
+            # Too slow: this draw's curvature is too different.
+            if size > 0.25 * last_size:
                 return None
-            w, last = w - cho_solve(self.curvature, gradient), size
+            w = w - cho_solve(self.curvature, gradient)
+            last_size = size
         return None

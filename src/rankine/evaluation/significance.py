@@ -1,7 +1,7 @@
-"""Tests of paired differences, two-sided, by resampling queries; the correction for many of them.
+"""Two-sided tests of paired differences by resampling queries, and Holm's correction.
 
-All tests take the differences of two systems, one per query; without any difference p is 1. Draw
-number n of a seed is a pure function of both, so results do not depend on threads.
+All tests take one difference of two systems per query; if all are zero, p is 1. Random number n of
+a seed is a pure function of both, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import BOOTSTRAP, SIGN_FLIPS, random_below, random_bits, stream_seed
 from rankine.kernels.shards import map_shards
 
-_SHARDS = 16
+# Fixed, so that results do not depend on the number of threads.
+_N_SHARDS = 16
 
 
 def bootstrap_means(
     values: NDArray[np.float64], n_resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Means of each column over queries drawn with replacement: n_resamples x columns.
+    """Return means of each column over queries drawn with replacement, n_resamples x columns.
 
-    All columns share the drawn queries, so differences of means are paired.
+    All columns share the drawn queries, so that differences of means are paired.
     """
     rows = np.ascontiguousarray(values, dtype=np.float64)
     out = np.empty((n_resamples, rows.shape[1]))
     stream = stream_seed(seed, BOOTSTRAP)
-    _over_resamples(lambda a, b: _draw_means(rows, stream, a, b, out), n_resamples)
+    _map_resamples(lambda a, b: _draw_means(rows, stream, a, b, out), n_resamples)
     return out
 
 
 def percentile_interval(means: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-    """Percentile interval of bootstrap means."""
+    """Return the percentile interval of bootstrap means."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
@@ -43,15 +44,15 @@ def percentile_interval(means: NDArray[np.float64], confidence: float) -> tuple[
 def flipped_sums(
     difference: NDArray[np.float64], n_resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Sums of differences whose signs are flipped at random."""
+    """Return sums of the differences with random signs."""
     out = np.empty(n_resamples)
     stream = stream_seed(seed, SIGN_FLIPS)
-    _over_resamples(lambda a, b: _flip_sums(difference, stream, a, b, out), n_resamples)
+    _map_resamples(lambda a, b: _flip_sums(difference, stream, a, b, out), n_resamples)
     return out
 
 
-def _over_resamples(work: Any, n_resamples: int) -> None:
-    map_shards(work, np.linspace(0, n_resamples, _SHARDS + 1).astype(np.int64))
+def _map_resamples(work: Any, n_resamples: int) -> None:
+    map_shards(work, np.linspace(0, n_resamples, _N_SHARDS + 1).astype(np.int64))
 
 
 @jit
@@ -71,26 +72,32 @@ def _draw_means(values: Any, seed: Any, first: int, last: int, out: Any) -> None
 @jit
 def _flip_sums(difference: Any, seed: Any, first: int, last: int, out: Any) -> None:
     n = difference.shape[0]
-    words = (n + 63) // 64
-    one = np.uint64(1)
+    n_words = (n + 63) // 64  # a random word has the signs of 64 differences
+    low_bit = np.uint64(1)
     for b in range(first, last):
         total = 0.0
-        for w in range(words):
-            bits = random_bits(seed, b * words + w)
+        for w in range(n_words):
+            bits = random_bits(seed, b * n_words + w)
             for i in range(64 * w, min(64 * w + 64, n)):
-                if bits & one:
+                if bits & low_bit:
                     total += difference[i]
                 else:
                     total -= difference[i]
-                bits >>= one
+                bits >>= low_bit
         out[b] = total
 
 
 class PairedTests(NamedTuple):
     """p-values of three tests.
 
-    ``t_test``: Student's paired t. ``randomisation``: Fisher's, by sign flips of the mean
-    difference. ``wilcoxon``: signed ranks, queries without difference left out.
+    Attributes
+    ----------
+    t_test
+        Student's paired t-test.
+    randomisation
+        Fisher's randomisation test: random signs of the differences.
+    wilcoxon
+        Wilcoxon's signed-rank test, without queries whose difference is zero.
     """
 
     t_test: float
@@ -99,37 +106,39 @@ class PairedTests(NamedTuple):
 
 
 def paired_tests(difference: NDArray[np.float64], n_resamples: int, seed: int) -> PairedTests:
-    """All three tests of one pair of systems."""
+    """Run all three tests for one pair of systems."""
     from scipy import stats
 
-    moved = difference[difference != 0]
-    if len(moved) == 0:
+    nonzero = difference[difference != 0]
+    if len(nonzero) == 0:
         return PairedTests(1.0, 1.0, 1.0)
-    constant = np.ptp(difference) == 0
+    t_test = 0.0  # equal differences have no variance
+    if np.ptp(difference) > 0:
+        t_test = float(stats.ttest_1samp(difference, 0.0).pvalue)
     return PairedTests(
-        0.0 if constant else float(stats.ttest_1samp(difference, 0.0).pvalue),
+        t_test,
         randomisation_test(difference, n_resamples, seed),
-        float(stats.wilcoxon(moved).pvalue),
+        float(stats.wilcoxon(nonzero).pvalue),
     )
 
 
 def randomisation_test(difference: NDArray[np.float64], n_resamples: int, seed: int) -> float:
-    """Fisher's randomisation test of a zero mean (Smucker, Allan and Carterette 2007).
+    """Return the p-value of Fisher's randomisation test (Smucker, Allan and Carterette 2007).
 
     Under the null hypothesis each query's difference has either sign with equal probability. All
-    2^n sign patterns are tried when they are at most ``n_resamples``; otherwise that many are
-    drawn, and p = (1 + as extreme) / (1 + drawn).
+    2^n sign patterns are tried if they are at most ``n_resamples``. Otherwise ``n_resamples`` are
+    drawn, and p = (1 + number as extreme) / (1 + number drawn).
     """
-    moved = difference[difference != 0]
-    # sums of the same numbers in another order differ in the last bits
-    extreme = abs(float(moved.sum())) - 1e-12 * float(np.abs(moved).sum())
-    if 2 ** len(moved) <= n_resamples:
-        return float((np.abs(_all_sums(moved)) >= extreme).mean())
-    drawn = flipped_sums(moved, n_resamples, seed)
+    nonzero = difference[difference != 0]
+    # The tolerance allows for sums of the same numbers in another order.
+    extreme = abs(float(nonzero.sum())) - 1e-12 * float(np.abs(nonzero).sum())
+    if 2 ** len(nonzero) <= n_resamples:
+        return float((np.abs(_sums_of_all_signs(nonzero)) >= extreme).mean())
+    drawn = flipped_sums(nonzero, n_resamples, seed)
     return float((1 + np.count_nonzero(np.abs(drawn) >= extreme)) / (1 + n_resamples))
 
 
-def _all_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums_of_all_signs(values: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = np.array([0.0])
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
@@ -137,7 +146,7 @@ def _all_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment: the k-th smallest of m is multiplied by m - k + 1."""
+    """Adjust p-values by Holm's method: the k-th smallest of m is multiplied by m - k + 1."""
     m = len(p_values)
     adjusted = [0.0] * m
     largest = 0.0

@@ -1,7 +1,7 @@
-"""Whatever ranks, brought to one form: labels and scores of each query's documents.
+"""Systems to compare, brought to one form: labels and scores of each query's documents.
 
-A contestant may be a model file, a TREC run file, a ``LinearModel``, a fitted ranker, a ``Run``,
-or an array of scores.
+A system may be a model file, a TREC run file, a ``LinearModel``, a fitted ranker, a ``Run`` or an
+array of scores.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSystem:
-    """A named ranking of every query.
+    """The labels and scores that a named system gives every document.
 
-    ``by_docid``: equal scores stand in descending order of document ids (as in TREC runs);
-    otherwise they keep the order of the rows.
+    ``by_docid``: ties are ordered by descending document id (as in TREC runs) instead of by row.
     """
 
     name: str
@@ -46,14 +45,14 @@ class ScoredSystem:
     by_docid: bool
 
     def values(self, metric: Metric) -> NDArray[np.float64]:
-        """The metric of each query."""
+        """Return the metric of each query."""
         rule = run_metric(metric) if self.by_docid else metric
         return evaluate(
             rule, self.y, self.score, self.queries, per_query=True, columns=self.columns
         )
 
     def ranking(self, query: int, depth: int) -> list[dict[str, Any]]:
-        """The first documents of a query: id (or row), label and score."""
+        """Return id (or row), label and score of the first documents of a query."""
         rows = self.queries.rows_of(query)
         retrieved = self.columns.get("retrieved")
         if retrieved is not None:
@@ -76,49 +75,51 @@ class ScoredSystem:
 def load_systems(
     systems: Sequence[Any] | Mapping[str, Any], judged: Dataset | Qrels
 ) -> list[ScoredSystem]:
-    """All contestants over the same judged queries, in the same order of queries."""
-    every = dict(systems) if isinstance(systems, Mapping) else name_systems(systems)
-    loaded = {name: _load(system) for name, system in every.items()}
+    """Score all systems on the same judged queries."""
+    by_name = dict(systems) if isinstance(systems, Mapping) else name_systems(systems)
+    loaded = {name: _load(system) for name, system in by_name.items()}
     with_runs = any(isinstance(system, Run) for system in loaded.values())
     if with_runs and isinstance(judged, Dataset) and judged.docid is None:
         raise SchemaError(
-            "a run names documents, but the data has no document ids",
-            fix="Give data with docids (# comments, or a docid column), or a qrels file",
+            "a run identifies documents by id, but the data has no document ids",
+            fix="Pass data with docids (# comments, or a docid column), or a qrels file",
         )
-    return [_contestant(name, system, judged, with_runs) for name, system in loaded.items()]
+    return [_score_system(name, system, judged, with_runs) for name, system in loaded.items()]
 
 
 def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
-    """Labelled data as the models among some systems read it, or a qrels file."""
+    """Read labelled data with the features of the models among ``systems``, or a qrels file."""
     from rankine.data.open import load
 
     if is_qrels(path):
         return read_qrels(path)
-    models = [one for one in map(_load, systems) if hasattr(one, "weight_names")]
-    return load_for_models(models, path, **options) if models else load(path, **options)
+    models = [system for system in map(_load, systems) if hasattr(system, "weight_names")]
+    if models:
+        return load_for_models(models, path, **options)
+    return load(path, **options)
 
 
 def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
-    """The model that reads data for all: one of a raw log where there is one; columns of others."""
+    """Return the model to read data with, of a raw log if any, and the columns all models need."""
     from rankine.logs.schema import columns_of
 
-    reader = next((one for one in models if columns_of(one) is not None), models[0])
-    specs = [spec for one in models if (spec := columns_of(one)) is not None]
+    reader = next((model for model in models if columns_of(model) is not None), models[0])
+    specs = [spec for spec in map(columns_of, models) if spec is not None]
     return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
 
 
 def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
-    """Data in memory that all these models can score: a ``Dataset``, a stream or files."""
+    """Return data in memory that all models can score, from a ``Dataset``, a stream or files."""
     from rankine.logs.source import read_for
 
     if isinstance(data, Dataset):
         return data
     if hasattr(data, "blocks"):
-        return concat(list(data.blocks()))
+        return concat(data.blocks())
     reader, columns = select_reader(models)
-    kept = (*options.pop("columns", ()), *columns)
-    found: Dataset = read_for(reader, data, columns=kept, **options)
-    return found
+    all_columns = (*options.pop("columns", ()), *columns)
+    dataset: Dataset = read_for(reader, data, columns=all_columns, **options)
+    return dataset
 
 
 def is_run(path: Any) -> bool:
@@ -143,9 +144,9 @@ def _first_fields(path: Any) -> list[bytes]:
 
 
 def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
-    """Systems by a name of their own."""
+    """Give every system a distinct name."""
     reject_sets(systems=systems)
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for k, system in enumerate(systems):
         if isinstance(system, (str, Path)):
             name = Path(system).name
@@ -156,11 +157,11 @@ def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
         else:
             name = f"system {k + 1}"
         base, copies = name, 1
-        while name in found:
+        while name in by_name:
             copies += 1
             name = f"{base} ({copies})"
-        found[name] = system
-    return found
+        by_name[name] = system
+    return by_name
 
 
 def _load(system: Any) -> Any:
@@ -173,7 +174,7 @@ def _load(system: Any) -> Any:
     return LinearModel.load(system)
 
 
-def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> ScoredSystem:
+def _score_system(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> ScoredSystem:
     if isinstance(system, Run):
         qrels: Any = judged
         if isinstance(judged, Dataset):
@@ -183,13 +184,13 @@ def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool
     if not isinstance(judged, Dataset):
         raise ParameterError(
             f"{name} needs features, but a qrels file has none",
-            fix="Give labelled data instead of qrels, or a run instead of the model",
+            fix="Pass labelled data instead of qrels, or a run instead of the model",
         )
     score = np.asarray(_scores(system, judged), dtype=np.float64)
     if score.shape != (judged.n_rows,):
         raise SchemaError(
-            f"{name} gives scores of shape {score.shape} for {judged.n_rows} rows",
-            fix="Give one score per row",
+            f"{name} has scores of shape {score.shape} for {judged.n_rows} rows",
+            fix="Pass one score per row",
         )
     check_finite(score, f"score of {name}")
     return ScoredSystem(name, judged.y, score, judged.queries, data_columns(judged), with_runs)

@@ -1,4 +1,4 @@
-"""A table of texts that can be shown on a terminal, in Markdown or in LaTeX."""
+"""Tables of text, shown on a terminal, in Markdown or in LaTeX."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Table:
-    """Header and rows of text; the first ``left`` columns are names, the others numbers.
+    """A title, a header and rows of text.
 
-    ``bold`` holds the (row, column) of cells that stand out.
+    Attributes
+    ----------
+    left
+        Number of columns that are left-aligned (names); the others are right-aligned (numbers).
+    bold
+        (row, column) of the cells in bold type.
     """
 
     title: str
@@ -34,7 +39,7 @@ class Table:
     bold: frozenset[tuple[int, int]] = field(default_factory=frozenset)
 
     def markdown(self) -> str:
-        """GitHub-flavoured Markdown, title first."""
+        """Format the table in GitHub-flavoured Markdown, title first."""
         align = [":--" if c < self.left else "--:" for c in range(len(self.header))]
         lines = [f"**{_cell(self.title)}**", ""] if self.title else []
         lines += [_row([_cell(h) for h in self.header]), _row(align)]
@@ -47,7 +52,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def latex(self) -> str:
-        """A ``table`` environment in the style of the booktabs package."""
+        """Format the table as a LaTeX ``table`` environment in the style of booktabs."""
         align = "l" * self.left + "r" * (len(self.header) - self.left)
         lines = [
             r"\begin{table}",
@@ -72,23 +77,20 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable(box=None, pad_edge=False)
+        table = RichTable(box=None, pad_edge=False)
         for c, name in enumerate(self.header):
-            named = c < self.left
-            shown.add_column(
+            is_name = c < self.left
+            # Numbers are never wrapped, long names are.
+            table.add_column(
                 Text(name),
-                justify="left" if named else "right",
+                justify="left" if is_name else "right",
                 overflow="fold",
-                no_wrap=not named,
+                no_wrap=not is_name,
             )
         for r, row in enumerate(self.rows):
-            shown.add_row(
-                *(
-                    Text(text, style="bold" if (r, c) in self.bold else "")
-                    for c, text in enumerate(row)
-                )
-            )
-        return Group(Text(self.title, style="italic"), shown)
+            styles = ["bold" if (r, c) in self.bold else "" for c in range(len(row))]
+            table.add_row(*(Text(text, style=x) for text, x in zip(row, styles, strict=True)))
+        return Group(Text(self.title, style="italic"), table)
 
 
 def _row(cells: Sequence[str]) -> str:

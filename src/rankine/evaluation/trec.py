@@ -1,19 +1,21 @@
-"""TREC runs and judgements: strict reading, atomic writing, metrics by trec_eval's rules.
+"""Read, write and evaluate TREC runs and judgements by the rules of trec_eval.
 
     qrels:  qid  0   docid  relevance              run:  qid  Q0  docid  rank  score  tag
 
-Any file may be compressed. A document occurs once per query; scores are finite numbers. The rank
-column of a run is not used (nor is it by trec_eval).
+Files may be compressed. A document occurs at most once per query; scores are finite numbers. The
+rank column of a run is ignored, as by trec_eval.
 
-Order: score descending, ties by descending document id. A document without judgement, or with a
-negative one (spam), is not relevant; a relevant document that was not retrieved counts in recall
-and in the ideal order. A judged query that the run lacks counts as an empty list (0 for ranked
-metrics); a query of the run without judgements is left out, and counted.
+Documents are ordered by descending score, ties by descending document id. A document without a
+judgement, or with a negative one (spam), is not relevant. A relevant document that was not
+retrieved counts in recall and in the ideal order. A judged query that is missing from the run
+counts as an empty list (0 for ranked metrics). A query of the run without judgements is left out
+and counted.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,7 +35,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 class Run(NamedTuple):
-    """Retrieved documents, one entry per line."""
+    """Retrieved documents, one entry per line of the file."""
 
     qid: NDArray[Any]
     docid: NDArray[Any]
@@ -42,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Qrels(NamedTuple):
-    """Judged documents, one entry per line."""
+    """Judged documents, one entry per line of the file."""
 
     qid: NDArray[Any]
     docid: NDArray[Any]
@@ -52,10 +54,10 @@ class Qrels(NamedTuple):
 def read_run(path: Any) -> Run:
     """Read a run; query ids are strings."""
     qid, docid, score, tag = [], [], [], ""
-    for place, fields in _lines(path, "qid Q0 docid rank score tag", 6):
+    for location, fields in _lines(path, "qid Q0 docid rank score tag"):
         qid.append(fields[0])
         docid.append(fields[2])
-        score.append(_number(fields[4], "score", place, 5))
+        score.append(_number(fields[4], "score", location, 5))
         tag = tag or fields[5]
     _check_pairs(qid, docid, path)
     return Run(np.array(qid), np.array(docid), np.array(score), tag)
@@ -64,10 +66,10 @@ def read_run(path: Any) -> Run:
 def read_qrels(path: Any) -> Qrels:
     """Read judgements; query ids are strings."""
     qid, docid, label = [], [], []
-    for place, fields in _lines(path, "qid 0 docid relevance", 4):
+    for location, fields in _lines(path, "qid 0 docid relevance"):
         qid.append(fields[0])
         docid.append(fields[2])
-        label.append(_number(fields[3], "relevance", place, 4))
+        label.append(_number(fields[3], "relevance", location, 4))
     _check_pairs(qid, docid, path)
     return Qrels(np.array(qid), np.array(docid), np.array(label))
 
@@ -75,7 +77,7 @@ def read_qrels(path: Any) -> Qrels:
 def run_lines(
     qid: Any, docid: Any, score: Any, *, tag: str = "rankine", depth: int | None = None
 ) -> Iterator[str]:
-    """Lines of a run, queries in order of first appearance."""
+    """Yield the lines of a run, queries in order of first appearance."""
     scores = np.asarray(score, dtype=np.float64)
     docs = _ids(docid, "docid")
     queries = QueryIndex.from_qid(qid, len(scores))
@@ -89,19 +91,21 @@ def run_lines(
 
 
 def _ids(values: Any, what: str) -> NDArray[Any]:
-    """Ids as text; TREC separates fields by white space, so ids hold none."""
+    """Return ids as text; raise if one contains white space, which separates the fields."""
     texts: NDArray[Any] = np.asarray(values).astype(str)
     for text in texts:
         if text.split() != [text]:
             raise SchemaError(
-                f"{what} {text!r} cannot stand in a TREC file", fix="Use ids without white space"
+                f"{what} {text!r} cannot be written to a TREC file",
+                fix="Use ids without white space",
             )
     return texts
 
 
-def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int], list[str]]]:
-    """Fields of each line that is not blank, with file name and line number."""
-    found = False
+def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
+    """Yield file name, line number and fields of each line that is not blank."""
+    n_fields = len(form.split())
+    is_empty = True
     for source in find_sources(path):
         text = read_whole(source)
         try:
@@ -115,7 +119,7 @@ def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int
             fields = line_text.split()
             if not fields:
                 continue
-            found = True
+            is_empty = False
             if len(fields) != n_fields:
                 raise ParseError(
                     f"{len(fields)} fields instead of {n_fields}",
@@ -124,12 +128,12 @@ def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int
                     fix=f"Write lines as: {form}",
                 )
             yield (source.name, number), fields
-    if not found:
+    if is_empty:
         raise EmptyDataError("no lines", file=str(path), fix=f"Write lines as: {form}")
 
 
 def read_whole(source: Source) -> bytes:
-    """All bytes of a source, decompressed."""
+    """Read and decompress a whole source."""
     parts, buffer = [], bytearray(2**20)
     with open_stream(source, ReadOptions.make()) as stream:
         while count := stream.readinto(memoryview(buffer)):
@@ -137,13 +141,13 @@ def read_whole(source: Source) -> bytes:
     return b"".join(parts)
 
 
-def _number(text: str, what: str, place: tuple[str, int], column: int) -> float:
+def _number(text: str, what: str, location: tuple[str, int], column: int) -> float:
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     if not np.isfinite(value):
         raise ParseError(
             f"{what} {text!r} is not a finite number",
-            file=place[0],
-            line=place[1],
+            file=location[0],
+            line=location[1],
             column=f"field {column}",
             fix="Write a decimal number",
         )
@@ -151,42 +155,38 @@ def _number(text: str, what: str, place: tuple[str, int], column: int) -> float:
 
 
 def _check_pairs(qid: list[str], docid: list[str], path: Any) -> None:
-    if len(set(zip(qid, docid, strict=True))) == len(qid):
-        return
-    seen: set[tuple[str, str]] = set()
-    for pair in zip(qid, docid, strict=True):
-        if pair in seen:
-            raise SchemaError(
-                f"document {pair[1]!r} occurs twice in query {pair[0]!r}",
-                file=str(path),
-                fix="Keep one line per query and document",
-            )
-        seen.add(pair)
+    (query, document), count = Counter(zip(qid, docid, strict=True)).most_common(1)[0]
+    if count > 1:
+        raise SchemaError(
+            f"document {document!r} occurs twice in query {query!r}",
+            file=str(path),
+            fix="Keep one line per query and document",
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class RunEvaluation:
-    """Means, and values per query when asked for.
+    """Means and, if requested, values per query.
 
-    ``notes`` counts judged queries that the run lacks, queries of the run without judgements,
+    ``counts``: judged queries that are missing from the run, queries of the run without judgements,
     retrieved documents without judgement, and negative judgements (read as 0).
     """
 
     means: Mapping[str, float]
     ids: NDArray[Any]
     per_query: Mapping[str, NDArray[np.float64]] | None
-    notes: Mapping[str, int]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedLists:
-    """A run joined with its judgements, as columns: one row per retrieved or judged document."""
+    """A run joined with judgements: one row per retrieved or judged document."""
 
     y: NDArray[np.float64]
     score: NDArray[np.float64]
     queries: QueryIndex
     columns: Mapping[str, NDArray[Any]]
-    notes: Mapping[str, int]
+    counts: Mapping[str, int]
 
 
 def evaluate_run(
@@ -197,29 +197,28 @@ def evaluate_run(
     per_query: bool = False,
     query_weight: Any = None,
 ) -> RunEvaluation:
-    """Evaluate a run file (or ``Run``) against a judgement file (or ``Qrels``).
+    """Evaluate a run (file or ``Run``) against judgements (file or ``Qrels``).
 
-    ``query_weight`` is what a judged query counts in the means, as in ``rankine.metrics.evaluate``.
+    ``query_weight`` weighs the judged queries in the means, as in ``rankine.metrics.evaluate``.
     """
     joined = judged_lists(
         run if isinstance(run, Run) else read_run(run),
         qrels if isinstance(qrels, Qrels) else read_qrels(qrels),
     )
-    chosen = [parse_metric(metric) for metric in metrics]
     arguments = (joined.y, joined.score, joined.queries)
     means, values = {}, {}
-    for metric in chosen:
+    for metric in [parse_metric(metric) for metric in metrics]:
         rule = run_metric(metric)
         means[str(metric)] = evaluate(
             rule, *arguments, query_weight=query_weight, columns=joined.columns
         )
         if per_query:
             values[str(metric)] = evaluate(rule, *arguments, per_query=True, columns=joined.columns)
-    return RunEvaluation(means, joined.queries.ids, values if per_query else None, joined.notes)
+    return RunEvaluation(means, joined.queries.ids, values if per_query else None, joined.counts)
 
 
 def run_metric(metric: Metric) -> Metric:
-    """The metric with ties by document id: a run file's own order means nothing."""
+    """Return the metric with ties by document id, because the order of a run file is arbitrary."""
     if DEFINITIONS[metric.name].family == "ranks" and metric.ties == "file":
         return metric.with_options(ties="docid")
     return metric
@@ -228,8 +227,8 @@ def run_metric(metric: Metric) -> Metric:
 def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
     """Join retrieved and judged documents of the judged queries, in order of the judgements."""
     judged = _by_query(qrels.qid, qrels.docid, qrels.label)
-    found = _by_query(run.qid, run.docid, run.score)
-    if not judged.keys() & found.keys():
+    retrieved = _by_query(run.qid, run.docid, run.score)
+    if not judged.keys() & retrieved.keys():
         raise DataError(
             "the run and the judgements have no query in common",
             fix="Check that both use the same query ids",
@@ -237,19 +236,19 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
     rows: list[tuple[str, str, float, float, bool]] = []
     unjudged = 0
     for query, labels in judged.items():
-        scores = found.get(query, {})
+        scores = retrieved.get(query, {})
         unjudged += len(scores.keys() - labels.keys())
         rows += [(query, doc, labels.get(doc, 0.0), s, True) for doc, s in scores.items()]
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
-    qid, docid, label, score, retrieved = (np.array(c) for c in zip(*rows, strict=True))
+    qid, docid, label, score, is_retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(
         np.maximum(label, 0.0),
         score,
         QueryIndex.from_qid(qid, len(qid)),
-        {"docid": docid, "retrieved": retrieved},
+        {"docid": docid, "retrieved": is_retrieved},
         {
-            "queries_missing_from_run": len(judged.keys() - found.keys()),
-            "queries_without_judgements": len(found.keys() - judged.keys()),
+            "queries_missing_from_run": len(judged.keys() - retrieved.keys()),
+            "queries_without_judgements": len(retrieved.keys() - judged.keys()),
             "documents_without_judgement": unjudged,
             "negative_judgements": int((label < 0).sum()),
         },

@@ -153,7 +153,7 @@ class LogScan(LabelledStream):
 
     def load(self) -> Dataset:
         """Read all lists into memory."""
-        return concat(list(self.blocks()))
+        return concat(self.blocks())
 
     def relabelled(self, label: Expression | CoecLabel) -> LogScan:
         """Return the log with other labels."""

@@ -1,27 +1,29 @@
-"""How an additive ranker finds its strengths, its pairs and its weights on held-out lists.
+"""The search of ``AdditiveRanker`` for strengths, pairs of columns and weights.
 
-``TableData`` holds what training needs of some lists: one byte a cell, labels, and how the pair
-losses see them. ``search`` walks paths of falling strengths, each solved from the last: slopes
-first, then curves, then grids over the pairs that the curves leave most to, and keeps what ranks
-the held-out lists best. The risk is a sum over lists, so strengths found on a part serve the whole.
+``TableData`` holds what training needs of some lists: one byte a cell, labels, and queries. A
+``Plan`` is everything that is chosen before the final solution. ``search`` solves paths of falling
+strengths, each from the last solution: slopes first, then curves, then grids over the pairs that
+the curves leave most to gain, and keeps the plan that ranks held-out lists best. The risk is a sum
+over lists, so strengths found on a part of the lists serve all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import ParameterError
 from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
-from rankine.losses.active_pairs import SquaredHingeRisk
+from rankine.losses.base import find_pair_loss
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
-from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from rankine.metrics import evaluate_on, parse_metric
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Callback, Solution
 
+#: Losses that tuning tries; ``check_loss`` accepts every smooth pair loss as well.
 LOSSES = ("squared_hinge", "softmax")
-#: A strength that leaves curves their slopes alone, unless there are very many lists.
+#: A strength that leaves of the curves only their slopes, unless there are very many lists.
 STIFF = 1000.0
 #: Strengths that are tried first, from nearly linear to tables that follow every bin.
 DECADES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
@@ -43,7 +46,7 @@ DECADES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
 HALF = 10.0**0.5
 #: Rows on which strengths and pairs are sought; the risk is a sum, so they serve all rows.
 SEARCH_ROWS = 60_000
-#: A path ends at once where the metric falls by more than this share of the best.
+#: A path ends at once when the metric falls by more than this share of the best value.
 CLIFF = 0.01
 #: Estimated gap, relative to J(0), to which steps of the search are solved.
 SEARCH_TOL = 1e-3
@@ -54,9 +57,19 @@ FEW_COLUMNS = 30
 _HELD_OUT = 0x48454C44
 
 
+def check_loss(name: str) -> None:
+    """Raise unless a loss can be minimised by Newton's method, which needs its curvature."""
+    if name != "softmax" and not find_pair_loss(name, exact=True).smooth:
+        raise ParameterError(
+            f"{name!r} has kinks, and Newton's method needs a smooth loss",
+            parameter="loss",
+            fix="Use 'squared_hinge' or 'softmax'",
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """Lists as an additive ranker sees them.
+    """Lists as cells of tables.
 
     Attributes
     ----------
@@ -76,58 +89,60 @@ class TableData:
     linear: Any = None
 
     def take_queries(self, chosen: NDArray[np.int64]) -> TableData:
-        """Whole queries by position, in order of their rows."""
+        """Take whole queries by position; rows keep their order."""
         index = self.lists.queries
         mask = np.zeros(index.n_queries, dtype=np.bool_)
         mask[chosen] = True
         rows = np.flatnonzero(mask[index.codes])
         lists = self.lists.take(rows)
-        kept = index.codes[rows]
-        _, first = np.unique(kept, return_index=True)
-        order = kept[np.sort(first)]
+        codes = index.codes[rows]
+        _, first_rows = np.unique(codes, return_index=True)
+        queries = codes[np.sort(first_rows)]  # in order of first appearance
         linear = None if self.linear is None else self.linear[rows]
-        return TableData(lists, self.query_weight[order], take_rows(self.rows, rows), linear)
+        return TableData(lists, self.query_weight[queries], take_rows(self.rows, rows), linear)
 
 
 def hold_out(data: TableData, seed: int) -> tuple[TableData, TableData]:
-    """Lists to search on and a fifth of the lists, held out, both chosen by the seed."""
+    """Split lists into those to search on and a fifth that is held out, chosen by the seed."""
     order = permutation(stream_seed(seed, _HELD_OUT), data.lists.n_queries)
     n_held = max(1, len(order) // 5)
-    return _some(data, order[n_held:]), _some(data, order[:n_held])
+    return _take_rows(data, order[n_held:]), _take_rows(data, order[:n_held])
 
 
 def sample(data: TableData, seed: int) -> TableData:
-    """Lists to search on, chosen by the seed."""
-    return _some(data, permutation(stream_seed(seed, _HELD_OUT), data.lists.n_queries))
+    """Take lists to search on, chosen by the seed."""
+    return _take_rows(data, permutation(stream_seed(seed, _HELD_OUT), data.lists.n_queries))
 
 
-def _some(data: TableData, order: NDArray[np.int64]) -> TableData:
-    """The first of these lists that hold about ``SEARCH_ROWS`` rows; the data itself if it can."""
-    reached = np.cumsum(data.lists.queries.sizes[order])
-    n_kept = max(1, int(np.searchsorted(reached, SEARCH_ROWS, side="right")))
-    if n_kept >= data.lists.n_queries:
+def _take_rows(data: TableData, order: NDArray[np.int64]) -> TableData:
+    """Take lists in this order up to about ``SEARCH_ROWS`` rows."""
+    n_rows = np.cumsum(data.lists.queries.sizes[order])
+    n_lists = max(1, int(np.searchsorted(n_rows, SEARCH_ROWS, side="right")))
+    if n_lists >= data.lists.n_queries:
         return data
-    return data.take_queries(np.sort(order[:n_kept]))
+    return data.take_queries(np.sort(order[:n_lists]))
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything that is chosen before the last solution.
+    """Everything that is chosen before the final solution.
 
     Attributes
     ----------
     bins, means
-        Cells of columns and their places for slopes.
+        Cells of the columns, and the standardised centres that slopes multiply.
+    counts
+        Rows of every cell of the columns.
     strengths
         Penalties.
     n_linear
-        Columns that stay linear.
+        Number of columns that stay linear.
     grids
         Pairs with tables, or None.
     rounds
-        Rounds of weights by Delta.
-    loss, monotone, tol, max_iter, threads, metric
-        As the ranker was told.
+        Rounds in which pairs are weighted by the change of DCG.
+    loss, monotone, max_iter, threads, metric
+        Parameters of the ranker.
     """
 
     bins: Bins
@@ -143,16 +158,17 @@ class Plan:
     max_iter: int = 100
     threads: int | None = None
 
+    @cached_property
     def space(self) -> TableSpace:
-        """Parameters of the tables."""
+        """Parameters of the tables; each plan computes them once."""
         layout = layout_of(self.bins, self.grids)
         return TableSpace.build(
             layout, self.bins, self.grids, self.means, self.monotone, self.n_linear
         )
 
     def problem(self, data: TableData, risk: Any) -> TableProblem:
-        """The risk of lists as a function of parameters."""
-        space = self.space()
+        """Return the risk of lists as a function of the parameters."""
+        space = self.space
         linear = None
         if data.linear is not None:
             from rankine.data.dataset import as_rows
@@ -161,31 +177,34 @@ class Plan:
         products = BinnedProducts(data.rows, space.layout, self.threads)
         return TableProblem(space, products, risk, linear)
 
-    def carried(self, theta: NDArray[np.float64], before: Plan) -> NDArray[np.float64]:
-        """Parameters of a plan with other grids; grids of the same pair keep their tables."""
-        space, old = self.space(), before.space()
+    def convert_parameters(self, theta: NDArray[np.float64], previous: Plan) -> NDArray[np.float64]:
+        """Convert parameters of a plan with other grids; pairs in both plans keep their grids."""
+        space, previous_space = self.space, previous.space
         out = np.zeros(space.size)
         n_cells = space.n_curve_cells
         out[:n_cells] = theta[:n_cells]
-        out[space.layout.size :] = theta[old.layout.size :]
-        known = {pair: g for g, pair in enumerate(before.pairs)}
+        out[space.layout.size :] = theta[previous_space.layout.size :]
+        previous_grids = {pair: g for g, pair in enumerate(previous.pairs)}
         for g, pair in enumerate(self.pairs):
-            if pair in known:
-                start, source = space.layout.grid_starts[g], old.layout.grid_starts[known[pair]]
+            if pair in previous_grids:
+                start = space.layout.grid_starts[g]
+                previous_start = previous_space.layout.grid_starts[previous_grids[pair]]
                 size = int(np.prod(space.grid_sides[g]))
-                out[start : start + size] = theta[source : source + size]
+                out[start : start + size] = theta[previous_start : previous_start + size]
         return out
 
     def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> Plan:
-        """The same plan with grids over these pairs of columns."""
+        """Return the plan with grids over these pairs of columns."""
         if not len(pairs):
             return replace(self, grids=None)
         side = 32 if len(self.bins.cuts) < FEW_COLUMNS else 16
         columns = sorted({int(j) for pair in pairs for j in pair})
-        place = {j: k for k, j in enumerate(columns)}
         axes = tuple(grid_axis(self.bins, j, self.column_counts(j), side) for j in columns)
-        named = tuple((place[min(p)], place[max(p)]) for p in (tuple(map(int, p)) for p in pairs))
-        return replace(self, grids=Grids(axes, named))
+        axis_pairs = []
+        for pair in pairs:
+            first, second = sorted(map(int, pair))
+            axis_pairs.append((columns.index(first), columns.index(second)))
+        return replace(self, grids=Grids(axes, tuple(axis_pairs)))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -195,8 +214,8 @@ class Plan:
             return []
         return [(grids.axes[a].column, grids.axes[b].column) for a, b in grids.pairs]
 
-    def notes(self) -> dict[str, float]:
-        """What was chosen, in numbers."""
+    def chosen(self) -> dict[str, float]:
+        """Return the chosen strengths and rounds."""
         strengths = self.strengths
         return {
             "smooth": strengths.smooth,
@@ -206,18 +225,18 @@ class Plan:
         }
 
     def column_counts(self, j: int) -> NDArray[np.float64]:
-        """Rows of each cell of a column."""
+        """Return the number of rows in each cell of a column."""
         ends = np.cumsum(self.bins.n_cells)
         return self.counts[ends[j] - self.bins.n_cells[j] : ends[j]]
 
 
-class Records:
-    """What plans were solved to: told again to a run that is resumed.
+class PlanSolver:
+    """Solves plans during the search; a resumed run reads finished solutions from the journal.
 
     Parameters
     ----------
     journal
-        Where answers are kept (``rankine.distributed.journal``), or None.
+        Journal of solutions (``rankine.distributed.journal``), or None.
     """
 
     def __init__(self, journal: Any = None) -> None:
@@ -226,40 +245,46 @@ class Records:
     def solve(
         self, plan: Plan, data: TableData, start: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Parameters of a plan, well enough to judge it."""
+        """Return the parameters of a plan, solved well enough to evaluate it."""
 
-        def ask() -> tuple[NDArray[np.float64]]:
+        def compute() -> tuple[NDArray[np.float64]]:
             return (solve_plan(plan, data, start, SEARCH_TOL, certify=False).coef,)
 
         if self.journal is None:
-            return ask()[0]
-        asked = (plan.notes(), plan.pairs, start)
-        found: NDArray[np.float64] = self.journal.recall_or_compute("plan", asked, ask)[0]
-        return found
+            return compute()[0]
+        arguments = (plan.chosen(), plan.pairs, start)
+        theta: NDArray[np.float64]
+        (theta,) = self.journal.recall_or_compute("plan", arguments, compute)
+        return theta
 
 
 def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None) -> Any:
-    """The loss of lists; with scores given, pairs weighted by Delta at their ranking."""
+    """Return the loss of lists; with scores, the pairs weighted by the change of DCG."""
     queries = PairQueries.from_dataset(data.lists, data.query_weight)
     check_normalization("query", queries.n_queries)
-    if ranked_by is None and plan.loss == "squared_hinge":
+    if ranked_by is None and plan.loss != "softmax":
+        pair_loss: Any = find_pair_loss(plan.loss, exact=True)
         omega = queries.query_weight / queries.pair_weight
-        return SquaredHingeRisk(SquaredHinge(), queries, omega, threads=plan.threads)
+        return pair_loss.exact_sum(pair_loss.spec(), queries, omega, "tree", plan.threads)
     gains = list_gains(data.lists.y[queries.rows], queries.starts)
     if ranked_by is None:
-        weighed = gains if queries.weight is None else gains * queries.weight
-        shares = gain_shares(weighed, queries.starts)
+        if queries.weight is not None:
+            gains = gains * queries.weight
+        shares = gain_shares(gains, queries.starts)
         return SoftmaxRisk(queries, queries.query_weight, shares, plan.threads)
-    cutoff = parse_metric(plan.metric).cutoff
-    depth = cutoff if isinstance(cutoff, int) else 10
+    cutoff, depth = parse_metric(plan.metric).cutoff, 10
+    if isinstance(cutoff, int):
+        depth = cutoff
     return DeltaRisk(queries, queries.query_weight, gains, ranked_by, depth, plan.threads)
 
 
 def list_gains(y: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """2^(label - lowest label of the list) - 1; labels beyond grades count by their rank share."""
+    """Compute 2^(label - lowest label of the list) - 1, or the differences if these are large."""
     lowest = np.repeat(np.minimum.reduceat(y, starts[:-1]), np.diff(starts))
     above = y - lowest
-    return np.exp2(above) - 1.0 if above.max(initial=0.0) <= 31 else above / above.max()
+    if above.max(initial=0.0) <= 31:
+        return np.exp2(above) - 1.0
+    return above / above.max()  # labels that are no grades: powers of 2 would overflow
 
 
 def solve_plan(
@@ -271,27 +296,31 @@ def solve_plan(
     *,
     certify: bool = True,
 ) -> Solution:
-    """Solve a plan on lists: the plain loss, then its rounds of weights by Delta."""
+    """Solve a plan on lists: the loss itself, then rounds with weights by the change of DCG."""
     problem = plan.problem(data, make_risk(plan, data))
     penalty = TablePenalty(problem.space, plan.strengths, plan.threads)
-    told: dict[str, Any] = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
-    told["certify"] = certify
-    solution = solve_newton(problem, penalty, start=start, **told)
+    options: dict[str, Any] = {
+        "tol": tol,
+        "max_iter": plan.max_iter,
+        "callbacks": callbacks,
+        "certify": certify,
+    }
+    solution = solve_newton(problem, penalty, start=start, **options)
     for _ in range(plan.rounds):
         ranked_by = problem.scores(solution.coef)
         problem = plan.problem(data, make_risk(plan, data, ranked_by))
-        solution = solve_newton(problem, penalty, start=solution.coef, **told)
+        solution = solve_newton(problem, penalty, start=solution.coef, **options)
     return solution
 
 
-def judged(plan: Plan, valid: TableData, theta: NDArray[np.float64]) -> float:
-    """The metric of parameters on held-out lists."""
+def evaluate_plan(plan: Plan, valid: TableData, theta: NDArray[np.float64]) -> float:
+    """Compute the metric of parameters on held-out lists."""
     scores = plan.problem(valid, None).scores(theta)
     return float(evaluate_on(valid.lists, metric=parse_metric(plan.metric), scores=scores))
 
 
-class _Walk:
-    """Plans tried on training lists and judged on held-out ones; the best is kept."""
+class PlanSearch:
+    """Solves plans on training lists, evaluates them on held-out lists and keeps the best."""
 
     plan: Plan
     theta: NDArray[np.float64]
@@ -300,61 +329,69 @@ class _Walk:
         self,
         train: TableData,
         valid: TableData,
-        told: Callable[[dict[str, float]], None],
-        records: Records,
+        record: Callable[[dict[str, float]], None],
+        solver: PlanSolver,
     ) -> None:
         self.train = train
         self.valid = valid
-        self.told = told
-        self.records = records
-        self.value = -np.inf
+        self.record = record
+        self.solver = solver
+        self.best_value = -np.inf
+        #: Whether the last value fell far below the best.
         self.fell = False
 
     def try_plan(
         self, plan: Plan, start: NDArray[np.float64] | None
     ) -> tuple[bool, NDArray[np.float64]]:
-        """Solve and evaluator: whether it is the best so far, and its parameters."""
-        theta = self.records.solve(plan, self.train, start)
+        """Solve and evaluate a plan; return whether it is the best so far, and its parameters."""
+        theta = self.solver.solve(plan, self.train, start)
         metric = parse_metric(plan.metric)
-        value = judged(plan, self.valid, theta)
-        self.told({**plan.notes(), "pairs": len(plan.pairs), "value": value})
+        value = evaluate_plan(plan, self.valid, theta)
+        self.record({**plan.chosen(), "pairs": len(plan.pairs), "value": value})
         signed = value if metric.larger_is_better else -value
-        better = bool(signed > self.value)
-        self.fell = bool(signed < self.value - CLIFF * abs(self.value))
-        if better:
-            self.value, self.plan, self.theta = signed, plan, theta
-        return better, theta
+        is_best = bool(signed > self.best_value)
+        self.fell = bool(signed < self.best_value - CLIFF * abs(self.best_value))
+        if is_best:
+            self.best_value, self.plan, self.theta = signed, plan, theta
+        return is_best, theta
 
     def path(self, plan: Plan, name: str, values: Sequence[float], patience: int = 1) -> bool:
         """Try strengths in order, each from the last, until ``patience`` of them gain nothing.
 
-        True when one of them is the best of all.
+        Return whether one of them is the best of all.
         """
-        known = np.isfinite(self.value)
-        start = plan.carried(self.theta, self.plan) if known else None
-        failed, gained = 0, False
+        start = None
+        if np.isfinite(self.best_value):
+            start = plan.convert_parameters(self.theta, self.plan)
+        n_failed, gained = 0, False
         for value in values:
-            tried = replace(plan, strengths=replace(plan.strengths, **{name: value}))
-            better, start = self.try_plan(tried, start)
-            failed, gained = (0, True) if better else (failed + 1, gained)
-            if failed >= patience or self.fell:
+            strengths = replace(plan.strengths, **{name: value})
+            is_best, start = self.try_plan(replace(plan, strengths=strengths), start)
+            if is_best:
+                n_failed, gained = 0, True
+            else:
+                n_failed += 1
+            if n_failed >= patience or self.fell:
                 break
         return gained
 
     def refine(self, name: str, steps: int = 1) -> None:
-        """Half decades up, or else down, as long as they gain."""
+        """Try half decades up, or else down, as long as they gain."""
         value = getattr(self.plan.strengths, name)
         ratios = [HALF**k for k in range(1, steps + 1)]
         if not self.path(self.plan, name, [value * ratio for ratio in ratios]):
             self.path(self.plan, name, [value / ratio for ratio in ratios])
 
-    def add_rounds(self, rounds: int, eased: Sequence[float] = (1.0, 0.3)) -> None:
-        """Rounds of weights by Delta, as long as each gains; weights may ease the penalty."""
+    def add_rounds(self, rounds: int, factors: Sequence[float] = (1.0, 0.3)) -> None:
+        """Add rounds with weights by the change of DCG, as long as each gains.
+
+        Weighted pairs may need a weaker penalty, so every round tries these factors of it.
+        """
         for k in range(1, rounds + 1):
-            before = self.plan
-            for factor in eased:
-                strengths = before.strengths.times(factor)
-                self.try_plan(replace(before, rounds=k, strengths=strengths), self.theta)
+            previous = self.plan
+            for factor in factors:
+                strengths = previous.strengths.times(factor)
+                self.try_plan(replace(previous, rounds=k, strengths=strengths), self.theta)
             if self.plan.rounds < k:
                 break
 
@@ -367,81 +404,90 @@ def search(
     rounds: int,
     patience: int,
     seed: int,
-    told: Callable[[dict[str, float]], None],
-    records: Records,
+    record: Callable[[dict[str, float]], None],
+    solver: PlanSolver,
 ) -> tuple[Plan, NDArray[np.float64]]:
-    """The plan that ranks held-out lists best, and its parameters."""
-    walk = _Walk(sample(train, seed), valid, told, records)
+    """Return the plan that ranks held-out lists best, and its parameters."""
+    plans = PlanSearch(sample(train, seed), valid, record, solver)
     stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
-    walk.path(stiff, "anchor", (1.0, 0.1, 0.01))
-    if walk.plan.strengths.anchor == 1.0:
-        walk.path(walk.plan, "anchor", (10.0, 100.0))
-    if walk.path(walk.plan, "smooth", DECADES, patience):
-        walk.refine("smooth")
-    curves = walk.plan
+    plans.path(stiff, "anchor", (1.0, 0.1, 0.01))
+    if plans.plan.strengths.anchor == 1.0:
+        plans.path(plans.plan, "anchor", (10.0, 100.0))
+    if plans.path(plans.plan, "smooth", DECADES, patience):
+        plans.refine("smooth")
+    curves = plans.plan
     if isinstance(pairs, int):
-        pairs = best_pairs(curves, walk.train, walk.theta, pairs)
+        pairs = best_pairs(curves, plans.train, plans.theta, pairs)
     if len(pairs):
-        _pair_paths(walk, curves.with_pairs(pairs), pairs, patience)
-    walk.add_rounds(rounds)
-    return walk.plan, walk.theta
+        search_grids(plans, curves.with_pairs(pairs), pairs, patience)
+    plans.add_rounds(rounds)
+    return plans.plan, plans.theta
+
+
+def search_grids(
+    plans: PlanSearch, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int
+) -> None:
+    """Try strengths of the grids, then fewer pairs, then the strength of the curves again."""
+    if not plans.path(plan, "pair_smooth", DECADES[1:], patience):
+        return
+    plans.refine("pair_smooth")
+    for n_pairs in (len(pairs) // 3, len(pairs) // 8):
+        if n_pairs == 0:
+            break
+        fewer = plans.plan.with_pairs(pairs[:n_pairs])
+        is_best, _ = plans.try_plan(fewer, fewer.convert_parameters(plans.theta, plans.plan))
+        if not is_best:
+            break
+    plans.refine("smooth", 2)
 
 
 def first_solution(
     plan: Plan,
-    few: TableData,
+    part: TableData,
     data: TableData,
     pairs: int | Sequence[tuple[int, int]],
-    records: Records,
+    solver: PlanSolver,
 ) -> tuple[Plan, NDArray[np.float64] | None]:
-    """The plan with its pairs, and parameters to start from, both found on a few of the lists.
+    """Return the plan with its pairs and parameters to start from, found on a part of the lists.
 
-    The risk is a sum over lists, so the share of the lists is that of the strengths, too.
+    The risk is a sum over lists, so strengths shrink with the share of the lists.
     """
     strengths = plan.strengths
-    own = replace(plan, strengths=strengths.times(few.lists.n_rows / data.lists.n_rows))
+    small = replace(plan, strengths=strengths.times(part.lists.n_rows / data.lists.n_rows))
     theta = None
     if isinstance(pairs, int):
-        theta = records.solve(own, few, None) if pairs else None
-        pairs = [] if theta is None else best_pairs(own, few, theta, pairs)
-    paired = own.with_pairs(pairs)
-    start = None if theta is None else paired.carried(theta, own)
-    if few is not data:
-        start = records.solve(paired, few, start)
+        n_pairs, pairs = pairs, []
+        if n_pairs:
+            theta = solver.solve(small, part, None)
+            pairs = best_pairs(small, part, theta, n_pairs)
+    paired = small.with_pairs(pairs)
+    start = None
+    if theta is not None:
+        start = paired.convert_parameters(theta, small)
+    if part is not data:
+        start = solver.solve(paired, part, start)
     return replace(paired, strengths=strengths), start
 
 
-def judge_rounds(
+def choose_rounds(
     plan: Plan,
     train: TableData,
     valid: TableData,
     rounds: int,
-    told: Callable[[dict[str, float]], None],
-    records: Records,
+    record: Callable[[dict[str, float]], None],
+    solver: PlanSolver,
 ) -> Plan:
-    """The plan with as many rounds of weights by Delta as held-out lists gain from."""
-    walk = _Walk(train, valid, told, records)
-    walk.try_plan(plan, None)
-    walk.add_rounds(rounds, eased=(1.0,))
-    return walk.plan
-
-
-def _pair_paths(walk: _Walk, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int) -> None:
-    """Strengths of grids; then fewer pairs; then the curves' strength again."""
-    if not walk.path(plan, "pair_smooth", DECADES[1:], patience):
-        return
-    walk.refine("pair_smooth")
-    for fewer in (len(pairs) // 3, len(pairs) // 8):
-        few = walk.plan.with_pairs(pairs[:fewer])
-        if fewer == 0 or not walk.try_plan(few, few.carried(walk.theta, walk.plan))[0]:
-            break
-    walk.refine("smooth", 2)
+    """Return the plan with as many rounds of weights by the change of DCG as improve it."""
+    plans = PlanSearch(train, valid, record, solver)
+    plans.try_plan(plan, None)
+    plans.add_rounds(rounds, factors=(1.0,))
+    return plans.plan
 
 
 def best_pairs(
     plan: Plan, data: TableData, theta: NDArray[np.float64], n_pairs: int
 ) -> list[tuple[int, int]]:
-    """The pairs of columns whose interaction would gain most, best first."""
+    """Return the pairs of columns whose interaction would gain most, best first."""
     free = [
         j
         for j, cells in enumerate(plan.bins.n_cells)

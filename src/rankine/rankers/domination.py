@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from rankine.core.checks import (
     check_choice,
@@ -18,16 +17,18 @@ from rankine.core.checks import (
     check_positive,
 )
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.dataset import Dataset, column_storage, is_column_storage
+from rankine.data.dataset import column_storage, is_column_storage
 from rankine.losses.domination import DominationOptions, DominationRisk, build_domination_task
 from rankine.model import ModelBundle
 from rankine.rankers.base import BaseRanker
+from rankine.rankers.capabilities import Capabilities
+from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask, warn_not_converged
-from rankine.rankers.path import RegularizationPath, Step, check_steps
-from rankine.rankers.provenance import json_parameters
+from rankine.rankers.path import RegularizationPath, Step
+from rankine.rankers.path_fitting import PathGrid, PathMixin
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import Callback, Progress, Solution, notify
+from rankine.rankers.sources import MemorySource, PartitionSource
+from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     DescentSettings,
@@ -46,7 +47,7 @@ L1_SHARE, L2_SHARE = 0.01, 0.003
 
 
 @dataclass(eq=False, repr=False)
-class DominationRanker(BaseRanker):
+class DominationRanker(PathMixin, BaseRanker):
     r"""Every better item above all worse ones at once; tiny models by an l1 penalty.
 
     Minimises, exactly and to a certified duality gap,
@@ -145,8 +146,12 @@ class DominationRanker(BaseRanker):
 
     system: ClassVar[str] = "domination"
     capabilities = Capabilities(
-        fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",)
+        fit=("memory", "partitions"),
+        path=("memory",),
+        checkpoint=("partitions",),
+        path_options=("l1s",),
     )
+    path_grid: ClassVar[PathGrid] = PathGrid(n_steps=30, min_ratio=0.01)
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
@@ -177,59 +182,57 @@ class DominationRanker(BaseRanker):
             check_count("max_nonzero", self.max_nonzero)
         self.task_options()
 
-    def _divisor(self) -> str:
+    def _divisor(self) -> QueryDivisor:
         if self.propensity is not None and self.normalization == "query":
             raise ParameterError(
-                "normalization='query' would divide the weights of propensity out again",
-                fix="Use normalization='sum'",
+                "'query' would divide the weights of propensity out again",
+                parameter="normalization",
+                fix="Use 'sum'",
             )
-        return ""
+        return QueryDivisor.NOTHING
 
     def _solve(self, task: FitTask) -> FitResult:
-        if task.kind == "partitions":
-            return self._solve_partitions(task)
+        if isinstance(task.source, PartitionSource):
+            return self._solve_partitions(task, task.source)
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)
         slopes = descent.gradient(self.n_threads)
-        self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
+        largest_l1 = float(np.abs(slopes).max(initial=0.0))
         if self.max_nonzero is not None:
-            self.l2_ = self.path_l2
-            return self._noting(
-                task.run(lambda _start, monitor: self._best_within(descent, settings, monitor))
-            )
-        penalty = self._settle()
+            chosen: list[float] = []
+
+            def search(_start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
+                solution, l1 = self._best_within(descent, settings, largest_l1, monitor)
+                chosen.append(l1)
+                return solution
+
+            result = task.run(search)
+            return _with_penalty(result, Penalty(chosen[0], self.path_l2), largest_l1)
+        penalty = self.penalty(largest_l1, self.l1)
 
         def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
-            if start is not None:
-                descent.restart(start)
-            first = slopes if start is None else None
-            return descent.solve(penalty, settings, monitor.callbacks, first)
+            if start is None:
+                return descent.solve(penalty, settings, monitor.callbacks, slopes)
+            descent.restart(start)
+            return descent.solve(penalty, settings, monitor.callbacks)
 
-        return self._noting(task.run(solve))
+        return _with_penalty(task.run(solve), penalty, largest_l1)
 
-    def _settle(self) -> Penalty:
-        """The penalty of this fit, once ``l1_max_`` is known."""
-        penalty = self.penalty(self.l1_max_, self.l1)
-        self.l1_, self.l2_ = penalty.l1, penalty.l2
-        return penalty
-
-    def _noting(self, result: FitResult) -> FitResult:
-        return result.with_parameters(l1=self.l1_, l2=self.l2_)
-
-    def _solve_partitions(self, task: FitTask) -> FitResult:
-        """The same objective by a batch method, which partitions can answer."""
+    def _solve_partitions(self, task: FitTask, source: PartitionSource) -> FitResult:
+        """Minimise the same objective by a batch method, which needs sums over rows only."""
         from rankine.distributed.partition_tasks import domination_problem
         from rankine.solvers.quasi_newton import solve_quasi_newton
 
-        source = task.source
         if self.solver == "cd_plain":
             raise ParameterError(
-                "solver='cd_plain' goes through columns, and partitions hold rows",
-                fix="Use solver='cd', whose objective partitions minimise by another method",
+                "'cd_plain' needs columns and is not available on partitions, which hold rows",
+                parameter="solver",
+                fix="Use 'cd', whose objective partitions minimise by another method",
             )
         if self.max_nonzero is not None:
             raise ParameterError(
-                "max_nonzero walks down a path of models and needs the rows in memory",
+                "a path of models needs the rows in memory and is not available on partitions",
+                parameter="max_nonzero",
                 fix="Choose l1, or train on a sample that fits",
             )
         problem = domination_problem(source, self.task_options())
@@ -240,125 +243,89 @@ class DominationRanker(BaseRanker):
                 "no query of any partition holds two different labels of positive weight",
                 fix="Check labels, query ids and weights; a query needs a better and a worse row",
             )
-        self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
-        penalty = self._settle()
-        return self._noting(
-            task.run(
-                lambda start, monitor: solve_quasi_newton(
-                    problem,
-                    penalty,
-                    zero if start is None else start,
-                    at_zero=at_zero,
-                    first=(at_zero, slopes) if start is None else None,
-                    tol=float(self.tol),
-                    max_iter=int(self.max_iter),
-                    callbacks=monitor.callbacks,
-                )
+        largest_l1 = float(np.abs(slopes).max(initial=0.0))
+        penalty = self.penalty(largest_l1, self.l1)
+        result = task.run(
+            lambda start, monitor: solve_quasi_newton(
+                problem,
+                penalty,
+                zero if start is None else start,
+                at_zero=at_zero,
+                first=(at_zero, slopes) if start is None else None,
+                tol=float(self.tol),
+                max_iter=int(self.max_iter),
+                callbacks=monitor.callbacks,
             )
         )
+        return _with_penalty(result, penalty, largest_l1)
 
     def _best_within(
-        self, descent: CoordinateDescent, settings: DescentSettings, monitor: FitMonitor
-    ) -> Solution:
-        """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small.
+        self,
+        descent: CoordinateDescent,
+        settings: DescentSettings,
+        largest_l1: float,
+        monitor: FitMonitor,
+    ) -> tuple[Solution, float]:
+        """Return the best model with at most ``max_nonzero`` features, and its l1.
 
-        Best on the evaluation set, else by loss; the run's monitor judges every model of the walk.
+        Best on the evaluation set, else by loss; w = 0 when no other model is so small. The
+        monitor evaluates every model of the path.
         """
-        best, least = None, np.inf
+        best, least_loss = None, np.inf
         limit, l2 = int(self.max_nonzero or 0), self.path_l2
-        walked: Iterator[PathPoint] = iter(())
-        if self.l1_max_ > 0:
-            walked = path_until_nonzeros(descent, self.l1_max_, l2, settings, limit)
-        for count, point in enumerate(walked, start=1):
-            stop = notify(monitor.callbacks, _told(point, count, None))
-            better = point.loss < least if monitor.evaluator is None else monitor.since_best == 0
+        points: Iterable[PathPoint] = ()
+        if largest_l1 > 0:
+            points = path_until_nonzeros(descent, largest_l1, l2, settings, limit)
+        for count, point in enumerate(points, start=1):
+            stop = notify(monitor.callbacks, _progress(point, count, None))
+            if monitor.evaluator is None:
+                better = point.loss < least_loss
+            else:
+                better = monitor.since_best == 0
             if better:
-                best, least = point, point.loss
+                best, least_loss = point, point.loss
             if stop:
                 break
         if best is None:
             descent.restart(np.zeros(len(descent.w)))
-            self.l1_ = self.l1_max_
-            return descent.solve(Penalty(self.l1_max_, l2), settings)
-        self.l1_ = best.l1
-        return best.solution
+            return descent.solve(Penalty(largest_l1, l2), settings), largest_l1
+        return best.solution, best.l1
 
-    def path(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
-        eval_set: Any = None,
-        eval_qid: ArrayLike | None = None,
-        eval_group: ArrayLike | None = None,
-        l1s: Sequence[float] | None = None,
-        n_steps: int = 30,
-        min_ratio: float = 0.01,
-        max_nonzero: int | None = None,
-        callbacks: Sequence[Callback] = (),
+    def _solve_path(
+        self, task: FitTask, grid: PathGrid, options: Mapping[str, Any]
     ) -> RegularizationPath:
-        """Solve for a falling l1, each from the one before.
-
-        Parameters
-        ----------
-        X, y, qid, group, sample_weight, query_weight
-            Training data, as in ``fit``.
-        eval_set, eval_qid, eval_group
-            Evaluation data for ``metric``.
-        l1s
-            The strengths to solve for, in falling order; by default ``n_steps`` of them,
-            geometric, from the smallest that gives w = 0 down to ``min_ratio`` times it.
-        max_nonzero
-            End the path before the first model with more non-zero weights.
-        callbacks
-            Called after every step; one that returns True ends the path.
-
-        Returns
-        -------
-        RegularizationPath
-            Weights, non-zeros, loss and metric of each step; ``rankine.plot.path`` draws it.
-        """
-        task = self._task(
-            X,
-            y,
-            act="path",
-            qid=qid,
-            group=group,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            eval_set=eval_set,
-            eval_qid=eval_qid,
-            eval_group=eval_group,
-        )
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)
-        largest = float(np.abs(descent.gradient(self.n_threads)).max(initial=0.0))
-        grid = _grid(l1s, largest, n_steps, min_ratio)
-        points: list[PathPoint] = []
-        values: list[float] = []
-        for point in regularisation_path(descent, grid.tolist(), self.path_l2, settings):
-            if max_nonzero is not None and point.nonzeros > max_nonzero:
+        largest_l1 = float(np.abs(descent.gradient(self.n_threads)).max(initial=0.0))
+        if options.get("l1s") is None:
+            l1s = l1_grid(largest_l1, grid.n_steps, grid.min_ratio)
+        else:
+            l1s = _check_l1s(options["l1s"])
+        steps: list[Step] = []
+        solutions: dict[str, Solution] = {}
+        for point in regularisation_path(descent, l1s.tolist(), self.path_l2, settings):
+            if not grid.allows(point.nonzeros):
                 break
-            points.append(point)
-            values.append(
-                math.nan if task.evaluator is None else task.evaluator.value(point.solution.coef)
+            solution, value = point.solution, math.nan
+            if task.evaluator is not None:
+                value = task.evaluator.value(solution.coef)
+            steps.append(
+                Step(
+                    point.l1,
+                    point.loss,
+                    solution.coef,
+                    point.seconds,
+                    value,
+                    solution.objective,
+                    solution.certificate["relative_gap"],
+                )
             )
-            told = _told(point, len(points), len(grid), {self.metric: values[-1]})
-            if notify(callbacks, told):
+            solutions[f"l1={point.l1:.3g}"] = solution
+            progress = _progress(point, len(steps), len(l1s), {self.metric: value})
+            if notify(task.callbacks, progress):
                 break
-        name = type(self).__name__
-        warn_not_converged(name, self.tol, {f"l1={p.l1:.3g}": p.solution for p in points})
-        return RegularizationPath.collect(
-            [_step(point, value) for point, value in zip(points, values, strict=True)],
-            task,
-            metric=self.metric,
-            names=getattr(self, "feature_names_in_", None),
-            parameters={"ranker": self.system, **json_parameters(self)},
-        )
+        warn_not_converged(type(self).__name__, self.tol, solutions)
+        return RegularizationPath.from_steps(self, task, steps)
 
     def fit_topics(self, X: Any, Y: Any, **options: Any) -> ModelBundle:
         """Learn one model per column of Y over the same rows; see ``rankine.fit_topics``."""
@@ -367,11 +334,13 @@ class DominationRanker(BaseRanker):
         return fit_topics(X, Y, ranker=self, **options)
 
     def _descent(self, task: FitTask) -> CoordinateDescent:
-        data = task.source.data
+        source = task.source
+        assert isinstance(source, MemorySource)  # noqa: S101 - other sources are handled before
+        data = source.data
         levels = build_domination_task(
             data.y,
             data.queries,
-            task.source.query_weight,
+            source.query_weight,
             self.task_options(),
             weight=data.weight,
             columns=data.columns,
@@ -379,16 +348,10 @@ class DominationRanker(BaseRanker):
         )
         return CoordinateDescent(DominationRisk(levels), column_storage(data.X)[0])
 
-    def _dataset(
-        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
-    ) -> Dataset:
-        """As in every ranker, but a CSC matrix is used as it stands where nothing needs rows."""
-        as_it_is = self.scale in ("none", None) and self._missing() == "error"
-        if not (reset and as_it_is and is_column_storage(X)):
-            return super()._dataset(X, y, qid, group, sample_weight, reset=reset)
-        shape_alone = sparse.csr_array(X.shape, dtype=X.dtype)
-        data = super()._dataset(shape_alone, y, qid, group, sample_weight, reset=True)
-        return replace(data, X=X, query_index=data.queries)
+    def _keeps_column_storage(self, X: Any) -> bool:
+        """Return whether a CSC matrix is used as it is: neither scaling nor filling reads rows."""
+        unchanged = self.scale in ("none", None) and self._missing() == "error"
+        return unchanged and is_column_storage(X)
 
     def penalty(self, largest: float, l1: float | None) -> Penalty:
         """The chosen strengths, or their shares of the largest l1 where none (or NaN) is chosen."""
@@ -456,39 +419,31 @@ def domination_path(
     return DominationRanker(**parameters).path(X, y, qid=qid, **options)
 
 
-def _grid(
-    l1s: Sequence[float] | None, largest: float, n_steps: int, min_ratio: float
-) -> NDArray[np.float64]:
-    """The strengths of a path, checked."""
-    if l1s is None:
-        check_steps(n_steps, min_ratio)
-        return l1_grid(largest, n_steps, min_ratio)
-    grid = np.asarray(l1s, dtype=np.float64)
-    if grid.ndim != 1 or len(grid) == 0 or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise ParameterError("l1s must be positive finite numbers", fix="Pass for example [10, 1]")
-    if (np.diff(grid) > 0).any():
-        raise ParameterError("l1s must fall", fix="Sort them from large to small")
-    return grid
+def _with_penalty(result: FitResult, penalty: Penalty, largest_l1: float) -> FitResult:
+    """Add the penalty that was used to a result."""
+    l1, l2 = penalty.l1, penalty.l2
+    return result.with_attributes(l1_=l1, l2_=l2, l1_max_=largest_l1).with_parameters(l1=l1, l2=l2)
 
 
-def _told(
-    point: PathPoint, step: int, total: int | None, measured: dict[str, float] | None = None
+def _check_l1s(l1s: Sequence[float]) -> NDArray[np.float64]:
+    """Return the strengths of a path, checked."""
+    values = np.asarray(l1s, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values <= 0).any():
+        raise ParameterError(
+            "strengths must be positive finite numbers", parameter="l1s", fix="Pass [10, 1]"
+        )
+    if (np.diff(values) > 0).any():
+        raise ParameterError(
+            "strengths must fall", parameter="l1s", fix="Sort them from large to small"
+        )
+    return values
+
+
+def _progress(
+    point: PathPoint, step: int, total: int | None, measured: Mapping[str, float] | None = None
 ) -> Progress:
-    """What callbacks hear of a step."""
-    numbers = {"l1": point.l1, "nonzeros": float(point.nonzeros), "loss": point.loss}
-    known = {name: value for name, value in (measured or {}).items() if math.isfinite(value)}
+    """Return what callbacks receive after a step of a path."""
+    values = {"l1": point.l1, "nonzeros": float(point.nonzeros), "loss": point.loss}
+    values |= {name: value for name, value in (measured or {}).items() if math.isfinite(value)}
     coef = point.solution.coef
-    return Progress("path", step, total, {**numbers, **known}, lambda: coef)
-
-
-def _step(point: PathPoint, value: float) -> Step:
-    solution = point.solution
-    return Step(
-        point.l1,
-        point.loss,
-        solution.coef,
-        point.seconds,
-        value,
-        solution.objective,
-        solution.certificate["relative_gap"],
-    )
+    return Progress("path", step, total, values, lambda: coef)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from rankine.core.checks import (
@@ -26,13 +26,20 @@ from rankine.kernels.products import Products
 from rankine.losses import pair_loss_names
 from rankine.losses.list_objectives import ListObjective, objective_names, parse_objective
 from rankine.rankers.base import BaseRanker
+from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask
-from rankine.rankers.path import ElasticPath, Step, check_steps
-from rankine.rankers.provenance import json_parameters
+from rankine.rankers.path import ElasticPath, Step
+from rankine.rankers.path_fitting import PathGrid, PathMixin
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities, sample_lists
+from rankine.rankers.sources import (
+    MemorySource,
+    PartitionSource,
+    Source,
+    StreamSource,
+    read_first_lists,
+)
 from rankine.scoring.latency import scoring_latency
-from rankine.solvers.base import Callback, Progress, Solution, notify
+from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
@@ -54,7 +61,7 @@ LEAST = 1e-12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ElasticRanker(BaseRanker):
+class ElasticRanker(PathMixin, BaseRanker):
     r"""One-pass list learning with the elastic net.
 
     Minimises the mean over lists of
@@ -165,6 +172,7 @@ class ElasticRanker(BaseRanker):
         path_options=("solvers", "max_latency"),
         comparisons="takes a step for every comparison, as long as its weight says; a tie is two",
     )
+    path_grid: ClassVar[PathGrid] = PathGrid(n_steps=10, min_ratio=1e-3)
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "solver": ["rda", "fobos"],
         "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
@@ -199,33 +207,46 @@ class ElasticRanker(BaseRanker):
         make_update(self.solver, **self._update_options())
 
     def _solve(self, task: FitTask) -> FitResult:
-        self.eta0_ = self._step(task)
-        return self._solve_steps(task).with_parameters(eta0=self.eta0_)
+        eta0 = self._choose_eta0(task)
+        source = task.source
+        if isinstance(source, PartitionSource):
+            result = task.run(
+                lambda start, monitor: self._average_passes(task, source, eta0, start, monitor)
+            )
+            progressive = float(result.solution.extra["progressive"])
+            result = result.with_attributes(_run=None, progressive_=progressive)
+        else:
+            result = self._solve_in_one_process(task, eta0)
+        return result.with_attributes(eta0_=eta0).with_parameters(eta0=eta0)
 
-    def _step(self, task: FitTask) -> float:
-        """The step size: as asked for, or such that the scores of the first weights spread well."""
+    def _choose_eta0(self, task: FitTask) -> float:
+        """Return the step size; by default one for which the scores of the first weights spread."""
         if self.eta0 is not None or not self._adaptive:
-            return self._usual_step
-        data, weight = sample_lists(task.source)
+            return self._default_eta0
+        data, weight = read_first_lists(task.source)
         if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
             return USUAL_STEP
-        still = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
-        still.learn(data, lists=still.lists(data, weight))
+        probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
+        probe.learn(data, lists=probe.lists(data, weight))
         index = data.queries
-        scores = Products(data.rows, data.n_features, threads=1).scores(still.coef() / STILL)
+        scores = Products(data.rows, data.n_features, threads=1).scores(probe.coef() / STILL)
         scores = index.gather(scores)
         means = np.add.reduceat(scores, index.starts[:-1]) / index.sizes
         squares = (scores - np.repeat(means, index.sizes)) ** 2
         variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)
         return float(np.clip(SPREAD / np.sqrt(variance or 1.0), LEAST_STEP, MOST_STEP))
 
-    def _solve_steps(self, task: FitTask) -> FitResult:
-        if task.kind == "partitions":
-            return task.run(lambda start, monitor: self._solve_rounds(task, start, monitor))
+    def _solve_in_one_process(self, task: FitTask, eta0: float) -> FitResult:
         source = task.source
         pointwise = not self._needs_pairs()
-        if task.kind == "memory" and not pointwise:
-            source.data.labels.require_pairs()
+        default_passes = 1
+        if isinstance(source, MemorySource):
+            default_passes = min(MOST_PASSES, -(-ENOUGH_LISTS // source.data.n_queries))
+            if not pointwise:
+                source.data.labels.require_pairs()
+        n_passes = check_n_passes(self.n_passes, default_passes)
+        if n_passes > 1:
+            source.require_rereadable(f"n_passes={n_passes}")
         classes: set[bool] = set()
 
         def blocks() -> Iterator[Dataset]:
@@ -234,41 +255,37 @@ class ElasticRanker(BaseRanker):
                     classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
-        n_passes = check_n_passes(self.n_passes, self._passes(task))
-        if task.kind == "stream" and n_passes > 1:
-            source.require_again(f"n_passes={n_passes}")
+        runs: list[OnePassRun] = []
 
         def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
-            self._run = OnePassRun(
-                self._learner(
-                    source.n_features, task.seed, start, task.steps_seen, eta0=self.eta0_
-                ),
+            run = OnePassRun(
+                self._learner(source.n_features, task.seed, start, task.steps_seen, eta0),
                 ProgressiveMetric(self.metric),
                 int(self.shuffle_buffer),
                 self.max_nonzero,
                 monitor.callbacks,
                 monitor.checkpointer,
             )
-            if task.kind == "memory":
-                for block in blocks():
-                    reason = self._run.learn_dataset(block, source.query_weight, n_passes)
-            else:
-                reason = self._run.learn_stream(blocks, source.weights, n_passes)
-            return self._solution(reason)
+            runs.append(run)
+            if isinstance(source, MemorySource):
+                (data,) = blocks()
+                return _solution(run, run.learn_dataset(data, source.query_weight, n_passes))
+            return _solution(run, run.learn_stream(blocks, source.weights, n_passes))
 
         result = task.run(solve)
-        # What goes on in instalments is neither watched nor kept.
-        self._run.callbacks, self._run.checkpointer = (), None
-        if task.kind == "stream":
-            self._note(source)
+        (run,) = runs
+        # ``partial_fit`` continues this run without its callbacks and checkpoints.
+        run.callbacks, run.checkpointer = (), None
+        if isinstance(source, StreamSource):
+            _record_counts(source, run)
         stopped = result.solution.stop_reason in ("callback", "early_stopping")
-        if self._run.learner.lists_used == 0 and not stopped:
+        if run.learner.lists_used == 0 and not stopped:
             raise no_learnable_lists(self._objective().name)
         self._require_classes(classes)
-        return result
+        return result.with_attributes(_run=run, progressive_=run.progressive.value)
 
     def _require_classes(self, classes: set[bool]) -> None:
-        """Refuse one class (labels above 0, or not) where classes are what is learned."""
+        """Raise for a single class (labels above 0, or not) where classes are learned."""
         if not self._needs_pairs() and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
@@ -276,10 +293,15 @@ class ElasticRanker(BaseRanker):
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
 
-    def _solve_rounds(
-        self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
+    def _average_passes(
+        self,
+        task: FitTask,
+        source: PartitionSource,
+        eta0: float,
+        start: NDArray[np.float64] | None,
+        monitor: FitMonitor,
     ) -> Solution:
-        """A pass over every partition, the mean of their weights, and so on."""
+        """Pass over every partition, average their weights, and repeat."""
         from rankine.distributed.partition_tasks import (
             PASSES,
             ListPassTask,
@@ -287,56 +309,49 @@ class ElasticRanker(BaseRanker):
             average_lists,
         )
 
-        self.__dict__.pop("_run", None)
         if not self._needs_pairs():
-            ranges = task.source.worker_pool(RawRowsTask()).each("label_range")
+            ranges = source.worker_pool(RawRowsTask()).each("label_range")
             self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
-        recipe = ListPassTask(
+        pass_task = ListPassTask(
             self.solver,
-            self._update_options(self.eta0_),
+            self._update_options(eta0),
             self._objective(),
             int(self.batch_lists),
             self.metric,
             task.seed,
-            task.source.measured.queries,
+            source.measured.queries,
             task.scaling,
         )
-        passes = check_n_passes(self.n_passes, PASSES)
-        solution = average_lists(
-            task.source, recipe, passes, start, self.max_nonzero, monitor.callbacks
+        n_passes = check_n_passes(self.n_passes, PASSES)
+        return average_lists(
+            source, pass_task, n_passes, start, self.max_nonzero, monitor.callbacks
         )
-        self.progressive_ = float(solution.extra["progressive"])
-        return solution
 
-    def _learn_more(self, task: FitTask) -> FitResult:
+    def _solve_more(self, task: FitTask) -> FitResult:
         """Learn from the lists of a block, in order."""
         source = task.source
-        if not hasattr(self, "_run"):
-            start = task.scaling.unfold(self.coef_) if hasattr(self, "coef_") else None
-            steps = int(getattr(self, "n_iter_", 0))
-            if not hasattr(self, "eta0_"):
-                self.eta0_ = self._step(task)
-            learner = self._learner(source.n_features, task.seed, start, steps, self.eta0_)
-            self._run = OnePassRun(
-                learner, ProgressiveMetric(self.metric), max_nonzero=self.max_nonzero
-            )
-        order = np.arange(source.data.n_queries)
-        self._run.learn_block(source.data, order, source.query_weight)
-        self._note(source)
-        return FitResult([self._solution("partial")], [[]])
+        assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
+        run: OnePassRun | None = getattr(self, "_run", None)
+        eta0: float | None = getattr(self, "eta0_", None)
+        if eta0 is None:
+            eta0 = self._choose_eta0(task)
+        if run is None:
+            start, steps = None, 0
+            if hasattr(self, "coef_"):
+                start, steps = task.scaling.unfold(self.coef_), int(self.n_iter_)
+            learner = self._learner(source.n_features, task.seed, start, steps, eta0)
+            run = OnePassRun(learner, ProgressiveMetric(self.metric), max_nonzero=self.max_nonzero)
+        run.learn_block(source.data, np.arange(source.data.n_queries), source.query_weight)
+        _record_counts(source, run)
+        result = FitResult([_solution(run, "partial")], [[]])
+        return result.with_attributes(_run=run, eta0_=eta0, progressive_=run.progressive.value)
 
     @property
     def _adaptive(self) -> bool:
         return self.solver == "rda" if self.adaptive is None else bool(self.adaptive)
 
-    def _passes(self, task: FitTask) -> int:
-        """Passes where none are asked for."""
-        if task.kind != "memory":
-            return 1
-        return min(MOST_PASSES, -(-ENOUGH_LISTS // task.source.data.n_queries))
-
     @property
-    def _usual_step(self) -> float:
+    def _default_eta0(self) -> float:
         """The step size as asked for, or where nothing is known of the lists."""
         if self.eta0 is not None:
             return float(self.eta0)
@@ -354,7 +369,7 @@ class ElasticRanker(BaseRanker):
         """What the update of the solver is made from."""
         names = (name for name in UpdateOptions._fields if name != "started")
         given = {name: getattr(self, name) for name in names}
-        step = self._usual_step if eta0 is None else eta0
+        step = self._default_eta0 if eta0 is None else eta0
         return {**given, "adaptive": self._adaptive, "eta0": step}
 
     def _learner(
@@ -375,135 +390,78 @@ class ElasticRanker(BaseRanker):
             steps_seen,
         )
 
-    def _note(self, source: Any) -> None:
-        """What the run has seen so far, in all its passes and instalments."""
-        run = self._run
-        source.record_counts(
-            rows=run.rows_seen,
-            queries=run.learner.lists_seen,
-            queries_used=run.learner.lists_used,
-        )
-
-    def _solution(self, reason: str) -> Solution:
-        learner, progressive = self._run.learner, self._run.progressive
-        coef = self._run.coef()
-        self.progressive_ = progressive.value
-        certificate, extra = {"progressive_loss": learner.mean_loss}, {}
-        if progressive.label_error is None:
-            certificate[progressive.name] = progressive.value
-        else:
-            extra["progressive"] = progressive.label_error
-        return Solution(
-            coef,
-            float("nan"),
-            certificate,
-            learner.steps,
-            self._run.trace,
-            reason,
-            {"story": progressive.to_records(), **extra},
-        )
-
     # ------------------------------------------------------------------ models of every size
-    def path(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_qid: ArrayLike | None = None,
-        eval_group: ArrayLike | None = None,
-        solvers: Sequence[str] = ("rda", "fobos", "psgd"),
-        n_steps: int = 10,
-        min_ratio: float = 1e-3,
-        max_nonzero: int | None = None,
-        max_latency: float | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> ElasticPath:
-        """Models of every size by several solvers, in one reading (the paper's figure 3).
-
-        Parameters
-        ----------
-        X, y, qid, group
-            Data as for ``fit``, or a stream such as ``rankine.scan(...)``.
-        eval_set, eval_qid, eval_group
-            Evaluation data for ``metric``.
-        solvers, n_steps, min_ratio
-            For each solver ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
-            one that leaves about no weight down to ``min_ratio`` times it.
-        max_nonzero, max_latency
-            Leave out larger models; bound what ``best`` chooses by the measured milliseconds to
-            score an item.
-        """
-        check_steps(n_steps, min_ratio)
+    def _check_path_options(self, options: Mapping[str, Any]) -> None:
+        solvers = options.get("solvers", ())
         reject_sets(solvers=solvers)
         for solver in solvers:
             check_choice("solvers", solver, tuple(UPDATES))
-        if max_latency is not None:
-            check_positive("max_latency", max_latency)
-        task = self._task(
-            X,
-            y,
-            act="path",
-            qid=qid,
-            group=group,
-            eval_set=eval_set,
-            eval_qid=eval_qid,
-            eval_group=eval_group,
-            callbacks=callbacks,
-        )
-        members: list[_Member] = []
-        sample: Dataset | None = None
+        if options.get("max_latency") is not None:
+            check_positive("max_latency", options["max_latency"])
+
+    def _solve_path(self, task: FitTask, grid: PathGrid, options: Mapping[str, Any]) -> ElasticPath:
+        """Train all models in one reading (the paper's figure 3)."""
+        solvers = options.get("solvers", ("rda", "fobos", "psgd"))
         source = task.source
-        blocks = source.data.blocks() if task.kind == "memory" else source.blocks()
+        blocks = source.blocks()
+        if isinstance(source, MemorySource):
+            blocks = source.data.blocks()
+        members: list[_PathMember] = []
+        sample: Dataset | None = None
+        n_queries = 0
         for block in read_ahead(blocks):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
-                members = self._members(task, sample, solvers, n_steps, min_ratio)
+                members = self._members(task, sample, solvers, grid)
+            weights = source.weights(block, n_queries)
+            if isinstance(source, MemorySource):
+                weights = weights[n_queries : n_queries + block.n_queries]
+            n_queries += block.n_queries
             for member in members:
-                member.learn(block)
+                member.learn(block, weights)
             learner = members[0].learner
-            if notify(callbacks, Progress("path", learner.lists_seen, None, {}, learner.coef)):
+            progress = Progress("path", learner.lists_seen, None, {}, learner.coef)
+            if notify(task.callbacks, progress):
                 break
         if sample is None:
             raise ParameterError("the data holds no lists", fix="Check the path")
-        small = [m for m in members if max_nonzero is None or m.nonzeros <= max_nonzero]
-        judged = sample if task.evaluator is None else task.evaluator.data
-        return ElasticPath.collect(
-            [m.step(task) for m in small],
+        small = [member for member in members if grid.allows(member.nonzeros)]
+        scored = sample if task.evaluator is None else task.evaluator.data
+        return ElasticPath.from_steps(
+            self,
             task,
-            metric=self.metric,
-            names=getattr(self, "feature_names_in_", None),
-            parameters={"ranker": self.system, **json_parameters(self)},
-            solvers=tuple(m.solver for m in small),
-            latency=np.array([scoring_latency(m.coef, judged) for m in small]),
-            max_latency=max_latency,
+            [member.step(task) for member in small],
+            solvers=tuple(member.solver for member in small),
+            latency=np.array([scoring_latency(member.coef, scored) for member in small]),
+            max_latency=options.get("max_latency"),
         )
 
     def _members(
-        self, task: FitTask, sample: Dataset, solvers: Sequence[str], n_steps: int, min_ratio: float
-    ) -> list[_Member]:
-        """A learner for each solver and strength; the first lists tell where the grids begin."""
+        self, task: FitTask, sample: Dataset, solvers: Sequence[str], grid: PathGrid
+    ) -> list[_PathMember]:
+        """Create a learner for each solver and strength; the first lists set the largest ones."""
         members = []
         for solver in solvers:
-            top = self._largest(task, sample, solver)
-            for strength in np.geomspace(top, top * min_ratio, n_steps):
+            largest = self._largest_strength(task, sample, solver)
+            for strength in grid.values(largest):
                 options = {"theta" if solver == "psgd" else "l1": strength}
                 learner = self._variant(task, solver, **options)
-                members.append(_Member(solver, float(strength), learner))
+                members.append(_PathMember(solver, float(strength), learner))
         return members
 
-    def _largest(self, task: FitTask, sample: Dataset, solver: str) -> float:
-        """Strength that leaves about no weight: the largest mean gradient, or weight for PSGD."""
+    def _largest_strength(self, task: FitTask, sample: Dataset, solver: str) -> float:
+        """Return a strength that leaves hardly any weight: the largest mean gradient.
+
+        For PSGD it is the largest weight.
+        """
         if solver == "psgd":
             probe = self._variant(task, "psgd", theta=0.0)
             probe.learn(sample)
             return max(float(np.abs(probe.coef()).max(initial=0.0)), LEAST)
-        # With steps of almost nothing the weights stay 0, and RDA's state is the sum of gradients.
-        still = self._variant(task, "rda", l1=0.0, eta0=STILL)
-        still.learn(sample)
-        mean = float(np.abs(still.state[:-1, 0]).max(initial=0.0)) / max(still.steps, 1)
+        # With steps close to nothing the weights stay 0, and RDA's state is the sum of gradients.
+        probe = self._variant(task, "rda", l1=0.0, eta0=STILL)
+        probe.learn(sample)
+        mean = float(np.abs(probe.state[:-1, 0]).max(initial=0.0)) / max(probe.steps, 1)
         return max(mean * STRONGER[solver], LEAST)
 
     def _variant(self, task: FitTask, solver: str, **options: Any) -> OnePassLearner:
@@ -514,7 +472,7 @@ class ElasticRanker(BaseRanker):
 
 
 @dataclass(eq=False)
-class _Member:
+class _PathMember:
     """One learner of a path."""
 
     solver: str
@@ -522,13 +480,15 @@ class _Member:
     learner: OnePassLearner
     seconds: float = 0.0
 
-    def learn(self, block: Dataset) -> None:
+    def learn(self, block: Dataset, weights: NDArray[np.float64]) -> None:
         started = time.perf_counter()
-        self.learner.learn(block)
+        self.learner.learn(block, lists=self.learner.lists(block, weights))
         self.seconds += time.perf_counter() - started
 
     def step(self, task: FitTask) -> Step:
-        value = math.nan if task.evaluator is None else task.evaluator.value(self.coef)
+        value = math.nan
+        if task.evaluator is not None:
+            value = task.evaluator.value(self.coef)
         return Step(self.strength, self.learner.mean_loss, self.coef, self.seconds, value)
 
     @property
@@ -538,3 +498,31 @@ class _Member:
     @property
     def nonzeros(self) -> int:
         return int(np.count_nonzero(self.coef))
+
+
+def _record_counts(source: Source, run: OnePassRun) -> None:
+    """Record what a run has read, in all its passes and calls of ``partial_fit``."""
+    source.record_counts(
+        rows=run.rows_seen,
+        queries=run.learner.lists_seen,
+        queries_used=run.learner.lists_used,
+    )
+
+
+def _solution(run: OnePassRun, reason: str) -> Solution:
+    """Return the weights of a run and its progressive evaluation."""
+    learner, progressive = run.learner, run.progressive
+    certificate, extra = {"progressive_loss": learner.mean_loss}, {}
+    if progressive.label_error is None:
+        certificate[progressive.name] = progressive.value
+    else:
+        extra["progressive"] = progressive.label_error
+    return Solution(
+        run.coef(),
+        float("nan"),
+        certificate,
+        learner.steps,
+        run.trace,
+        reason,
+        {"story": progressive.to_records(), **extra},
+    )

@@ -1,18 +1,12 @@
-"""One call of ``fit``, the same for every ranker and every source of labelled lists.
+"""What a fit passes to a ranker (``FitTask``) and gets back (``FitResult``).
 
-The way of a fit::
-
-    check -> measure -> scaling -> start -> monitor -> problem -> solver -> solution -> keep
-
-A ``FitTask`` is a fit that is ready for a solver: the ranker builds its problem from
-``task.source`` (see ``rankine.rankers.sources``) and hands a function that solves it to
-``task.run`` or, for several strengths, to ``task.run_strengths``. Both add evaluation, early
-stopping, callbacks and checkpoints.
+A ranker builds a problem from ``task.source`` and passes a function that solves it to ``task.run``
+or, for several strengths, ``task.run_strengths``. Both add evaluation, early stopping, callbacks
+and checkpoints.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,63 +15,71 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from rankine.rankers.inputs import Columns
+from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
+    from rankine.model import LinearModel
+    from rankine.rankers.sources import Source
+    from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
 
 class Evaluator(NamedTuple):
-    """Held-out data as a function of the weights."""
+    """A metric on held-out rows as a function of the weights, in the units of the solver."""
 
-    #: What is measured, and its value for weights in the units of the solver.
     metric: Metric
     value: Callable[[NDArray[np.float64]], float]
-    #: The held-out rows, scaled as the training rows, and what their queries weigh in the mean.
+    #: Held-out rows, scaled as the training rows, and the weights of their queries in the mean.
     data: Dataset
     query_weight: Any = None
-    #: Every eval set where there are several, this one the last: they are told, not obeyed.
+    #: All evaluation sets by name, where there are several. Each is reported; ``value`` is that of
+    #: the last one and decides early stopping.
     named: Mapping[str, Evaluator] = {}
 
     @classmethod
-    def over(cls, metric: Metric, sets: Mapping[str, tuple[Dataset, Any]]) -> Evaluator | None:
-        """The judge of the last of several eval sets, None for none."""
-        judges = {name: cls.of(metric, *one) for name, one in sets.items()}
-        if not judges:
+    def from_sets(cls, metric: Metric, sets: Mapping[str, tuple[Dataset, Any]]) -> Evaluator | None:
+        """Create the evaluator of several sets, None for none; each is rows and query weights."""
+        evaluators = {
+            name: cls.from_rows(metric, data, query_weight)
+            for name, (data, query_weight) in sets.items()
+        }
+        if not evaluators:
             return None
-        *_, last = judges.values()
-        return last._replace(named=judges) if len(judges) > 1 else last
+        *_, last = evaluators.values()
+        return last._replace(named=evaluators) if len(evaluators) > 1 else last
 
     @classmethod
-    def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Evaluator:
-        """Evaluate weights by the scores they give to scaled rows."""
+    def from_rows(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Evaluator:
+        """Create the evaluator of one set of scaled rows."""
         from rankine.metrics import evaluate_on
 
         def value(coef: NDArray[np.float64]) -> float:
-            own = coef[: data.n_features]
-            return float(evaluate_on(data, metric=metric, coef=own, query_weight=query_weight))
+            weights = coef[: data.n_features]  # offsets of positions follow, and score nothing
+            return float(evaluate_on(data, metric=metric, coef=weights, query_weight=query_weight))
 
         return cls(metric, value, data, query_weight)
 
     def record(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
-        """A record: the value that counts, and that of every named set."""
-        named = {name: one.value(coef) for name, one in self.named.items()}
+        """Return the metric on every evaluation set as one trace record."""
+        named = {name: evaluator.value(coef) for name, evaluator in self.named.items()}
         value = [*named.values()][-1] if named else self.value(coef)
         return {"step": step, "value": value, **named}
 
-    def best(self, coefs: Sequence[NDArray[np.float64]]) -> int:
-        """Position of the best weights, the first among equals."""
+    def best_position(self, coefs: Sequence[NDArray[np.float64]]) -> int:
+        """Return the position of the best weights, the first among equals."""
         values = [self.value(coef) for coef in coefs]
         return int(np.argmax(values) if self.metric.larger_is_better else np.argmin(values))
 
 
 class FitMonitor:
-    """What accompanies one run of a solver: held-out data, callbacks of the user, checkpoints.
+    """Evaluation, early stopping, callbacks and checkpoints of one run of a solver.
 
-    At every report the weights are judged and the best are kept; ``patience`` reports without a
+    At every report the weights are evaluated and the best are kept; ``patience`` reports without a
     better value end the run (None: never). ``callbacks`` is for the solver.
     """
 
@@ -92,21 +94,21 @@ class FitMonitor:
         self.best_value = -np.inf
         self.best_coef: NDArray[np.float64] | None = None
         self.since_best = 0
-        self._asked = tuple(callbacks)
+        self._user_callbacks = tuple(callbacks)
         self.callbacks: tuple[Callback, ...] = (self,) if evaluator or callbacks else ()
 
     def __call__(self, progress: Progress) -> bool:
-        """Evaluate and report; True when the run should end."""
-        early = self.evaluator is not None and self._evaluate(self.evaluator, progress)
-        self.stopped = notify(self._asked, progress) or self.stopped
-        return early or self.stopped
+        """Evaluate and notify; return True when the run should end."""
+        out_of_patience = self.evaluator is not None and self._evaluate(self.evaluator, progress)
+        self.stopped = notify(self._user_callbacks, progress) or self.stopped
+        return out_of_patience or self.stopped
 
     def _evaluate(self, evaluator: Evaluator, progress: Progress) -> bool:
-        """True when patience has run out."""
+        """Record the metric; return True when patience has run out."""
         coef = progress.coef()
-        told = evaluator.record(progress.step, coef)
-        self.trace.append({**told, **progress.values})
-        value = told["value"]
+        record = evaluator.record(progress.step, coef)
+        self.trace.append({**record, **progress.values})
+        value = record["value"]
         signed = value if evaluator.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
@@ -115,102 +117,110 @@ class FitMonitor:
         return self.patience is not None and self.since_best >= self.patience
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and facts of a checkpoint."""
+        """Return arrays and metadata for a checkpoint."""
         if self.evaluator is None:
             return {}, {}
-        arrays = {} if self.best_coef is None else {"best_coef": self.best_coef}
-        best = None if self.best_coef is None else float(self.best_value).hex()
-        return arrays, {"evals": self.trace, "best_value": best, "since_best": self.since_best}
+        metadata = {"evals": self.trace, "best_value": None, "since_best": self.since_best}
+        if self.best_coef is None:
+            return {}, metadata
+        return {"best_coef": self.best_coef}, {
+            **metadata,
+            "best_value": float(self.best_value).hex(),
+        }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.trace = [dict(row) for row in facts.get("evals", ())]
-        self.since_best = int(facts.get("since_best", 0))
+    def restore(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self.trace = [dict(row) for row in metadata.get("evals", ())]
+        self.since_best = int(metadata.get("since_best", 0))
         if "best_coef" in arrays:
             self.best_coef = np.array(arrays["best_coef"])
-            self.best_value = float.fromhex(facts["best_value"])
+            self.best_value = float.fromhex(metadata["best_value"])
 
     def finish(self, solution: Solution) -> Solution:
-        """The solution to keep: with early stopping, that of the best weights seen."""
+        """Return the solution to keep: with early stopping, that of the best weights."""
         if self.patience is None or self.best_coef is None:
             return solution
-        early = solution.stop_reason == "callback" and not self.stopped
-        reason = "early_stopping" if early else solution.stop_reason
+        reason = solution.stop_reason
+        if reason == "callback" and not self.stopped:
+            reason = "early_stopping"
         return replace(solution, coef=self.best_coef, stop_reason=reason)
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a task came to: solutions, the one that is kept, and what was measured meanwhile."""
+    """What solving a task gave."""
 
-    #: In order of solution, each with what its watch measured.
+    #: In order of solution, each with the trace of its monitor.
     solutions: list[Solution]
     evals: list[list[dict[str, float]]]
-    #: The solution that the ranker keeps.
+    #: Position of the solution to keep.
     position: int = 0
     #: Strengths of the solutions, where there are several to choose from.
     values: list[float] = field(default_factory=list)
-    #: Effective parameters of the kept solution: they stand in its certificate and in the model.
-    notes: Mapping[str, float] = field(default_factory=dict)
+    #: Effective parameters of the kept solution, for its certificate and the model.
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    #: Fitted attributes of the ranker beyond those of every ranker, or in place of them.
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    #: Entries of ``training_`` beyond the counts of the source.
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def solution(self) -> Solution:
         """The solution to keep."""
         kept = self.solutions[self.position]
-        return replace(kept, certificate={**kept.certificate, **self.notes})
+        return replace(kept, certificate={**kept.certificate, **self.parameters})
 
     @property
     def value(self) -> float:
-        """Its strength."""
+        """Strength of the solution to keep."""
         return self.values[self.position]
 
-    def with_parameters(self, **notes: float) -> FitResult:
-        """The same with effective parameters of the kept solution."""
-        return replace(self, notes={**self.notes, **notes})
+    def with_parameters(self, **parameters: float) -> FitResult:
+        """Add effective parameters of the kept solution."""
+        return replace(self, parameters={**self.parameters, **parameters})
+
+    def with_attributes(self, **attributes: Any) -> FitResult:
+        """Add fitted attributes of the ranker."""
+        return replace(self, attributes={**self.attributes, **attributes})
 
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
     """A fit that is ready for a solver."""
 
-    #: Scaled rows, blocks or partitions, and how they were scaled.
-    source: Any
+    source: Source
     scaling: Scaling
+    columns: Columns = field(default_factory=Columns)
     #: Weights to start from in scaled units, and the steps that a run of the same ranker has
     #: already made to reach them.
     start: NDArray[np.float64] | None = None
     steps_seen: int = 0
-    #: Held-out data, and ``early_stopping``.
+    #: The model passed as ``coef_init``, for rankers that continue from more than weights.
+    start_model: LinearModel | None = None
     evaluator: Evaluator | None = None
+    #: ``early_stopping``.
     patience: int | None = None
     callbacks: Sequence[Callback] = ()
     #: Root of every random stream of this fit.
     seed: int = 0
     #: What a resumed run must share with the interrupted one.
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        """The kind of its source."""
-        return str(self.source.kind)
+    checkpoint_metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: The sample of a stream that the source holds in memory, for ``sampling="reservoir"``.
+    reservoir: Reservoir | None = None
 
     def start_monitor(self) -> FitMonitor:
-        """What accompanies one run of a solver; each judges for itself."""
+        """Create the monitor of one run of a solver."""
         monitor = FitMonitor(self.evaluator, self.patience, self.callbacks)
-        journal = self.source.journal
-        if journal is not None:
-            journal.monitor = monitor
-        folder = getattr(self.source, "folder", None)
-        if folder is not None:
-            start = None if self.start is None else np.float64(self.start.sum()).hex()
-            facts = {**self.facts, "seed": self.seed, "start": start}
-            monitor.checkpointer = Checkpointer(folder, facts, self.source.resume, monitor)
+        start = None if self.start is None else np.float64(self.start.sum()).hex()
+        metadata = {**self.checkpoint_metadata, "seed": self.seed, "start": start}
+        monitor.checkpointer = self.source.checkpointer(monitor, metadata)
         return monitor
 
     def run(self, solve: Callable[[NDArray[np.float64] | None, FitMonitor], Solution]) -> FitResult:
         """Solve once."""
         monitor = self.start_monitor()
-        return FitResult([monitor.finish(solve(self.start, monitor))], [monitor.trace])
+        solution = monitor.finish(solve(self.start, monitor))
+        return FitResult([solution], [monitor.trace])
 
     def run_strengths(
         self,
@@ -230,9 +240,9 @@ class FitTask:
             start = solutions[-1].coef
             if monitor.stopped:
                 break
-        return self.choose(values, solutions, evals)
+        return self.select_best(values, solutions, evals)
 
-    def choose(
+    def select_best(
         self,
         values: Sequence[float],
         solutions: list[Solution],
@@ -241,48 +251,46 @@ class FitTask:
         """Keep the solution that ranks held-out data best, the last without any."""
         position = len(solutions) - 1
         if self.evaluator is not None and position > 0:
-            position = self.evaluator.best([one.coef for one in solutions])
+            position = self.evaluator.best_position([solution.coef for solution in solutions])
         if evals is None:
-            evals = [self._final(one) for one in solutions]
+            evals = [self._final_evals(solution) for solution in solutions]
         return FitResult(solutions, evals, position, list(values[: len(solutions)]))
 
-    def _final(self, solution: Solution) -> list[dict[str, float]]:
+    def _final_evals(self, solution: Solution) -> list[dict[str, float]]:
         if self.evaluator is None:
             return []
         return [self.evaluator.record(solution.n_iter, solution.coef)]
 
 
-#: What a certificate calls the distance that ``tol`` bounds, the nearest name first.
+#: Certificate entries that ``tol`` bounds, most specific first.
 _DISTANCES = ("relative_gap", "residual", "gap")
 
 
 def warn_not_converged(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
     """Warn, as scikit-learn does, where a run ended further from the optimum than ``tol``.
 
-    Runs that are not solved to a tolerance have none. Of several solutions, by strength, topic or
-    position, the worst is named.
+    Runs without a tolerance (None) are not checked. Of several solutions, labelled by strength,
+    topic or position, the worst is named.
     """
     if tol is None:
         return
-    short = {}
-    for label, one in solutions.items():
-        what = next((key for key in _DISTANCES if key in one.certificate), None)
-        if what is not None and one.stop_reason not in ("callback", "early_stopping"):
-            distance = one.certificate[what]
-            if not distance <= tol:
-                short[label] = (what, distance, one)
-    if not short:
+    unfinished = {}
+    for label, solution in solutions.items():
+        measure = next((key for key in _DISTANCES if key in solution.certificate), None)
+        if measure is None or solution.stop_reason in ("callback", "early_stopping"):
+            continue
+        distance = solution.certificate[measure]
+        if not distance <= tol:  # NaN is not converged either
+            unfinished[label] = (measure, distance, solution)
+    if not unfinished:
         return
-    label, (what, distance, one) = max(short.items(), key=lambda item: item[1][1])
-    which = (
-        f"in {len(short)} of {len(solutions)} runs, {label} the worst, "
-        if len(solutions) > 1
-        else ""
-    )
-    warnings.warn(
-        f"{name} {which}stopped ({one.stop_reason}) after {one.n_iter} iterations at "
-        f"{what}={distance:.3g}, short of tol={tol:g}. Scale the features (scale='standard'), "
+    label, (measure, distance, solution) = max(unfinished.items(), key=lambda item: item[1][1])
+    which = ""
+    if len(solutions) > 1:
+        which = f"in {len(unfinished)} of {len(solutions)} runs, {label} the worst, "
+    warn_user(
+        f"{name} {which}stopped ({solution.stop_reason}) after {solution.n_iter} iterations at "
+        f"{measure}={distance:.3g}, short of tol={tol:g}. Scale the features (scale='standard'), "
         "allow more iterations or passes, raise tol, or regularise more",
         ConvergenceWarning,
-        stacklevel=4,
     )

@@ -16,9 +16,11 @@ from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.losses.least_squares import PAIR_CHOICES, least_squares_risk
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.rankers.base import BaseRanker
+from rankine.rankers.capabilities import Capabilities
+from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities, sample_lists
+from rankine.rankers.sources import MemorySource, PartitionSource, read_first_lists
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
@@ -182,20 +184,18 @@ class LeastSquaresRanker(BaseRanker):
     def _weighs_lists(self) -> bool:
         return self.normalization == "pair"
 
-    def _divisor(self) -> str:
-        return {"query": "square", "sum": "rows"}.get(self.normalization, "")
+    def _divisor(self) -> QueryDivisor:
+        divisors = {"query": QueryDivisor.SQUARED_ROWS, "sum": QueryDivisor.ROWS}
+        return divisors.get(self.normalization, QueryDivisor.NOTHING)
 
     def _solve(self, task: FitTask) -> FitResult:
-        l2s = self._strengths() or [self._strength_of(task)]
+        l2s = self._strengths() or [self._choose_l2(task)]
         system = NormalEquations(self._problem(task))
-        self.spectrum_ = None
-        if self.solver in {"egdm", "gdm"}:
-            self.spectrum_ = self._spectrum(system, task.seed)
-        if (
-            self.solver == "cg"
-            and len(l2s) > 1
-            and (task.evaluator is None or task.patience is None)
-        ):
+        spectrum = None
+        if self.solver in ("egdm", "gdm"):
+            spectrum = self._spectrum(system, task.seed)
+        one_run_for_all = self.solver == "cg" and len(l2s) > 1
+        if one_run_for_all and (task.evaluator is None or task.patience is None):
             # One set of products serves every l2; a monitor for each would need each one's steps.
             solutions = solve_shifted_cg(
                 system,
@@ -204,21 +204,22 @@ class LeastSquaresRanker(BaseRanker):
                 max_iter=self.max_iter,
                 callbacks=task.callbacks,
             )
-            result = task.choose(l2s, solutions)
+            result = task.select_best(l2s, solutions)
         else:
             result = task.run_strengths(
                 l2s,
                 lambda l2, start, monitor: self._solve_one(
-                    system, 0.5 * l2, start, monitor.callbacks, task.seed
+                    system, 0.5 * l2, spectrum, start, monitor.callbacks, task.seed
                 ),
             )
-        self.l2_ = result.value
-        self.l2s_ = np.array(result.values)
-        return result.with_parameters(l2=self.l2_)
+        result = result.with_attributes(
+            l2_=result.value, l2s_=np.array(result.values), spectrum_=spectrum
+        )
+        return result.with_parameters(l2=result.value)
 
-    def _strength_of(self, task: FitTask) -> float:
+    def _choose_l2(self, task: FitTask) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
-        data, weight = sample_lists(task.source)
+        data, weight = read_first_lists(task.source)
         usable = data.labels.queries_with_pairs
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
@@ -268,8 +269,9 @@ class LeastSquaresRanker(BaseRanker):
 
     def _problem(self, task: FitTask) -> Problem:
         source = task.source
-        if task.kind == "memory":
+        if isinstance(source, MemorySource):
             return self._rows_problem(source.data, source.query_weight)
+        assert isinstance(source, PartitionSource)  # noqa: S101 - streams are not supported
         from rankine.distributed.partition_tasks import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
@@ -284,6 +286,7 @@ class LeastSquaresRanker(BaseRanker):
         self,
         system: NormalEquations,
         shift: float,
+        spectrum: Spectrum | None,
         start: NDArray[np.float64] | None,
         callbacks: Sequence[Callback],
         seed: int,
@@ -292,9 +295,9 @@ class LeastSquaresRanker(BaseRanker):
         if self.solver == "sgd":
             return solve_query_sgd(system, shift, seed=seed, n_passes=self.n_passes, **options)
         options["max_iter"] = self.max_iter
-        if self.spectrum_ is None:
+        if spectrum is None:
             return solve_cg(system, shift, **options)
-        largest, smallest = self.spectrum_.shifted(shift)
+        largest, smallest = spectrum.shifted(shift)
         if self.solver == "egdm":
             return solve_egdm(system, shift, (largest, smallest), **options)
         return solve_gdm(system, shift, largest, eta=self.eta, momentum=self.momentum, **options)

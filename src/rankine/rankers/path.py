@@ -1,9 +1,4 @@
-"""Models of falling regularisation: how quality follows size.
-
-A ranker takes part in ``rankine path`` by declaring ``can.path`` and having ``path(X, y, qid=...,
-eval_set=..., n_steps=..., min_ratio=..., max_nonzero=..., callbacks=...) -> RegularizationPath``.
-Its defaults are those of the command.
-"""
+"""Paths of models of falling regularisation: how quality depends on size."""
 
 from __future__ import annotations
 
@@ -16,23 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import check_count
 from rankine.core.errors import ParameterError
+from rankine.rankers.provenance import json_parameters
 
 if TYPE_CHECKING:
     import msgspec
 
     from rankine.model import LinearModel
+    from rankine.rankers.base import BaseRanker
     from rankine.rankers.fitting import FitTask
-
-
-def check_steps(n_steps: Any, min_ratio: Any) -> None:
-    """Refuse a grid of strengths that is none."""
-    check_count("n_steps", n_steps)
-    if not 0 < min_ratio <= 1:
-        raise ParameterError(
-            f"min_ratio={min_ratio!r} is not in (0, 1]", fix="Pass 0 < min_ratio <= 1"
-        )
 
 
 class Step(NamedTuple):
@@ -85,41 +72,37 @@ class RegularizationPath:
     finish: Callable[[LinearModel], LinearModel] | None = None
 
     @classmethod
-    def collect(
-        cls,
-        steps: Sequence[Step],
-        task: FitTask,
-        *,
-        metric: str,
-        names: Sequence[Any] | None,
-        parameters: Mapping[str, Any],
-        **more: Any,
+    def from_steps(
+        cls, ranker: BaseRanker, task: FitTask, steps: Sequence[Step], **fields: Any
     ) -> Self:
-        """The path of a task, from its steps in scaled units."""
+        """Create the path of a task from its steps in scaled units."""
         from rankine.metrics import parse_metric
 
-        rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
-        empty = sparse.csr_array((0, task.source.n_features))
-        encoding = task.source.encoding
+        weights = sparse.csr_array((0, task.source.n_features))
+        if steps:
+            rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
+            weights = sparse.csr_array(sparse.vstack(rows))
+        names = ranker._model_feature_names(task.columns.names)  # noqa: SLF001
+        log_record = task.source.log_record
 
         def column(name: str) -> NDArray[np.float64]:
             return np.array([getattr(step, name) for step in steps], dtype=np.float64)
 
         return cls(
-            column("l1"),
-            sparse.csr_array(sparse.vstack(rows)) if rows else empty,
-            column("loss"),
-            column("objective"),
-            column("relative_gap"),
-            column("value"),
-            column("seconds"),
-            metric,
-            parse_metric(metric).larger_is_better,
-            None if names is None else tuple(str(name) for name in names),
-            task.scaling.transforms,
-            parameters,
-            None if encoding is None else encoding.finish,
-            **more,
+            l1=column("l1"),
+            weights=weights,
+            loss=column("loss"),
+            objective=column("objective"),
+            relative_gap=column("relative_gap"),
+            values=column("value"),
+            seconds=column("seconds"),
+            metric=ranker.metric,
+            larger_is_better=parse_metric(ranker.metric).larger_is_better,
+            feature_names=None if names is None else tuple(names),
+            transforms=task.scaling.transforms,
+            parameters={"ranker": ranker.system, **json_parameters(ranker)},
+            finish=None if log_record is None else log_record.finish,
+            **fields,
         )
 
     #: What a strength is called in records and parameters.

@@ -16,9 +16,11 @@ from rankine.data.dataset import Dataset
 from rankine.losses.base import find_pair_loss, pair_loss_names
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
+from rankine.rankers.capabilities import Capabilities
+from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities
+from rankine.rankers.sources import MemorySource, PartitionSource
 from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
@@ -157,16 +159,17 @@ class RankSVM(BaseRanker):
     def _weighs_lists(self) -> bool:
         return self.normalization != "query"
 
-    def _divisor(self) -> str:
-        return "pairs" if self.normalization == "query" else ""
+    def _divisor(self) -> QueryDivisor:
+        return QueryDivisor.PAIRS if self.normalization == "query" else QueryDivisor.NOTHING
 
     def _solve(self, task: FitTask) -> FitResult:
         l2s, source = self._strengths(), task.source
-        if task.kind == "partitions":
+        if isinstance(source, PartitionSource):
             from rankine.distributed.partition_tasks import pair_problem
 
             problem = pair_problem(source, self.loss, self.normalization, self.oracle)
         else:
+            assert isinstance(source, MemorySource)  # noqa: S101 - streams are not supported
             problem = self._problem(source.data, source.query_weight)
             if task.start is None:
                 start = self._coarse_start(source.data, source.query_weight, l2s[0])
@@ -178,10 +181,9 @@ class RankSVM(BaseRanker):
                 l2, start=start, tol=self.tol, callbacks=monitor.callbacks
             ),
         )
-        self.l2_ = result.value
-        self.C_ = 1.0 / self.l2_
-        self.l2s_ = np.array(result.values)
-        return result.with_parameters(l2=self.l2_, C=self.C_)
+        l2 = result.value
+        result = result.with_attributes(l2_=l2, C_=1.0 / l2, l2s_=np.array(result.values))
+        return result.with_parameters(l2=l2, C=1.0 / l2)
 
     def _problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> Problem:
         risk = pair_risk(

@@ -1,46 +1,29 @@
-"""Where labelled lists come from, and what a ranker can do with them.
+"""Sources: labelled lists in memory, as a stream or as partitions, behind one interface.
 
-A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_features``,
-``feature_names`` and ``encoding`` (how raw columns became features, or None), and answers
-
-``record(folder, every, facts, seed, resume) -> seed``
-    opens the checkpoints of a fit; the seed is that of the run that is resumed;
-``measure(scale, missing) -> Scaling``
-    finds what a scaling (None: none at all) and missing values need to know of the rows, and
-    prepares them from then on;
-``identity()``, ``facts()``
-    what a resumed run must find again, and what a model remembers of its training data;
-``close()``
-    ends the fit, however it ended.
-
-Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
-``map_blocks(function)``, worked out where the rows are) and ``weights(block, first)``; or from
-``worker_pool(task)``.
+``classify`` says which implementation of ``Source`` reads what the user passed, and the pipeline
+(``rankine.rankers.pipeline``) opens it. Problems are built from the rows of a ``MemorySource``, the
+blocks of a ``StreamSource``, or the worker pool of a ``PartitionSource``.
 """
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
+from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
-from rankine.samplers.draw import pair_masses
-from rankine.solvers.checkpoint import CheckpointFolder
-from rankine.transforms.clicks import (
-    ContextWeights,
-    apply_position_weights,
-    remove_position_weights,
-)
+from rankine.rankers.clicks import ClickCorrection, QueryDivisor
+from rankine.rankers.user_warnings import warn_user
+from rankine.solvers.checkpoint import Checkpointer, CheckpointFolder
 from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
 
 if TYPE_CHECKING:
@@ -48,212 +31,123 @@ if TYPE_CHECKING:
     from rankine.distributed.partitions import PartitionedDataset
     from rankine.distributed.worker_pool import WorkerPool
 
-
-#: The kinds of sources: in words, and how a user gets one.
-SOURCES = {
-    "memory": ("rows in memory", "rankine.load(...)"),
-    "stream": ("a stream", "rankine.scan(...)"),
-    "partitions": ("partitions", "rankine.distributed.scan(...)"),
-}
-#: What may be asked of a ranker, as the end of "it cannot ...".
-_ACTS = {
-    "fit": "be fitted to {}",
-    "path": "walk a path of models over {}",
-    "checkpoint": "keep checkpoints of a fit to {}",
-    "query_weight": "take query_weight with {}",
-    "record_at": "record_at steps of a fit to {}",
-}
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a ranker can do, and with which sources ("memory", "stream", "partitions").
-
-    Attributes
-    ----------
-    fit, path, checkpoint, query_weight, record_at
-        Sources that ``fit`` and ``path`` take, of which checkpoints can be kept, and with which
-        these options mean something.
-    partial
-        Whether ``partial_fit`` learns from one block after another.
-    path_options
-        Options of ``path`` beyond those of every path.
-    comparisons
-        What it makes of ``Dataset.from_pairs``, as the end of "it ...".
-    """
-
-    fit: tuple[str, ...] = ("memory",)
-    path: tuple[str, ...] = ()
-    checkpoint: tuple[str, ...] = ()
-    query_weight: tuple[str, ...] = ("memory",)
-    record_at: tuple[str, ...] = ()
-    partial: bool = False
-    path_options: tuple[str, ...] = ()
-    comparisons: str = "learns from comparisons as lists of two, and refuses weights and ties"
-
-    def require(self, act: str, kind: str, ranker: str) -> None:
-        """Refuse in one sentence what the ranker cannot do with a source of this kind."""
-        able: tuple[str, ...] = getattr(self, act)
-        if kind in able:
-            return
-        others = [f"{words} ({how})" for name, (words, how) in SOURCES.items() if name in able]
-        raise ParameterError(
-            f"{ranker} cannot {_ACTS[act].format(SOURCES[kind][0])}",
-            fix=f"Use {' or '.join(others)}" if others else "Leave it out, or use another ranker",
-        )
-
-
-def source_kind(X: Any) -> str:
-    """Which kind of source this is, asked without importing what it needs."""
-    if hasattr(X, "partitions") and hasattr(X, "runner"):
-        return "partitions"
-    if isinstance(X, Iterator):
-        return "stream"
-    blocks = hasattr(X, "n_features") and hasattr(X, "__iter__")
-    return "stream" if blocks and not isinstance(X, Dataset) else "memory"
-
-
-class Clicks(NamedTuple):
-    """How training rows are corrected for the positions they were shown at.
-
-    Attributes
-    ----------
-    inverse
-        Weight of a relevant row by position (and context); empty: 1 everywhere.
-    positions
-        Positions with an offset of their own; 0 for none.
-    divisor
-        What the ranker divides each query's loss by: the weight of its "pairs" of two labels, of
-        any two rows ("ties"), of its "gains", of its "rows" or the "square" of that; "" for
-        nothing. The inverse
-        weights must not be divided out (that of a list's only click would vanish), so the query
-        weighs more in their place: its loss is divided by what the divisor was without them.
-    """
-
-    inverse: tuple[float, ...] | ContextWeights = ()
-    positions: int = 0
-    divisor: str = ""
-
-    @property
-    def n_columns(self) -> int:
-        """Columns that the offsets add."""
-        return max(self.positions - 1, 0)
-
-    def of_queries(self, block: Dataset) -> NDArray[np.float64] | float:
-        """Factors of the query weights of weighed rows."""
-        if not (self.inverse and self.divisor):
-            return 1.0
-        now, before = (
-            self._divisor(d) for d in (block, remove_position_weights(block, self.inverse))
-        )
-        return np.divide(now, before, out=np.ones(len(now)), where=before > 0)
-
-    def _divisor(self, block: Dataset) -> NDArray[np.float64]:
-        if self.divisor in ("pairs", "ties"):
-            return pair_masses(block, ties=self.divisor == "ties")
-        index = block.queries
-        weight: Any = block.weight
-        if self.divisor == "gains":
-            lowest = np.full(index.n_queries, np.inf)
-            np.minimum.at(lowest, index.codes, block.y)
-            weight = weight * (np.exp2(block.y - lowest[index.codes]) - 1.0)
-        sums: Any = np.bincount(index.codes, weight, minlength=index.n_queries)
-        return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
-
-
-#: Rows that are looked at for columns that differ wildly.
+#: Rows in which columns of very different sizes are looked for.
 UNEVEN_ROWS = 2_000
-#: Rules of missing values that need not see the rows first.
-_UNSEEN = ("error", "bin", "zero", "query_min")
-#: Rows as they are.
-_AS_THEY_ARE = Clicks()
+#: Rules for missing values that need no statistics of the rows.
+_RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")
+NO_CORRECTION = ClickCorrection()
 
 
-def for_tables(log: Any) -> Any:
-    """A raw log whose rows are the columns of tables, wherever it is."""
-    if hasattr(log, "for_tables"):
-        return log.for_tables()
-    if isinstance(log, Dataset):
-        return log.encoding.for_tables([log]).encode(log)
-    encoding = log.encoding.for_tables(log)
-    return log.encoded(encoding) if hasattr(log, "runner") else _Encoded(log, encoding)
+class Source(ABC):
+    """Labelled lists to learn from.
 
+    Attributes
+    ----------
+    kind
+        Name of the kind in ``Capabilities`` and in error messages.
+    n_features
+        Columns of the rows as they are learned from. ``measure`` adds columns that mark missing
+        values and offsets of positions to those of the data.
+    feature_names
+        Names of the columns of the data, or None.
+    log_record
+        Record of what the fit read of a raw log (``rankine.logs``), or None.
+    journal
+        Results of finished steps, where checkpoints are kept as a journal.
+    """
 
-class _Encoded:
-    """A stream of a raw log, encoded in another way."""
-
-    def __init__(self, stream: Any, encoding: Any) -> None:
-        self.stream, self.encoding = stream, encoding
-        self.n_features = encoding.spec.n_features
-        self.feature_names = encoding.feature_names
-        self.sources = getattr(stream, "sources", ())
-
-    def __iter__(self) -> Iterator[Dataset]:
-        return map(self.encoding.encode, self.stream)
-
-
-class _KeepsAnswers:
-    """Checkpoints that are answers: what a deterministic run was told before it ended."""
-
+    kind: ClassVar[str]
+    n_features: int
+    feature_names: Sequence[str] | None
+    log_record: Any = None
     journal: Journal | None = None
+    _folder: CheckpointFolder | None = None
+    _resume = False
 
-    def keep_answers(
-        self, folder: str | Path, facts: Mapping[str, Any], seed: int, resume: bool
-    ) -> int:
-        """Open the journal; the seed of the run that is resumed, or the given one."""
-        from rankine.distributed.journal import Journal
+    def __init__(self, correction: ClickCorrection, *, use_journal: bool) -> None:
+        self.correction = correction
+        self._use_journal = use_journal
 
-        self.journal = Journal(folder, facts, resume=resume)
-        return self.journal.recall_or_record("seed", seed)
+    @abstractmethod
+    def measure(self, scale: str | None, missing: str) -> Scaling:
+        """Measure scaling (None: no scaling) and missing-value rule, and apply them from now on."""
 
-    def close(self) -> None:
-        """What was answered is on disk at the end, however it ends."""
-        if self.journal is not None:
-            self.journal.flush()
+    @abstractmethod
+    def blocks(self) -> Iterator[Dataset]:
+        """Read the rows once, ready to learn from."""
 
+    @abstractmethod
+    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
+        """Return query weights of a block whose first query is number ``first`` of the reading."""
 
-class _KeepsFolder(_KeepsAnswers, ABC):
-    """Checkpoints of rows that are learned from in this process."""
+    @abstractmethod
+    def identity(self) -> Any:
+        """Return what must be the same when a fit is resumed."""
 
-    folder: CheckpointFolder | None = None
-    resume = False
-    #: Whether checkpoints are answers, and not the state of one long run.
-    asks = False
+    @abstractmethod
+    def metadata(self) -> dict[str, Any]:
+        """Return counts and file names for the model."""
+
+    @abstractmethod
+    def record_counts(self, **counts: Any) -> None:
+        """Record counts that are only known once a run has read the rows."""
+
+    def first_blocks(self) -> Iterator[Dataset]:
+        """Read the first lists, on which defaults are chosen."""
+        return first_lists(self.blocks())
+
+    def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Call ``function(block, *arguments)`` for each block, in order."""
+        for block in self.blocks():
+            yield function(block, *arguments)
+
+    def require_rereadable(self, reason: str) -> None:  # noqa: B027 - most sources are
+        """Raise if the rows can be read only once."""
 
     def open_checkpoints(
         self,
         folder: str | Path | None,
         every: int,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
         seed: int,
+        *,
         resume: bool,
     ) -> int:
-        """Open the folder; the seed of the run that is resumed, or the given one."""
+        """Open the folder; return the seed of the resumed run, or the given one."""
         if folder is None:
             return seed
-        if self.asks:
-            return self.keep_answers(folder, facts, seed, resume)
-        self.folder = CheckpointFolder(folder, every)
-        self.resume = resume
-        if not resume and self.folder.paths():
+        if self._use_journal:
+            from rankine.distributed.journal import Journal
+
+            self.journal = Journal(folder, metadata, resume=resume)
+            return self.journal.recall_or_record("seed", seed)
+        self._folder = CheckpointFolder(folder, every)
+        self._resume = resume
+        if resume:
+            return int(self._folder.latest().metadata["seed"])
+        if self._folder.paths():
             raise CheckpointError(
                 "the folder already holds checkpoints",
                 file=str(folder),
                 fix="Resume from them, or use an empty folder",
             )
-        return int(self.folder.latest().metadata["seed"]) if resume else seed
+        return seed
 
-    @abstractmethod
-    def blocks(self) -> Iterator[Dataset]:
-        """One reading, ready for training."""
+    def checkpointer(self, monitor: Any, metadata: Mapping[str, Any]) -> Checkpointer | None:
+        """Return what saves a run and its monitor; a journal saves them by itself."""
+        if self.journal is not None:
+            self.journal.monitor = monitor
+        if self._folder is None:
+            return None
+        return Checkpointer(self._folder, metadata, self._resume, monitor)
 
-    def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-        """What a function of each block gives, in order."""
-        for block in self.blocks():
-            yield function(block, *arguments)
+    def close(self) -> None:
+        """Write what the journal still holds in memory, however the fit ended."""
+        if self.journal is not None:
+            self.journal.flush()
 
 
-class MemorySource(_KeepsFolder):
+class MemorySource(Source):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
@@ -262,368 +156,449 @@ class MemorySource(_KeepsFolder):
         self,
         data: Dataset,
         query_weight: Any = None,
-        clicks: Clicks = _AS_THEY_ARE,
+        correction: ClickCorrection = NO_CORRECTION,
+        *,
         threads: int | None = 1,
+        use_journal: bool = False,
     ) -> None:
-        data = apply_position_weights(data, clicks.inverse)
+        super().__init__(correction, use_journal=use_journal)
+        data = correction.apply(data)
         self.data = data
-        self._threads = threads
-        self.query_weight = resolve_query_weight(query_weight, data) * clicks.of_queries(data)
-        self.n_features = data.n_features
-        self._clicks = clicks
-        self.feature_names = data.feature_names
-        self.encoding: Any = None
-        if data.encoding is not None:
-            self.encoding = data.encoding.start_record()
-            self.encoding.add_block(data)
         self._unscaled = data
-        self._seen: dict[str, Any] | None = None
+        self._threads = threads
+        self._counts: dict[str, Any] | None = None
+        self.query_weight = resolve_query_weight(query_weight, data)
+        self.query_weight = self.query_weight * correction.query_factors(data)
+        self.n_features = data.n_features
+        self.feature_names = data.feature_names
+        if data.encoding is not None:
+            self.log_record = data.encoding.start_record()
+            self.log_record.add_block(data)
 
     def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure; ``data`` is scaled from then on."""
+        """Measure scaling and missing-value rule; ``data`` is scaled from now on."""
         data = self._unscaled
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
-            scale = None  # columns are not looked at row by row
-        if scale == "none" and missing in _UNSEEN:
-            counted = _some_rows(data)
+            scale = None  # stored by columns, which the check for uneven columns cannot read
+        if scale == "none" and missing in _RULES_WITHOUT_STATISTICS:
+            weighted = take_some_rows(data)
         else:
-            counted = weigh_queries(data, self.query_weight)
-        columns = ColumnStatistics(lambda: [counted], data.n_features, self._threads)
-        scaling = measure_rows(scale, missing, columns)
-        warn_uneven(scaling, self.feature_names)
-        return self.scale(replace(scaling, positions=self._clicks.positions))
+            weighted = weight_rows_by_query(data, self.query_weight)
+        statistics = ColumnStatistics(lambda: [weighted], data.n_features, self._threads)
+        scaling = measure_rows(scale, missing, statistics)
+        warn_uneven_columns(scaling, self.feature_names)
+        return self.scale(replace(scaling, positions=self.correction.n_positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
-        """Scale the rows as given."""
+        """Apply a scaling that is already known to ``data``."""
         self.data = scaling.prepare(self._unscaled)
         self.n_features = self.data.n_features
         return scaling
 
     def blocks(self) -> Iterator[Dataset]:
-        """All rows at once."""
+        """Return all rows as one block."""
         yield self.data
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Query weights of a block."""
+        """Return all query weights."""
         return self.query_weight
 
     def identity(self) -> Any:
-        """What a resumed run must find again."""
+        """Return a digest of the rows."""
         return self._unscaled.fingerprint
 
-    def record_counts(self, **seen: Any) -> None:
-        """Say what a run has seen of the rows, in place of what they hold."""
-        self._seen = seen
+    def record_counts(self, **counts: Any) -> None:
+        """Record what a run has read of the rows, in place of what they hold."""
+        self._counts = counts
 
     def metadata(self) -> dict[str, Any]:
-        """Counts and files."""
+        """Return counts and file names."""
         data = self.data
-        seen = self._seen or {
+        counts = self._counts or {
             "rows": data.n_rows,
             "queries": data.n_queries,
             "queries_used": len(data.labels.queries_with_pairs),
             "pairs": data.labels.n_pairs,
         }
-        return {**seen, "sources": list(data.sources)}
+        return {**counts, "sources": list(data.sources)}
 
 
-class StreamSource(_KeepsFolder):
+class StreamSource(Source):
     """Query-aligned blocks, read as often as needed and never held all at once."""
 
     kind = "stream"
 
-    def __init__(self, scan: Any, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE) -> None:
-        if not hasattr(scan, "n_features"):
-            raise ParameterError(
-                "blocks that do not know their n_features are no stream",
-                fix="Pass rankine.scan(path), or call partial_fit on each block",
-            )
-        self.scan = scan
-        self.n_features = int(scan.n_features)
-        self.feature_names = getattr(scan, "feature_names", None)
-        encoding = getattr(scan, "encoding", None)
-        self.encoding: Any = None
+    def __init__(
+        self,
+        stream: Any,
+        query_weight: Any = None,
+        correction: ClickCorrection = NO_CORRECTION,
+        *,
+        use_journal: bool = False,
+    ) -> None:
+        super().__init__(correction, use_journal=use_journal)
+        if not isinstance(stream, LabelledStream):
+            stream = UserStream(stream)
+        self.stream: LabelledStream = stream
+        self._rereadable = not (isinstance(stream, UserStream) and stream.is_iterator)
+        self.n_features = stream.n_features
+        self.feature_names = stream.feature_names
+        encoding = stream.log_encoding()
         if encoding is not None:
-            self.encoding = encoding.start_record()
-            self.encoding.remaining_blocks = scan
-        self._weight = query_weight
+            self.log_record = encoding.start_record()
+            self.log_record.remaining_blocks = stream
+        self._query_weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
-            self._weight = check_weight(query_weight, len(query_weight), "query_weight")
-        self._clicks = clicks
+            self._query_weight = check_weight(query_weight, len(query_weight), "query_weight")
         self._scaling = Scaling("none")
-        self._seen: dict[str, Any] = {}
-        #: Blocks that were taken from a stream that can be read only once.
-        self._taken: list[Dataset] = []
-        #: The rule of missing values where the first block is looked at as it is learned from.
-        self._look: str | None = None
+        self._counts: dict[str, Any] = {}
+        #: First blocks of an iterator, kept since they cannot be read again.
+        self._buffered: list[Dataset] = []
+        #: Missing-value rule for the check of uneven columns on the first block that is read.
+        self._check_first_block: str | None = None
 
     def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure: "standard" and "maxabs" on all rows, else on the first lists alone."""
-        if scale in ("standard", "maxabs"):
-            self.require_again(f"scale={scale!r} must see all rows first")
-        elif isinstance(self.scan, Iterator) and (scale == "auto" or missing not in _UNSEEN):
-            self._taken = list(first_lists(self.scan, whole=True))
-        if scale == "none" and missing in _UNSEEN:
-            scale, self._look = None, missing
-        if scale in ("standard", "maxabs"):
-            asked = ColumnStatistics(lambda: self._rows(self.scan), self.n_features)
-        elif scale in ("auto", "none") or missing not in _UNSEEN:
-            sample = list(self._rows(first_lists(self._taken or self.scan)))
-            asked = ColumnStatistics(lambda: sample, self.n_features)
+        """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
+        needs_all_rows = scale in ("standard", "maxabs")
+        needs_no_statistics = missing in _RULES_WITHOUT_STATISTICS
+        if needs_all_rows:
+            self.require_rereadable(f"scale={scale!r} must see all rows first")
+        elif scale == "auto" or not needs_no_statistics:
+            self._buffer_first_lists()
+        if scale == "none" and needs_no_statistics:
+            scale, self._check_first_block = None, missing
+        rows: Callable[[], Iterable[Dataset]]
+        if needs_all_rows:
+            rows = lambda: self._weighted_rows(self.stream)  # noqa: E731
+        elif scale in ("auto", "none") or not needs_no_statistics:
+            sample = list(self._weighted_rows(first_lists(self._buffered or self.stream)))
+            rows = lambda: sample  # noqa: E731
         else:
-            asked = ColumnStatistics(lambda: (), self.n_features)  # nothing will be asked
-        scaling = measure_rows(scale, missing, asked)
-        warn_uneven(scaling, self.feature_names)
-        self._scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self._scaling.n_marks + self._clicks.n_columns
+            rows = lambda: ()  # noqa: E731 - no statistics are needed
+        scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
+        warn_uneven_columns(scaling, self.feature_names)
+        self._scaling = replace(scaling, positions=self.correction.n_positions)
+        self.n_features += self._scaling.n_marks + self.correction.n_columns
         return self._scaling
 
-    def _rows(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
-        """Rows to measure on, with what each counts."""
+    def _buffer_first_lists(self) -> None:
+        if not self._rereadable and not self._buffered:
+            self._buffered = list(first_lists(self.stream, whole=True))
+
+    def _weighted_rows(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
         first = 0
         for block in blocks:
-            weighed = apply_position_weights(block, self._clicks.inverse)
-            yield weigh_queries(weighed, self.weights(weighed, first))
+            corrected = self.correction.apply(block)
+            yield weight_rows_by_query(corrected, self.weights(corrected, first))
             first += block.n_queries
 
-    def sample(self) -> Iterator[Dataset]:
-        """The first lists, scaled, before they are read to learn from them."""
-        if isinstance(self.scan, Iterator) and not self._taken:
-            self._taken = list(first_lists(self.scan, whole=True))
-        for block in first_lists(self._taken or self.scan):
-            yield self._scaling.prepare(apply_position_weights(block, self._clicks.inverse))
+    def _prepare(self, block: Dataset) -> Dataset:
+        return self._scaling.prepare(self.correction.apply(block))
 
-    def require_again(self, why: str) -> None:
-        """Refuse a stream that can be read only once."""
-        if isinstance(self.scan, Iterator):
+    def first_blocks(self) -> Iterator[Dataset]:
+        """Read the first lists; those of an iterator are kept to be learned from."""
+        self._buffer_first_lists()
+        yield from map(self._prepare, first_lists(self._buffered or self.stream))
+
+    def require_rereadable(self, reason: str) -> None:
+        """Raise if the stream can be read only once."""
+        if not self._rereadable:
             raise ParameterError(
-                f"this stream can be read only once, and {why}", fix="Pass rankine.scan(path)"
+                f"this stream can be read only once, and {reason}", fix="Pass rankine.scan(path)"
             )
 
     def blocks(self) -> Iterator[Dataset]:
-        """One reading, scaled."""
-        for block in chain(self._taken, self.scan):
-            if self._look is not None:
-                self._look_at(block, self._look)
-                self._look = None
-            if self.encoding is not None:
-                self.encoding.add_block(block)
-            yield self._scaling.prepare(apply_position_weights(block, self._clicks.inverse))
-        if self.encoding is not None:
-            self.encoding.remaining_blocks = None
+        """Read the stream once, scaled."""
+        for block in chain(self._buffered, self.stream):
+            if self._check_first_block is not None:
+                self._warn_if_uneven(block, self._check_first_block)
+                self._check_first_block = None
+            if self.log_record is not None:
+                self.log_record.add_block(block)
+            yield self._prepare(block)
+        if self.log_record is not None:
+            self.log_record.remaining_blocks = None
 
-    def _look_at(self, block: Dataset, missing: str) -> None:
-        """Warn of columns that differ wildly in a block."""
-        rows = _some_rows(block)
-        columns = ColumnStatistics(lambda: [rows], rows.n_features)
-        warn_uneven(measure_rows("none", missing, columns), self.feature_names)
+    def _warn_if_uneven(self, block: Dataset, missing: str) -> None:
+        rows = take_some_rows(block)
+        statistics = ColumnStatistics(lambda: [rows], rows.n_features)
+        warn_uneven_columns(measure_rows("none", missing, statistics), self.feature_names)
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
-        """Query weights of a block whose first query is number ``first`` of the reading."""
-        factors = self._clicks.of_queries(block)
-        if not isinstance(self._weight, np.ndarray):
-            return factors * resolve_query_weight(self._weight, block, all_of_them=False)
-        found = self._weight[first : first + block.n_queries]
-        if len(found) < block.n_queries:
+        """Return query weights of a block whose first query is number ``first`` of the reading."""
+        factors = self.correction.query_factors(block)
+        if not isinstance(self._query_weight, np.ndarray):
+            return factors * resolve_query_weight(self._query_weight, block, allow_zero=True)
+        weights = self._query_weight[first : first + block.n_queries]
+        if len(weights) < block.n_queries:
             raise SchemaError(
-                f"query_weight holds {len(self._weight)} weights, and the stream more queries",
+                f"query_weight holds {len(self._query_weight)} weights, and the stream more "
+                "queries",
                 fix="Give every query a weight",
             )
-        return factors * found
+        return factors * weights
 
     def identity(self) -> Any:
-        """Names and sizes of the files."""
-        return [
-            [name, Path(name).stat().st_size if Path(name).is_file() else None]
-            for name in getattr(self.scan, "sources", ())
-        ]
+        """Return names and sizes of the files."""
+        files = []
+        for name in self.stream.sources:
+            path = Path(name)
+            files.append([name, path.stat().st_size if path.is_file() else None])
+        return files
 
-    def record_counts(self, **seen: Any) -> None:
-        """Say what a run has seen of the stream."""
-        self._seen = seen
+    def record_counts(self, **counts: Any) -> None:
+        """Record what a run has read of the stream."""
+        self._counts = counts
 
     def metadata(self) -> dict[str, Any]:
-        """What was noted, and the files."""
-        return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
+        """Return recorded counts and file names."""
+        return {**self._counts, "sources": list(self.stream.sources)}
 
 
-class PartitionSource(_KeepsAnswers):
-    """Partitions, asked where they are."""
+class PartitionSource(Source):
+    """Partitions of whole queries, processed by workers where they are."""
 
     kind = "partitions"
 
     def __init__(
-        self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE, *, pairs: bool = True
+        self,
+        partitions: PartitionedDataset,
+        correction: ClickCorrection = NO_CORRECTION,
+        *,
+        needs_pairs: bool = True,
     ) -> None:
-        self.parts = parts
-        self.encoding = None if parts.encoding is None else parts.encoding.start_record()
-        self._clicks = clicks
-        self.n_features = parts.n_features
-        self.feature_names = parts.feature_names
-        self.measured = parts.measure()
-        if pairs and self.measured.pairs == 0:
+        super().__init__(correction, use_journal=True)
+        self.partitions = partitions
+        self.n_features = partitions.n_features
+        self.feature_names = partitions.feature_names
+        self.measured = partitions.measure()
+        if needs_pairs and self.measured.pairs == 0:
             raise NoPairsError(
                 "no query of any partition holds two different labels",
                 fix="Check labels and query ids; a query needs a better and a worse row",
             )
-        if self.encoding is not None:
-            self.encoding.add_partitions(parts)
+        if partitions.encoding is not None:
+            self.log_record = partitions.encoding.start_record()
+            self.log_record.add_partitions(partitions)
         self.scaling = Scaling("none")
 
     def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure, as streams do; tasks take ``scaling`` with them."""
+        """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 
-        lists, parts = None, self.parts
+        n_lists, measured = None, self.partitions
         if scale not in ("standard", "maxabs"):
-            lists = self.measured.sample
-            looked_at = (
-                partition for partition, count in zip(parts.partitions, lists, strict=True) if count
+            n_lists = self.measured.sample
+            sampled = zip(measured.partitions, n_lists, strict=True)
+            measured = replace(
+                measured, partitions=tuple(partition for partition, count in sampled if count)
             )
-            parts = replace(parts, partitions=tuple(looked_at))
-        pool = parts.worker_pool(RawRowsTask(), self.journal)
-        scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, lists))
-        warn_uneven(scaling, self.feature_names)
-        self.scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self.scaling.n_marks + self._clicks.n_columns
+        pool = measured.worker_pool(RawRowsTask(), self.journal)
+        scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, n_lists))
+        warn_uneven_columns(scaling, self.feature_names)
+        self.scaling = replace(scaling, positions=self.correction.n_positions)
+        self.n_features += self.scaling.n_marks + self.correction.n_columns
         return self.scaling
 
     def worker_pool(self, task: Any) -> WorkerPool:
-        """All partitions, prepared by a task."""
-        if self._clicks.inverse and self._clicks.divisor:
+        """Return a pool of workers that prepare every partition by ``task``."""
+        weights = self.correction.position_weights
+        if weights and self.correction.divisor != QueryDivisor.NOTHING:
             raise ParameterError(
-                "on partitions the loss of a query would be divided by the weights of propensity",
+                "on partitions the loss of a query would be divided by these weights",
+                parameter="propensity",
                 fix="Use normalization='pair', for SPD sampling='uniform'",
             )
-        if self._clicks.inverse:
+        if weights:
             from rankine.distributed.partition_tasks import WeightedRowsTask
 
-            task = WeightedRowsTask(task, self._clicks.inverse)
-        return self.parts.worker_pool(task, self.journal)
+            task = WeightedRowsTask(task, weights)
+        return self.partitions.worker_pool(task, self.journal)
 
     def blocks(self) -> Iterator[Dataset]:
-        """The rows of one partition after the other, brought here."""
-        for partition in self.parts.partitions:
-            alone = replace(self.parts, partitions=(partition,))
-            yield from self._apply(alone, _as_they_are)
+        """Copy the rows of one partition after the other to this process."""
+        for partition in self.partitions.partitions:
+            yield from self._apply(replace(self.partitions, partitions=(partition,)), _identity)
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-        """What a function of each partition's rows gives, worked out where they are, in order."""
-        for some in self.parts.groups():
-            yield from self._apply(some, function, *arguments)
+        """Call a function with each partition's rows on the workers; results come in order."""
+        for group in self.partitions.groups():
+            yield from self._apply(group, function, *arguments)
 
-    def _apply(self, parts: PartitionedDataset, function: Any, *arguments: Any) -> list[Any]:
+    def _apply(self, partitions: PartitionedDataset, function: Any, *arguments: Any) -> list[Any]:
         from rankine.distributed.partition_tasks import RawRowsTask
 
-        pool = parts.worker_pool(RawRowsTask())
+        pool = partitions.worker_pool(RawRowsTask())
         return pool.each(
-            "apply", _of_prepared, self.scaling, self._clicks.inverse, function, arguments
+            "apply", _apply_to_prepared, self.scaling, self.correction, function, arguments
         )
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Query weights of a block."""
-        return np.ones(block.n_queries) * self._clicks.of_queries(block)
+        """Return query weights of a block."""
+        return self.correction.query_factors(block)
 
-    def record_counts(self, **seen: Any) -> None:
-        """Partitions were counted before."""
+    def record_counts(self, **counts: Any) -> None:
+        """Do nothing: partitions were counted before."""
 
     def identity(self) -> Any:
-        """Digest of the files and of where they are cut."""
-        return self.parts.fingerprint
-
-    def open_checkpoints(
-        self,
-        folder: str | Path | None,
-        every: int,
-        facts: Mapping[str, Any],
-        seed: int,
-        resume: bool,
-    ) -> int:
-        """Keep answers in a journal; the seed of the run that is resumed, or the given one."""
-        del every  # answers are kept as they come
-        return seed if folder is None else self.keep_answers(folder, facts, seed, resume)
+        """Return a digest of the files and of where they are cut."""
+        return self.partitions.fingerprint
 
     def metadata(self) -> dict[str, Any]:
-        """Counts and files."""
-        return {
+        """Return counts and file names."""
+        counts = {
             "rows": self.measured.rows,
             "queries": self.measured.queries,
             "queries_used": self.measured.queries_used,
             "pairs": self.measured.pairs,
-            **({} if self.encoding is None else {"missing_values": self.measured.missing}),
-            "sources": list(self.parts.sources),
-            "partitions": self.parts.n_partitions,
+        }
+        if self.log_record is not None:
+            counts["missing_values"] = self.measured.missing
+        return {
+            **counts,
+            "sources": list(self.partitions.sources),
+            "partitions": self.partitions.n_partitions,
         }
 
 
-def _of_prepared(
-    data: Dataset, scaling: Scaling, inverse: tuple[float, ...], function: Any, arguments: Any
+def _apply_to_prepared(
+    data: Dataset, scaling: Scaling, correction: ClickCorrection, function: Any, arguments: Any
 ) -> Any:
-    """A function of training rows, on a worker."""
-    return function(scaling.prepare(apply_position_weights(data, inverse)), *arguments)
+    """Call a function with training rows, on a worker."""
+    return function(scaling.prepare(correction.apply(data)), *arguments)
 
 
-def _as_they_are(data: Dataset) -> Dataset:
+def _identity(data: Dataset) -> Dataset:
     return data
 
 
-def _some_rows(data: Dataset) -> Dataset:
-    """At most ``UNEVEN_ROWS``, evenly spaced."""
+# ------------------------------------------------------------------ what the user passed
+@runtime_checkable
+class BlockIterable(Protocol):
+    """Blocks of a user's own class that know their number of columns."""
+
+    n_features: int
+
+    def __iter__(self) -> Iterator[Dataset]: ...
+
+
+class UserStream(LabelledStream):
+    """Blocks of a user's own class, or of an iterator, which can be read only once."""
+
+    def __init__(self, blocks: Any) -> None:
+        if not isinstance(blocks, BlockIterable):
+            raise ParameterError(
+                "blocks that do not know their n_features are no stream",
+                fix="Pass rankine.scan(path), or call partial_fit on each block",
+            )
+        self._blocks = blocks
+        self._feature_names = getattr(blocks, "feature_names", None)
+        self.is_iterator = isinstance(blocks, Iterator)
+        self.sources = tuple(getattr(blocks, "sources", ()))
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of every block."""
+        return int(self._blocks.n_features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, or None."""
+        names: tuple[str, ...] | None = self._feature_names
+        return names
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return iter(self._blocks)
+
+
+def classify(X: Any) -> type[Source]:
+    """Return the source that reads what the user passed as ``X``."""
+    if isinstance(X, LabelledPartitions):
+        return PartitionSource
+    if isinstance(X, Dataset):
+        return MemorySource
+    if isinstance(X, (LabelledStream, Iterator, BlockIterable)):
+        return StreamSource
+    return MemorySource
+
+
+def adapt_raw_log(X: Any, supported: Sequence[str], *, for_tables: bool) -> Any:
+    """Return a raw log in the form a ranker reads; anything else unchanged.
+
+    A ranker ``for_tables`` gets the log's columns instead of features. A streamed log is loaded
+    for a ranker that supports rows in memory but no streams.
+    """
+    if isinstance(X, (Dataset, LabelledPartitions)):
+        if X.encoding is None or not for_tables:
+            return X
+        if isinstance(X, Dataset):
+            return X.encoding.for_tables([X]).encode(X)
+        partitions: Any = X
+        return partitions.encoded(partitions.encoding.for_tables(partitions))
+    if not isinstance(X, LabelledStream) or not X.is_raw_log:
+        return X
+    if for_tables:
+        return X.for_tables()
+    return X.load() if "stream" not in supported and "memory" in supported else X
+
+
+# ---------------------------------------------------------------------- weights and samples
+def take_some_rows(data: Dataset) -> Dataset:
+    """Take at most ``UNEVEN_ROWS`` rows, evenly spaced."""
     step = -(-data.n_rows // UNEVEN_ROWS)
     return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
 
 
-def sample_lists(source: Any) -> tuple[Dataset, NDArray[np.float64]]:
-    """The first 10,000 lists of a source as it trains on them, and their weights."""
+def read_first_lists(source: Source) -> tuple[Dataset, NDArray[np.float64]]:
+    """Return the first 10,000 lists as they are learned from, and their query weights."""
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []
-    found = source.sample() if source.kind == "stream" else first_lists(source.blocks())
-    for block in found:
-        weights.append(source.weights(block, sum(map(len, weights)))[: block.n_queries])
+    n_queries = 0
+    for block in source.first_blocks():
+        weights.append(source.weights(block, n_queries)[: block.n_queries])
         blocks.append(block)
+        n_queries += block.n_queries
     if not blocks:
         raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)
 
 
-def weigh_queries(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
-    """Rows that weigh what they and their queries do."""
+def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
+    """Multiply the weight of every row by that of its query."""
     weight = query_weight[data.queries.codes]
     if data.weight is not None:
         weight = weight * data.weight
     return replace(data, weight=weight, query_index=data.queries)
 
 
-def warn_uneven(scaling: Scaling, names: Sequence[str] | None) -> None:
-    """Warn of columns that differ wildly and are left as they are."""
+def warn_uneven_columns(scaling: Scaling, names: Sequence[str] | None) -> None:
+    """Warn of columns of very different sizes that are left unscaled."""
     if not scaling.uneven:
         return
-    *large, (least, smallest) = scaling.uneven
 
-    def name(j: int) -> str:
-        return f"column {j}" if names is None else repr(str(names[j]))
+    def describe(column: int, deviation: float) -> str:
+        name = f"column {column}" if names is None else repr(str(names[column]))
+        return f"{name} {deviation:.3g}"
 
-    shown = ", ".join(f"{name(j)} {size:.3g}" for j, size in large)
-    warnings.warn(
-        f"scale='none' with columns of very different sizes (standard deviations: {shown}; "
-        f"{name(least)} {smallest:.3g}): the small ones can hardly be learned from. "
-        "Use scale='auto'",
-        UserWarning,
-        stacklevel=5,
+    *largest, smallest = (describe(column, deviation) for column, deviation in scaling.uneven)
+    warn_user(
+        f"scale='none' with columns of very different sizes (standard deviations: "
+        f"{', '.join(largest)}; {smallest}): the small ones can hardly be learned from. "
+        "Use scale='auto'"
     )
 
 
 def resolve_query_weight(
-    query_weight: Any, data: Dataset, *, all_of_them: bool = True
+    query_weight: Any, data: Dataset, *, allow_zero: bool = False
 ) -> NDArray[np.float64]:
-    """One weight per query, in the order of ``data.queries.ids``.
+    """Return one weight per query, in the order of ``data.queries.ids``.
 
-    A part of the queries, unlike ``all_of_them``, may weigh nothing.
+    The queries of one block may all have weight zero (``allow_zero``), those of all data may not.
     """
     index = data.queries
     if query_weight is None:
         return np.ones(index.n_queries)
     query_weight = align_query_weights(query_weight, index)
-    if all_of_them or np.any(query_weight):
-        return check_weight(query_weight, index.n_queries, "query_weight")
-    return np.zeros(index.n_queries)
+    if allow_zero and not np.any(query_weight):
+        return np.zeros(index.n_queries)
+    return check_weight(query_weight, index.n_queries, "query_weight")

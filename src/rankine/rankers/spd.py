@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,13 +20,22 @@ from rankine.core.checks import (
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
+from rankine.data.streams import LabelledStream
 from rankine.kernels.random import resolve_seed
 from rankine.losses import pair_loss_names, pair_loss_spec
 from rankine.losses.all_pairs import MEAN_OF_SAMPLING, MeanPairLoss
 from rankine.rankers.base import BaseRanker
+from rankine.rankers.capabilities import SOURCE_KINDS, Capabilities
+from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import Evaluator, FitMonitor, FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import SOURCES, Capabilities, source_kind
+from rankine.rankers.sources import (
+    MemorySource,
+    PartitionSource,
+    Source,
+    StreamSource,
+    classify,
+)
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Solution
@@ -51,8 +60,15 @@ SOLVERS = (
     "perceptron",
     "margin_perceptron",
 )
-#: Solvers without a loss of their own choice, and those without a step for tied pairs.
-_OWN_LOSS = ("passive_aggressive", "romma", "logistic", "hybrid", "perceptron", "margin_perceptron")
+#: Solvers whose loss cannot be chosen, and those without a step for tied pairs.
+_FIXED_LOSS = (
+    "passive_aggressive",
+    "romma",
+    "logistic",
+    "hybrid",
+    "perceptron",
+    "margin_perceptron",
+)
 _NO_TIES = ("romma", "perceptron", "margin_perceptron")
 #: Reports spread over a run: enough for a progress bar and early stopping.
 REPORTS = 20
@@ -200,132 +216,134 @@ class SPDRanker(BaseRanker):
         check_n_passes(self.n_passes)
         if self.sampling == "reservoir" and self.n_passes is not None:
             raise ParameterError(
-                "sampling='reservoir' reads a stream once, and all steps follow",
-                fix="Leave out n_passes",
+                "sampling='reservoir' reads a stream once, before all steps",
+                parameter="n_passes",
+                fix="Leave it out",
             )
         if self.loss is not None:
             check_choice("loss", self.loss, pair_loss_names())
-            if self.solver in _OWN_LOSS:
+            if self.solver in _FIXED_LOSS:
                 raise ParameterError(
-                    f"solver={self.solver!r} has a loss of its own", fix="Leave out loss"
+                    f"solver={self.solver!r} has a fixed loss",
+                    parameter="loss",
+                    fix="Leave it out",
                 )
         if self.ties == "zero" and self.sampling == "indexed":
             raise ParameterError(
-                "sampling='indexed' draws two different labels, so ties='zero' has no effect there",
+                "sampling='indexed' draws two different labels, so 'zero' has no effect",
+                parameter="ties",
                 fix="Use sampling='query', 'uniform' or 'rejection'",
             )
         if self.ties == "zero" and self.solver in _NO_TIES:
             raise ParameterError(
                 f"solver={self.solver!r} has no step for tied pairs",
-                fix="Use ties='skip', or a solver with a loss",
+                parameter="ties",
+                fix="Use 'skip', or a solver with a loss",
             )
 
     @property
-    def _drawn_as(self) -> str:
-        """How pairs are drawn from the rows that there are."""
+    def _pair_distribution(self) -> str:
+        """How pairs are drawn from the rows in memory, or from those in the reservoir."""
         return "query" if self.sampling == "reservoir" else self.sampling
 
     def _weighs_lists(self) -> bool:
         return self.sampling in ("uniform", "rejection")
 
-    def _divisor(self) -> str:
+    def _divisor(self) -> QueryDivisor:
         if self._weighs_lists():
-            return ""
-        return "ties" if self.ties == "zero" else "pairs"
+            return QueryDivisor.NOTHING
+        return QueryDivisor.PAIRS_AND_TIES if self.ties == "zero" else QueryDivisor.PAIRS
 
     # ------------------------------------------------------------------ a sample of a stream
-    def _loaded(self, X: Any, act: str) -> Any:
-        """For a reservoir the rows that it keeps of a stream."""
-        X = super()._loaded(X, act)
+    def _sample_stream(self, X: Any, query_weight: Any) -> tuple[Any, Reservoir | None]:
         if self.sampling != "reservoir":
-            return X
-        kind = source_kind(X)
-        if kind != "stream":
+            return X, None
+        kind = classify(X)
+        if kind is not StreamSource:
             raise ParameterError(
-                f"sampling='reservoir' is a sample of a stream, and these are {SOURCES[kind][0]}",
-                fix="Use sampling='query', which draws from all of them, or rankine.scan(...)",
+                f"'reservoir' samples a stream, and these are {SOURCE_KINDS[kind.kind][0]}",
+                parameter="sampling",
+                fix="Use 'query', which draws from all of them, or rankine.scan(...)",
             )
-        self._reservoir = self._new_reservoir()
-        # As the rows come: their queries may be cut, and may come back.
-        for block in getattr(X, "raw_blocks", X.__iter__)():
-            self._reservoir.add(block)
-        return self._sampled()
+        _require_weights_by_id(query_weight)
+        reservoir = self._new_reservoir()
+        # Queries may be cut and may come back here.
+        blocks = X.raw_blocks() if isinstance(X, LabelledStream) else X
+        for block in blocks:
+            reservoir.add(block)
+        return self._sampled_rows(reservoir), reservoir
 
-    def _source(self, kind: str, *given: Any) -> Any:
-        self._require_names(given[-1])
-        return super()._source(kind, *given)
-
-    def _require_names(self, query_weight: Any) -> None:
-        """Weights in the order of queries do not fit the queries that a sample keeps."""
-        if self.sampling == "reservoir" and not isinstance(query_weight, Mapping | None):
-            raise ParameterError(
-                "sampling='reservoir' keeps some queries of many, and query_weight names none",
-                fix="Pass a mapping from query id to weight",
-            )
-
-    def _gathered(self, data: Dataset, query_weight: Any) -> Dataset:
+    def _add_to_reservoir(
+        self, data: Dataset, query_weight: Any
+    ) -> tuple[Dataset, Reservoir | None]:
         if self.sampling != "reservoir":
-            return data
-        self._require_names(query_weight)
-        if not hasattr(self, "_reservoir"):
-            self._reservoir = self._new_reservoir()
-        self._reservoir.add(data)
-        return self._sampled()
+            return data, None
+        _require_weights_by_id(query_weight)
+        reservoir = getattr(self, "_reservoir", None) or self._new_reservoir()
+        reservoir.add(data)
+        return self._sampled_rows(reservoir), reservoir
 
     def _new_reservoir(self) -> Reservoir:
         seed = 0 if self.random_state is None else resolve_seed(self.random_state)
         return Reservoir(int(self.buffer_rows), seed)
 
-    def _sampled(self) -> Dataset:
-        data, cut = self._reservoir.sample()
-        if cut and (self.scale == "query" or self.missing == "query_min"):
+    def _sampled_rows(self, reservoir: Reservoir) -> Dataset:
+        data, has_cut_lists = reservoir.sample()
+        if has_cut_lists and (self.scale == "query" or self.missing == "query_min"):
             raise ParameterError(
-                "lists are longer than their share of the buffer, and a part of a list has "
-                "another range than the whole",
-                fix=f"Raise buffer_rows={self.buffer_rows}, or leave out scale and missing by list",
+                f"lists are longer than their share of {self.buffer_rows} rows, and a part of a "
+                "list has another range than the whole",
+                parameter="buffer_rows",
+                fix="Increase it, or do not scale or fill by list",
             )
         return data
 
+    # ------------------------------------------------------------------ training
     def _solve(self, task: FitTask) -> FitResult:
-        self._vector: ScaledVector | None = None
+        source = task.source
         if self.record_at:
-            self.capabilities.require("record_at", task.kind, type(self).__name__)
-        if task.kind == "partitions":
-            return task.run(lambda start, monitor: self._solve_rounds(task, start, monitor))
-        taken = task.steps_seen
-        spans = self._spans_of_rows if task.kind == "memory" else self._spans_of_stream
-        drawn = spans(task.source, taken)
-        phases = self.plan().phases(int(self.n_steps), taken, warm=task.start is not None)
-        reports = {taken + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
+            self.capabilities.require("record_at", source.kind, type(self).__name__)
+        if isinstance(source, PartitionSource):
+            result = task.run(
+                lambda start, monitor: self._average_passes(task, source, start, monitor)
+            )
+            return result.with_attributes(record_=[], _partial_run=None)
+        steps_seen = task.steps_seen
+        spans: Iterable[Span]
+        if isinstance(source, MemorySource):
+            spans = [self._span_of_rows(source, steps_seen)]
+        else:
+            spans = self._spans_of_stream(source, steps_seen)
+        phases = self.plan().phases(int(self.n_steps), steps_seen, warm=task.start is not None)
+        reports = {steps_seen + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
+        record = self._recorder(source, task.evaluator) if self.record_at else None
         result = task.run(
             lambda start, monitor: solve_pairs(
-                drawn,
+                spans,
                 phases,
-                np.zeros(task.source.n_features) if start is None else start,
+                np.zeros(source.n_features) if start is None else start,
                 task.seed,
                 report_at=sorted(reports.union(self.record_at or ())),
-                record=self._recorder(task.source, task.evaluator) if self.record_at else None,
+                record=record,
                 callbacks=monitor.callbacks,
                 checkpointer=monitor.checkpointer,
             )
         )
-        self.record_ = [dict(row) for row in result.solution.trace]
-        return self._told(result)
+        trace = [dict(row) for row in result.solution.trace]
+        result = result.with_attributes(record_=trace, _partial_run=None)
+        return _with_reservoir(result, task.reservoir)
 
-    def _told(self, result: FitResult) -> FitResult:
-        """What came out, with the length of the stream that the rows are a sample of."""
-        if self.sampling != "reservoir":
-            return result
-        return result.with_parameters(stream_rows=self._reservoir.seen)
-
-    def _solve_rounds(
-        self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
+    def _average_passes(
+        self,
+        task: FitTask,
+        source: PartitionSource,
+        start: NDArray[np.float64] | None,
+        monitor: FitMonitor,
     ) -> Solution:
-        """Steps on every partition by its share, the mean of their weights, and so on."""
+        """Take each partition's share of the steps, average the weights, and repeat."""
         from rankine.distributed.partition_tasks import PASSES, PairPassTask, average_pairs
 
-        self.record_ = []
-        recipe = PairPassTask(
+        pass_task = PairPassTask(
             self.plan(),
             int(self.n_steps),
             check_n_passes(self.n_passes, PASSES),
@@ -335,28 +353,35 @@ class SPDRanker(BaseRanker):
             task.seed,
             task.scaling,
         )
-        return average_pairs(task.source, recipe, start, monitor.callbacks)
+        return average_pairs(source, pass_task, start, monitor.callbacks)
 
-    def _learn_more(self, task: FitTask) -> FitResult:
-        """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
-        taken = int(getattr(self, "n_iter_", 0))
-        w: ScaledVector | None = getattr(self, "_vector", None)
-        if w is None:
-            before = task.scaling.unfold(self.coef_) if taken else np.zeros(task.source.n_features)
-            w = self._vector = new_vector(before)
-            self._seed = task.seed
-            self._average_from = taken + self.n_steps // 2
-        (span,) = self._spans_of_rows(task.source, taken)
-        for phase in self.plan().phases(int(self.n_steps), taken, warm=False):
-            counted = replace(
-                phase, average_from=self._average_from if self.average else phase.stop
+    def _solve_more(self, task: FitTask) -> FitResult:
+        """Take ``n_steps`` more steps; averaging starts where it did in the first call."""
+        source = task.source
+        assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
+        steps_seen = int(getattr(self, "n_iter_", 0))
+        run: _PartialRun | None = getattr(self, "_partial_run", None)
+        if run is None:
+            start = np.zeros(source.n_features)
+            if steps_seen:
+                start = task.scaling.unfold(self.coef_)
+            run = _PartialRun(new_vector(start), task.seed, steps_seen + self.n_steps // 2)
+        span = self._span_of_rows(source, steps_seen)
+        for phase in self.plan().phases(int(self.n_steps), steps_seen, warm=False):
+            average_from = run.average_from if self.average else phase.stop
+            run_phase(
+                span.rows,
+                span.sampler,
+                replace(phase, average_from=average_from),
+                run.vector,
+                run.seed,
+                (phase.start, phase.stop),
             )
-            run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
-        coef = average_iterate(w)
+        coef = average_iterate(run.vector)
         require_weights(coef, span.stop)
-        return self._told(
-            FitResult([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])
-        )
+        solution = Solution(coef, float("nan"), {}, span.stop, (), "steps")
+        result = FitResult([solution], [[]]).with_attributes(_partial_run=run)
+        return _with_reservoir(result, task.reservoir)
 
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
@@ -385,88 +410,116 @@ class SPDRanker(BaseRanker):
         )
 
     # ------------------------------------------------------------------ which pairs are drawn
-    def _spans_of_rows(self, source: Any, taken: int) -> list[Span]:
-        """All steps from all rows."""
+    def _span_of_rows(self, source: MemorySource, steps_seen: int) -> Span:
+        """Draw all steps from all rows."""
         if self.n_passes is not None:
             raise ParameterError(
-                "n_passes are readings of a stream or of partitions, and these are rows in memory",
-                fix="Leave out n_passes; n_steps says how long to learn",
+                "passes are readings of a stream or of partitions, and these are rows in memory",
+                parameter="n_passes",
+                fix="Leave it out; n_steps is the length of the run",
             )
         data = source.data
         data.labels.require_pairs()
         sampler = pair_sampler(
             data,
             source.query_weight,
-            sampling=self._drawn_as,
+            sampling=self._pair_distribution,
             ties=self.ties == "zero",
             max_trials=int(self.max_trials),
         )
-        return [Span(data.rows, sampler, taken + int(self.n_steps))]
+        return Span(data.rows, sampler, steps_seen + int(self.n_steps))
 
-    def _spans_of_stream(self, source: Any, taken: int) -> Iterator[Span]:
-        """Every query's range of steps, from its share of the objective."""
-        source.require_again("its queries must be counted first")
-        drawn = stream_spans(
-            lambda: _weighed(source),
-            self._count(source),
+    def _spans_of_stream(self, source: Source, steps_seen: int) -> Iterator[Span]:
+        """Divide the steps between queries by their shares of the objective."""
+        source.require_rereadable("its queries must be counted first")
+        spans = stream_spans(
+            lambda: _weighted_blocks(source),
+            self._count_stream(source),
             self.n_steps,
             sampling=self.sampling,
             ties=self.ties == "zero",
-            taken=taken,
+            taken=steps_seen,
             n_passes=check_n_passes(self.n_passes),
         )
-        return (Span(block.rows, sampler, end) for block, sampler, end in drawn)
+        return (Span(block.rows, sampler, end) for block, sampler, end in spans)
 
-    def _count(self, source: Any) -> float:
-        """First reading: the sum of shares; what was seen is noted."""
+    def _count_stream(self, source: Source) -> float:
+        """Read the stream once; return the sum of the queries' shares and record counts."""
         total, ties = 0.0, self.ties == "zero"
-        seen = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
-        for block, weight in _weighed(source):
+        counts = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
+        for block, weight in _weighted_blocks(source):
             shares = query_shares(block, weight, sampling=self.sampling, ties=ties)
+            # A running sum has the same bits however the stream is cut into blocks.
             total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
-            seen["rows"] += block.n_rows
-            seen["queries"] += block.n_queries
-            seen["queries_used"] += int((shares > 0).sum())
-            seen["pairs"] += block.labels.n_pairs
+            counts["rows"] += block.n_rows
+            counts["queries"] += block.n_queries
+            counts["queries_used"] += int((shares > 0).sum())
+            counts["pairs"] += block.labels.n_pairs
         if total <= 0:
             raise NoPairsError(
                 "no query of the stream holds a pair of positive weight",
                 fix="Check labels and weights; a query needs a better and a worse row",
             )
-        source.record_counts(**seen)
+        source.record_counts(**counts)
         return total
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
-        self, source: Any, evaluator: Evaluator | None
+        self, source: Source, evaluator: Evaluator | None
     ) -> Callable[[int, NDArray[np.float64]], dict[str, float]]:
-        """The exact objective at the steps of ``record_at`` (Sculley 2009, figure 2)."""
+        """Return a function that computes the exact objective (Sculley 2009, figure 2)."""
         steps = {int(step) for step in self.record_at or ()}
 
         def record(step: int, coef: NDArray[np.float64]) -> dict[str, float]:
             if step not in steps:
                 return {}
-            mean, first = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._drawn_as]), 0
+            mean = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._pair_distribution])
+            n_queries = 0
             for block in source.blocks():
-                mean.add(block, row_scores(block.X, coef), source.weights(block, first))
-                first += block.n_queries
+                mean.add(block, row_scores(block.X, coef), source.weights(block, n_queries))
+                n_queries += block.n_queries
             penalty = 0.5 * self.l2 * float(coef @ coef)
             values = {"objective": penalty + mean.value}
             if evaluator is not None:
-                held, data = (
-                    MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._drawn_as]),
-                    evaluator.data,
-                )
-                held.add(data, row_scores(data.X, coef[: data.n_features]), np.ones(data.n_queries))
-                values["eval_objective"] = penalty + held.value
+                data = evaluator.data
+                scores = row_scores(data.X, coef[: data.n_features])
+                held_out = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._pair_distribution])
+                held_out.add(data, scores, np.ones(data.n_queries))
+                values["eval_objective"] = penalty + held_out.value
             return values
 
         return record
 
 
-def _weighed(source: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
-    """Blocks with the weights of their queries."""
-    first = 0
+@dataclass
+class _PartialRun:
+    """State of a run that ``partial_fit`` continues."""
+
+    vector: ScaledVector
+    seed: int
+    average_from: int
+
+
+def _with_reservoir(result: FitResult, reservoir: Reservoir | None) -> FitResult:
+    """Add the reservoir and the length of the stream that it sampled to a result."""
+    if reservoir is None:
+        return result
+    return result.with_attributes(_reservoir=reservoir).with_parameters(stream_rows=reservoir.seen)
+
+
+def _require_weights_by_id(query_weight: Any) -> None:
+    """Raise for weights in order of queries: a reservoir keeps only some of the queries."""
+    if not isinstance(query_weight, Mapping | None):
+        raise ParameterError(
+            "with sampling='reservoir' a list of weights cannot be matched to the sampled queries",
+            parameter="query_weight",
+            fix="Pass a mapping from query id to weight",
+        )
+
+
+def _weighted_blocks(source: Source) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+    """Read blocks with the weights of their queries."""
+    n_queries = 0
     for block in read_ahead(source.blocks()):
-        yield block, source.weights(block, first)
-        first += block.n_queries
+        yield block, source.weights(block, n_queries)
+        n_queries += block.n_queries

@@ -1,4 +1,4 @@
-"""Pairs as rows: a sample for any binary learner (Sculley 2009, algorithm 1), or all of them."""
+"""Pairs as rows: a sample for any binary classifier (Sculley 2009, algorithm 1), or all pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, query_shar
 
 
 class PairBlock(NamedTuple):
-    """Sampled pairs: rows ``sign * (x_a - x_b)`` with a preferred, their sign and weight."""
+    """Sampled pairs: rows ``sign * (x_a - x_b)``, where a is preferred, their sign and weight."""
 
     X: Any
     sign: NDArray[np.int8]
@@ -36,17 +36,24 @@ def sample_pairs(
 ) -> Iterator[PairBlock]:
     """Draw ``n`` pairs, in blocks, from a dataset or a stream.
 
-    Any binary classifier with ``partial_fit`` becomes a ranker: its weights on these rows are
-    ranking weights. Signs are random, so that both classes occur equally often.
+    A binary classifier with ``partial_fit`` that is trained on these rows is a ranker: its weights
+    are ranking weights. Signs are random, so that both classes are equally frequent.
 
     Parameters
     ----------
     data
-        A ``Dataset``, or what ``rankine.scan`` returns (read twice: counted, then sampled).
+        A ``Dataset``, or the stream that ``rankine.scan`` returns. A stream is read twice: to count
+        its pairs and to sample them.
     n
         Number of pairs.
     sampling
-        As in ``SPDRanker``. Row weights of the data are sampling probabilities.
+        As in ``SPDRanker``. Pairs are drawn in proportion to the row weights of the data.
+    random_state
+        Seed, for the same pairs in every run.
+    block
+        Largest number of pairs per block.
+    max_trials
+        For ``"rejection"``: draws without a pair after which an error is raised.
 
     Examples
     --------
@@ -62,7 +69,9 @@ def sample_pairs(
     True
     """
     if n < 0 or int(n) != n:
-        raise ParameterError(f"n={n!r} must be a whole number of pairs", fix="Pass n >= 0")
+        raise ParameterError(
+            f"{n!r} is not a number of pairs", parameter="n", fix="Pass an integer >= 0"
+        )
     check_choice("sampling", sampling, SAMPLINGS)
     seed = np.uint64(resolve_seed(random_state))
     if isinstance(data, Dataset):
@@ -70,39 +79,40 @@ def sample_pairs(
         sampler = pair_sampler(
             data, np.ones(data.n_queries), sampling=sampling, max_trials=max_trials
         )
-        yield from _drawn(data, sampler, seed, 0, int(n), block)
+        yield from _draw_blocks(data, sampler, seed, 0, int(n), block)
         return
     total = 0.0
-    for part, ones in _alike(data):
-        shares = query_shares(part, ones, sampling=sampling, ties=False)
+    for part, query_weight in _with_equal_weights(data):
+        shares = query_shares(part, query_weight, sampling=sampling, ties=False)
         total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
     if total <= 0:
         raise NoPairsError(
-            "no query of the stream holds two different labels", fix="Check the labels"
+            "no query of the stream has two different labels", fix="Check the labels"
         )
-    done = 0
-    for part, sampler, end in stream_spans(lambda: _alike(data), total, n, sampling=sampling):
-        yield from _drawn(part, sampler, seed, done, end, block)
-        done = end
+    start = 0
+    spans = stream_spans(lambda: _with_equal_weights(data), total, n, sampling=sampling)
+    for part, sampler, stop in spans:
+        yield from _draw_blocks(part, sampler, seed, start, stop, block)
+        start = stop
 
 
-def _alike(data: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
-    """Blocks of a stream whose queries all weigh 1."""
+def _with_equal_weights(data: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+    """Yield the blocks of a stream with query weights of 1."""
     for part in data:
         yield part, np.ones(part.n_queries)
 
 
 @jit
 def draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> bool:
-    """Pairs number ``start`` and on of a seed: rows preferred and not; False when one fails."""
+    """Draw the pairs of steps from ``start`` on: preferred rows and others. False if one fails."""
     for k in range(first.shape[0]):
-        first[k], second[k], kind = draw_pair(sampler, random_bits(seed, start + k), start + k)
-        if kind < 0.0:
+        first[k], second[k], t = draw_pair(sampler, random_bits(seed, start + k), start + k)
+        if t < 0.0:
             return False
     return True
 
 
-def _drawn(
+def _draw_blocks(
     data: Dataset, sampler: Any, seed: np.uint64, start: int, stop: int, block: int
 ) -> Iterator[PairBlock]:
     flips = stream_seed(int(seed), PAIR_SIGNS)
@@ -111,7 +121,9 @@ def _drawn(
         first, second = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
         if not draw_span(sampler, seed, begin, first, second):
             raise NoPairsError(
-                "no pair was found in the allowed trials", fix="Use sampling='query'"
+                "no pair was found in the allowed number of trials",
+                parameter="max_trials",
+                fix="Set sampling to 'query'",
             )
         bits = np.array([random_bits(flips, begin + k) for k in range(size)], dtype=np.uint64)
         swap = bits >> np.uint64(63) == 1
@@ -123,15 +135,15 @@ def _drawn(
 def pair_rows(
     data: Dataset, limit: int, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
-    """Better row, worse row of each pair, and whether these are all pairs.
+    """Return the better and the worse row of each pair, and whether these are all pairs.
 
-    With more than ``limit`` pairs, so many are drawn, every pair with the same chance.
+    Of more than ``limit`` pairs, ``limit`` are drawn, each pair with the same probability.
     """
     data.labels.require_pairs()
     if data.labels.n_pairs <= limit:
         return (*_all_pairs(data), True)
-    alike = replace(data, weight=None, query_index=data.queries)
-    sampler = pair_sampler(alike, np.ones(data.n_queries), sampling="uniform")
+    unweighted = replace(data, weight=None, query_index=data.queries)
+    sampler = pair_sampler(unweighted, np.ones(data.n_queries), sampling="uniform")
     first, second = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.int64)
     draw_span(sampler, np.uint64(seed), 0, first, second)
     return first, second, False
@@ -149,7 +161,7 @@ def _all_pairs(data: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _fill(
     order: Any, query_starts: Any, level_ptr: Any, level_starts: Any, better: Any, worse: Any
 ) -> None:
-    """Every row of a level is better than the rows of its query before the level."""
+    """List all pairs: a row of a level is better than the rows of its query before the level."""
     k = 0
     for q in range(query_starts.shape[0] - 1):
         for level in range(level_ptr[q], level_ptr[q + 1]):

@@ -360,7 +360,7 @@ class Scorer:
         difference = float(np.abs(scores - stored).max())
         if not difference <= _SELF_TEST_TOLERANCE * max(1.0, float(np.abs(stored).max())):
             raise ModelError(
-                f"scores of the model's stored rows differ by up to {difference:.3g} from those stored",
+                f"scores of stored rows differ by up to {difference:.3g} from the stored scores",
                 fix="Save the model again with the version of rankine that serves it",
             )
 

@@ -181,7 +181,7 @@ def measure_missing(rule: str, asked: Any) -> MissingValues | None:
     spec = MissingValues("zero" if rule in ("mean", "indicator") else rule)  # type: ignore[arg-type]
     if spec.rule == rule:
         return spec
-    absent = asked.absent()
+    absent = asked.missing_weights()
     if rule == "indicator":
         columns = np.flatnonzero(absent > 0)
         values = np.zeros(len(columns))
@@ -193,6 +193,6 @@ def measure_missing(rule: str, asked: Any) -> MissingValues | None:
         sums, _ = present.moments(columns, 1.0 / sizes.largest[columns], np.zeros(len(columns)))
         known = sizes.n_rows - absent[columns]
         few = known < 1e-3 * sizes.n_rows  # the difference has lost digits
-        known[few] = asked.known(columns[few]) if few.any() else 0.0
+        known[few] = asked.known_weights(columns[few]) if few.any() else 0.0
         values = sums / known * sizes.largest[columns]
     return MissingValues(rule, tuple(columns.tolist()), tuple(values.tolist()))  # type: ignore[arg-type]

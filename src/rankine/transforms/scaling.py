@@ -175,7 +175,7 @@ class ColumnSizes(NamedTuple):
     largest: NDArray[np.float64]
     counts: NDArray[np.float64]
 
-    def joined(self, other: ColumnSizes) -> ColumnSizes:
+    def merge(self, other: ColumnSizes) -> ColumnSizes:
         """Of both together."""
         return ColumnSizes(
             self.n_rows + other.n_rows,
@@ -207,7 +207,7 @@ class ColumnStatistics:
             self.threads,
         )
 
-    def absent(self) -> NDArray[np.float64]:
+    def missing_weights(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
         total = np.zeros(self.n_features)
         for block in self._read():
@@ -216,7 +216,7 @@ class ColumnStatistics:
                 np.add.at(total, found.columns, _weights(block)[found.rows])
         return total
 
-    def known(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+    def known_weights(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """What the known values of some columns weigh."""
         total = np.zeros(len(columns))
         for block in self._read():

@@ -53,7 +53,7 @@ KINDS: dict[str, Kind] = {
         "inputs", "compressed:trial", (10_000, 20_000, 100_000), 10_000,
     ),
     "tables": Kind(
-        "damaged Parquet, Arrow and npz files",
+        "damaged Parquet and Arrow files",
         "inputs", "tables:trial", (10_000, 30_000, 200_000), 5_000,
     ),
     "models": Kind(

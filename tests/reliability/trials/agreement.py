@@ -115,7 +115,7 @@ def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
     # holds everything, also those of memory; of one pass, those of rows that are handed over.
     streams = "memory" if setting.system == "additive" else "stream"
     sampled = setting.system == "spd" and not {"sampling", "propensity"} & set(setting.options)
-    for suffix in ("txt", "parquet", "npz"):
+    for suffix in ("txt", "parquet"):
         if suffix == "txt" and "propensity" in setting.options:
             continue
         path, own = folder / f"rows.{suffix}", {**reading, "qid_type": "int"}
@@ -127,7 +127,7 @@ def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
             data.save(path)
         loaded = lambda r, p=path, o=own: r.fit(rankine.load(p, **o), **more)  # noqa: E731
         found.append(Way("memory", suffix, loaded))
-        if suffix != "npz" and "stream" in kinds.fit and data.queries.rows is None:
+        if "stream" in kinds.fit and data.queries.rows is None:
             found += [
                 Way(
                     streams, f"{suffix} in blocks of {k} rows",

@@ -75,7 +75,7 @@ def train(solver: str, rng, folder, reference: bool) -> tuple[str, str]:
     if reference:
         return digest(ranker.fit(data)), "reference"
     chunk = rng.choice(CHUNKS)
-    suffix = rng.choice(("txt", "txt.gz", "parquet", "npz"))
+    suffix = rng.choice(("txt", "txt.gz", "parquet"))
     path = folder / f"data.{suffix}"
     data.save(path)
     again = rankine.load(path, n_features=data.n_features, chunk_bytes=chunk, dense=True)

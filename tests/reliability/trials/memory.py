@@ -52,7 +52,7 @@ def load_parquet(folder):
 
 
 def scan_text(folder):
-    return rankine.scan(folder / "data.txt", n_features=16).fingerprint
+    return rankine.scan(folder / "data.txt", n_features=16).compute_fingerprint()
 
 
 def load_model(folder):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from rankine import Dataset
-from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.list_objectives import parse_objective
 from rankine.losses.pair_queries import PairQueries, query_omega
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.metrics import evaluate
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.updates import AdaptiveRda, Fobos, Psgd, Rda, Tgd

@@ -51,7 +51,7 @@ def savers() -> list[Saver]:
             lambda path: read_checkpoint(path).arrays["state"].tobytes(),
         ),
     ]
-    for suffix in ("txt", "txt.gz", "txt.zst", "parquet", "arrow", "npz"):
+    for suffix in ("txt", "txt.gz", "txt.zst", "parquet", "arrow"):
         old, new = (
             Dataset.from_arrays(x.reshape(500, 8), np.arange(500) % 3, np.arange(500) // 5)
             for x in (a, b)

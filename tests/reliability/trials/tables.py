@@ -1,7 +1,6 @@
-"""Mutated Parquet, Arrow and npz files: no crash, no hang, no other numbers.
+"""Mutated Parquet and Arrow files: no crash, no hang, no other numbers.
 
-Parquet pages and npz members carry checksums (rankine writes them), so a file that is read must
-give the original numbers. Arrow's formats carry none: there, what rankine reads is compared with
+Parquet pages carry checksums (rankine writes them), so a file that is read must give the original numbers. Arrow's formats carry none: there, what rankine reads is compared with
 what pyarrow itself makes of the same bytes.
 """
 
@@ -24,8 +23,6 @@ LAYOUTS = (
     ("sparse.parquet", {"layout": "sparse", "compression": "none", "row_group_rows": 20}),
     ("arrow", {"layout": "sparse"}),
     ("arrows", {"layout": "columns", "compression": "zstd"}),
-    ("npz", {"layout": "sparse"}),
-    ("deflate.npz", {"layout": "columns", "compression": "deflate"}),
 )
 #: Reading files of a few kilobytes may take this much memory at most.
 GROWTH_MB = 400

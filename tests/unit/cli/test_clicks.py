@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rankine.cli._options import ModelReadingOptions
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.clicks import CounterfactualOptions, _tables
 from rankine.model import LinearModel
 
@@ -47,7 +47,7 @@ def test_the_features_of_the_model_are_read_and_each_column_once(tmp_path, monke
     model.save(tmp_path / "m")
     options = CounterfactualOptions(item="i", search="i", logged="p", position="place")
     with pytest.raises(AskedError):
-        options.judge(str(tmp_path / "m"), ["log"], ModelReadingOptions(), json=True)
+        options.evaluate(str(tmp_path / "m"), ["log"], ModelReadingOptions(), json=True)
     assert (asked.pop("files"), asked.pop("model")) == (["log"], model)
     wanted = {"columns": ["i", "p"], "position": "place"}
     assert asked == (wanted if names is None else {**wanted, "features": ("x", "y")})

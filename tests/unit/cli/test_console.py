@@ -86,16 +86,18 @@ def test_there_is_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch,
 
 def test_output_that_cannot_be_written_is_refused_before(tmp_path, monkeypatch):
     check_output_paths(out=str(tmp_path / "a"), plot=None)
-    for path, reason in ((tmp_path / "no" / "a", "there is no folder"), (tmp_path, "is a folder")):
-        with pytest.raises(ParameterError, match=reason) as caught:
+    for path in (tmp_path / "no" / "a", tmp_path):
+        with pytest.raises(ParameterError) as caught:
             check_output_paths(first=None, data_out=str(path))
-        assert caught.value.reason.startswith(f"--data-out {path}")
+        assert caught.value.parameter == "data_out"
+        assert str(tmp_path) in caught.value.reason
     check_output_paths(out="a.xyz")
     with pytest.raises(ParameterError, match="xyz"):
         check_output_paths(plot="a.xyz")
     monkeypatch.setattr(os, "access", lambda folder, mode: mode != os.W_OK)
-    with pytest.raises(ParameterError, match="can be written"):
+    with pytest.raises(ParameterError) as caught:
         check_output_paths(out=str(tmp_path / "a"))
+    assert caught.value.parameter == "out"
 
 
 def test_a_table_is_never_cut(capsys, monkeypatch):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine import shop_log
 from rankine.cli import demo
-from rankine.cli.demo import DemoResult, _show_query, run_demo
+from rankine.cli.demo import DemoResult, _print_ranking, run_demo
 from rankine.cli.main import app, find_commands
 from rankine.metrics import evaluate_on, random_expectation
 from rankine.model import LinearModel
@@ -45,7 +45,7 @@ def test_the_demo_says_what_it_made(result, monkeypatch):
     found = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     rows = result.train.n_rows + result.test.n_rows
     assert (found["rows"], found["queries"]) == (rows, 12)
-    assert (found["digest"], found["metrics"]) == (result.model.digest, result.table)
+    assert (found["digest"], found["metrics"]) == (result.model.digest, result.metrics)
     shown = CliRunner().invoke(app, words).stdout
     assert f"{rows:,} impressions of 12 queries, {result.train.n_features} features" in shown
     assert "Trained on 9 queries in 1.00 s" in shown
@@ -57,7 +57,7 @@ def test_the_demo_says_what_it_made(result, monkeypatch):
 
 def test_the_query_with_most_purchases_is_shown_best_first(result, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    _show_query(result)
+    _print_ranking(result)
     shown = capsys.readouterr().out
     test = result.test
     bought = [np.sum(test.y[test.queries.rows_of(q)] >= 2) for q in range(3)]
@@ -116,10 +116,10 @@ def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
     assert Path(result.files["features"]).read_text().splitlines() == names
     assert all(Path(file).exists() for file in result.files.values())
     shown = {m: evaluate_on(result.test, scores=-result.test.position, metric=m) for m in METRICS}
-    assert {metric: row["as_shown"] for metric, row in result.table.items()} == shown
+    assert {metric: row["as_shown"] for metric, row in result.metrics.items()} == shown
     scored = evaluate_on(result.test, scores=result.scores, metric="map")
-    assert result.table["map"]["model"] == scored
-    assert result.table["map"]["random"] == random_expectation(
+    assert result.metrics["map"]["model"] == scored
+    assert result.metrics["map"]["random"] == random_expectation(
         "map", result.test.y, result.test.queries
     )
     assert made[0]["random_state"] == 5

@@ -40,8 +40,9 @@ def test_export_to_stdout(folder):
 
 def test_the_file_is_all_that_stdout_holds(folder):
     plain = run(folder / "m", "--to", "sql", "-o", "-")
-    with pytest.raises(ParameterError, match="both want stdout"):
+    with pytest.raises(ParameterError) as caught:
         run(folder / "m", "--to", "sql", "-o", "-", "--json")
+    assert caught.value.parameter == "--json"
     assert "wrote" not in plain.stderr
     told = run(folder / "m", "--to", "sql", "-o", folder / "x.sql")
     assert f"wrote {folder / 'x.sql'}: 2 weights for sql" in told.stderr
@@ -73,7 +74,7 @@ def test_names_from_a_file_and_topics_of_a_bundle(folder):
     ModelBundle.from_weights({"t": [1.0, 0.0]}, ["x", "y"]).save(folder / "b")
     run(folder / "b", "--to", "python", "-o", folder / "p.py", "--topic", "t")
     assert "'x': 1.0" in (folder / "p.py").read_text()
-    with pytest.raises(ParameterError, match="topic="):
+    with pytest.raises(ParameterError, match="--topic"):
         run(folder / "b", "--to", "python", "-o", folder / "p.py")
     with pytest.raises(ParameterError, match="single model"):
         run(folder / "m", "--to", "python", "-o", folder / "p.py", "--topic", "t")

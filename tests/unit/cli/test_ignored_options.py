@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine import LinearModel, RankSVM, logs
-from rankine.cli.main import app, as_options, find_commands
+from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export
@@ -84,8 +84,8 @@ RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--la
         ([*TRAIN, "--metric", "map", "--set", "metric=map"], "--metric"),
         ([*TRAIN, "--seed", "3", "--set", "random_state=3"], "--seed"),
         ([*TRAIN, "--pairs", "winner,loser", "--label", "y"], "--label"),
-        ([*RAW, "--one-hot", "brand", "--hash-bits", "4"], "hash_bits=4"),
-        ([*RAW, "--one-hot", "brand", "--bins", "4"], "bins=4"),
+        ([*RAW, "--one-hot", "brand", "--hash-bits", "4"], "--hash-bits"),
+        ([*RAW, "--one-hot", "brand", "--bins", "4"], "--bins"),
         (["path", "d.txt", "--bins", "4"], "--bins"),
         (
             ["clicks", "propensity", "log.parquet", "--item", "item", "--features", "price"],
@@ -121,8 +121,9 @@ def test_the_same_commands_work_without_it(folder):
 def test_an_export_refuses_what_its_target_does_not_read(to, option):
     model = LinearModel.from_weights([1.0], ["price"])
     (name,) = option
-    with pytest.raises(ParameterError, match=f"{name}='"):
+    with pytest.raises(ParameterError) as caught:
         export(model, to, ExportOptions(**option))
+    assert caught.value.parameter == name
     assert export(model, to).content
     scaled = LinearModel.from_weights([1.0], ["price"], transforms=(ListRange(),))
     if (to, name) == ("sql", "query"):
@@ -155,23 +156,3 @@ def test_a_narrower_file_is_told_of_in_streams_too(folder):
 def test_a_log_is_no_pipe(folder):
     with pytest.raises(Exception, match="<stdin>: a raw log is read from files, not from a pipe"):
         call("train", "-", *RAW[2:], "--one-hot", "brand")
-
-
-LARGER = "Pass a larger n_features=, or check the index base="
-
-
-@pytest.mark.parametrize(
-    ("command", "python", "wanted"),
-    [
-        ("predict", "14 columns where n_features=46", "14 columns where the model has 46"),
-        ("predict", LARGER, "Use the model of such files, or check --base"),
-        ("train", LARGER, "Pass a larger --n-features, or check the index --base"),
-        ("train", "Leave out group= and single_query=", "Leave out --group and --single-query"),
-        ("train", "Use partitions (rankine.distributed.scan(...))", "Use partitions (--dask)"),
-        ("train", "Use a stream (rankine.scan(...))", "Use a stream (--stream)"),
-        ("clicks propensity log", "say method='em'", "say --method em"),
-    ],
-)
-def test_words_of_python_are_words_of_the_command(monkeypatch, command, python, wanted):
-    monkeypatch.setattr("sys.argv", ["rankine", *command.split()])
-    assert as_options(python) == wanted

@@ -59,15 +59,15 @@ def test_a_split_query_is_named_and_repartition_mends_it(tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--repartition"], "belongs to --dask"),
-        (["--dask", "here", "--stream"], "two ways"),
-        (["--dask", "here", "--numeric", "f0"], "--query"),
+        (["--repartition"], "--repartition: needs --dask"),
+        (["--dask", "here", "--stream"], "--stream: "),
+        (["--dask", "here", "--numeric", "f0"], "query"),
         (["--dask", "nowhere"], "cannot read the cluster"),
-        (["--dask", "here", "--resume"], "--resume needs --checkpoint"),
+        (["--dask", "here", "--resume"], "--resume: needs --checkpoint"),
     ],
     ids=["repartition", "stream", "log", "address", "resume"],
 )
-def test_what_does_not_go_together_is_refused(options, reason, pattern, tmp_path):
+def test_options_without_effect_are_rejected(options, reason, pattern, tmp_path):
     done = train(pattern, tmp_path / "a.rankine", *options)
     assert done.returncode == 2
     assert reason in done.stderr

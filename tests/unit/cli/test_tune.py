@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import rankine.cli.main
 import rankine.cli.tune  # noqa: F401 - attaches the command
 from rankine.cli.main import app
-from rankine.cli.tune import read_space, show_result
+from rankine.cli.tune import print_result, read_space
 from rankine.core.errors import CheckpointError, ParameterError
 from rankine.model import LinearModel
 
@@ -210,7 +210,7 @@ def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):
         trace=[record, pruned, failed, large], metric="map", best_params={"l2": 0.25, "k": 3},
         best_value=0.5, model=model, test=None, importances={},
     )  # fmt: skip
-    show_result(found, None)
+    print_result(found, None)
     shown = capsys.readouterr().out
     rows = [line.split() for line in shown.splitlines()]
     assert rows[0] == ["trial", "map", "best", "l2", "weights", "seconds"]
@@ -222,7 +222,7 @@ def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):
     assert "1 of 2 are not zero" in shown
     assert not {"importance", "(test)", model.digest[:12]} & set(shown.split())
     found.test, found.importances = 0.75, {"l2": 0.5}
-    show_result(found, "m.rankine")
+    print_result(found, "m.rankine")
     shown = capsys.readouterr().out
     for words in ("map (test)", "0.7500", "l2 50%", f"m.rankine  ({model.digest[:12]})"):
         assert words in shown

@@ -65,7 +65,7 @@ def test_options_choose_rankers_folder_and_processes(compiled, tmp_path):
 def test_bad_options_are_errors(compiled):
     with pytest.raises(ParameterError) as caught:
         call("--jobs", "0")
-    assert caught.value.parameter == "jobs"
+    assert caught.value.parameter == "--jobs"
     with pytest.raises(ParameterError, match="tree"):
         call("--ranker", "tree")
     assert compiled == []

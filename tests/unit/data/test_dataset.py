@@ -16,18 +16,19 @@ from rankine.data import Dataset
 from rankine.data.dataset import (
     CodedText,
     NamedColumns,
+    all_finite,
     as_rows,
     check_matrix,
     check_weight,
     column_storage,
     concat,
-    finite,
+    drain,
     first_lists,
     is_column_storage,
     make_csr,
     require_rows,
     row_scores,
-    slabs,
+    row_slices,
     take_columns,
 )
 
@@ -184,8 +185,8 @@ def test_missing_values_stand_and_are_noticed(storage):
 
 def test_large_numbers_are_finite_though_their_sum_is_not():
     huge = np.full(4, 1e308)
-    assert finite(huge)
-    assert not finite(np.array([np.inf, -np.inf]))
+    assert all_finite(huge)
+    assert not all_finite(np.array([np.inf, -np.inf]))
     assert Dataset.from_arrays(huge[:, None], np.arange(4)).X.max() == 1e308
 
 
@@ -344,7 +345,11 @@ def test_parts_join_to_the_rows_in_order(kinds):
     parts = [everything(7, 1, kinds[0]), everything(5, 2, kinds[1]), everything(0, 3, kinds[0])]
     given = list(parts)
     whole = concat(given)
-    assert given == []
+    assert given == parts
+    drained = list(parts)
+    released = concat(drain(drained))
+    assert drained == []
+    np.testing.assert_array_equal(dense(released.X), dense(whole.X))
     assert sparse.issparse(whole.X) == ("csr" in kinds)
     for part, rows in zip(parts, (slice(0, 7), slice(7, 12), slice(12, 12)), strict=True):
         same_rows(part, whole, rows)
@@ -353,6 +358,7 @@ def test_parts_join_to_the_rows_in_order(kinds):
         whole.X.check_format()
     one = everything(4)
     assert concat([one]) is one
+    assert concat([]).n_rows == 0
 
 
 @pytest.mark.parametrize("storage", STORAGE)
@@ -433,7 +439,9 @@ def test_texts_of_several_parts_have_one_dictionary():
 def test_slabs_hold_so_many_values(storage):
     def cuts(n_rows, width, values):
         X = STORAGE[storage](np.ones((n_rows, width)))
-        return [(s.start, s.stop) for s in slabs(Dataset.from_arrays(X, np.zeros(n_rows)), values)]
+        return [
+            (s.start, s.stop) for s in row_slices(Dataset.from_arrays(X, np.zeros(n_rows)), values)
+        ]
 
     assert cuts(6, 10, 20) == [(0, 2), (2, 4), (4, 6)]
     assert cuts(5, 10, 29) == [(0, 2), (2, 4), (4, 6)]

@@ -109,5 +109,5 @@ def test_a_stream_has_the_digest_of_its_file(tmp_path, suffix):
     Dataset.from_arrays(X, Y, QID).save(path)
     stream = rankine.scan(path, block_rows=7, n_features=6)
     assert fingerprint(stream) == WHOLE
-    assert stream.fingerprint == WHOLE
+    assert stream.compute_fingerprint() == WHOLE
     assert rankine.load(path, n_features=6).fingerprint == WHOLE

@@ -374,7 +374,7 @@ def test_group_sizes_stand_in_for_query_ids(tmp_path):
     assert load(rows, group=side).qid.tolist() == [0, 1, 1]
     assert load(rows, single_query=True).n_queries == 1
     for sizes in ([2], [2, 2], [], [1, 1]):
-        with pytest.raises(SchemaError, match="group sizes add up"):
+        with pytest.raises(SchemaError, match="sizes add up"):
             load(rows, group=sizes)
     with pytest.raises(SchemaError, match="row counts"):
         load(rows, group=[1.5, 1.5])

@@ -85,7 +85,7 @@ def test_what_cannot_be_sorted(tmp_path):
 
 
 def sorter(limit):
-    return module._Sorter(io.BytesIO(), limit)
+    return module._LineSorter(io.BytesIO(), limit)
 
 
 def add(into, lines, ids):
@@ -99,14 +99,14 @@ def test_a_run_ends_when_its_memory_is_full():
     for limit, runs in ((60, 1), (61, 0)):
         held = sorter(limit)
         add(held, [b"abcde\n", b"abcde\n"], [1, 1])
-        assert (len(held.runs), held.rows) == (runs, 2)
+        assert (len(held.runs), held.n_rows) == (runs, 2)
     add(held := sorter(60), [b"abcde\n", b"abcde\n"], [1, 1])
     add(held, [b"abcde\n", b"abcd\n"], [1, 1])
     assert len(held.runs) == 1
     none = sorter(1)
     none.add(np.zeros(3, np.uint8), np.zeros(0, int), np.zeros(0, int), np.zeros(0, int))
     none.end_run()
-    assert (none.runs, none.rows) == ([], 0)
+    assert (none.runs, none.n_rows) == ([], 0)
 
 
 @pytest.mark.kernels
@@ -121,24 +121,26 @@ def test_segments_of_several_runs_are_merged_in_order():
         held.end_run()
     assert [run.qid.tolist() for run in held.runs] == [[1, 2], [1, 3], [1]]
     assert [run.sizes.tolist() for run in held.runs] == [[3, 6], [3, 3], [8]]
-    assert [run.offset for run in held.runs] == [0, 9, 15]
+    assert [run.start for run in held.runs] == [0, 9, 15]
     out = io.BytesIO()
     assert held.merge(out) == 3
     assert out.getvalue() == b"a1\na2\nlong a3\nb1\nb2\nc1\n"
 
 
 def test_neighbours_are_copied_in_one_piece(monkeypatch):
-    found = module._joined(np.array([0, 5, 20, 8, 10]), np.array([5, 3, 1, 2, 4]))
+    found = module._join_neighbours(np.array([0, 5, 20, 8, 10]), np.array([5, 3, 1, 2, 4]))
     assert list(found) == [(0, 8), (20, 1), (8, 6)]
     store, out = io.BytesIO(bytes(range(256)) * 9000), io.BytesIO()
-    module._copy(store, 3, 2**21 + 5, out)
+    module._copy_bytes(store, 3, 2**21 + 5, out)
     assert out.getvalue() == store.getvalue()[3 : 2**21 + 8]
 
 
 def test_a_third_of_the_memory_is_for_a_run(tmp_path, monkeypatch):
     path, limits = shuffled(tmp_path / "in.txt", range(9)), []
-    made = module._Sorter
-    monkeypatch.setattr(module, "_Sorter", lambda s, limit: limits.append(limit) or made(s, limit))
+    made = module._LineSorter
+    monkeypatch.setattr(
+        module, "_LineSorter", lambda s, limit: limits.append(limit) or made(s, limit)
+    )
     report = sort_file(path, tmp_path / "out.txt", chunk_bytes=1024)
     sort_file(path, tmp_path / "out.txt", max_memory=2**20)
     assert limits == [2**28, 2**20 // 3]

@@ -48,7 +48,7 @@ def check(found, data):
     assert found.weight.tolist() == expected.weight.tolist()
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_sorted_files_can_be_streamed(tmp_path, suffix, kind):
     data = make(np.random.default_rng(0).integers(0, 40, 500), kind)
@@ -72,7 +72,7 @@ def test_any_runs_and_blocks_merge_to_the_same(tmp_path_factory, qid, run, block
     data.save(folder / "in.parquet", row_group_rows=run)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sort_tables, "_MERGE_ROWS", block)
-        patch.setattr(sort_tables, "_SHARE", 2**60)  # every block is a run
+        patch.setattr(sort_tables, "_RUN_SHARE", 2**60)  # every block is a run
         report = sort_file(folder / "in.parquet", folder / "out.parquet", block_rows=run)
     assert report.rows == len(qid)
     assert report.queries == len(set(qid))
@@ -158,7 +158,7 @@ def test_row_groups_hold_whole_queries(tmp_path, monkeypatch):
     data.save(tmp_path / "in.parquet", row_group_rows=40)
     monkeypatch.setattr(sort_tables, "_MERGE_ROWS", 7)
     monkeypatch.setattr(sort_tables, "_GROUP_ROWS", 50)
-    monkeypatch.setattr(sort_tables, "_SHARE", 2**60)
+    monkeypatch.setattr(sort_tables, "_RUN_SHARE", 2**60)
     report = sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", block_rows=40)
     assert report.runs > 3
     file = pq.ParquetFile(tmp_path / "out.parquet")
@@ -178,10 +178,10 @@ def test_batches_fill_a_run_up_to_its_memory():
     batches = [rows([3, 1]), rows([2, 2]), rows([1, 0]), rows([1, 5])]
     size = batches[0].table.nbytes
     for budget, lengths in ((1, [2] * 4), (size, [2] * 4), (size + 1, [4, 4]), (9 * size, [8])):
-        found = list(sort_tables._runs(iter(batches), budget))
+        found = list(sort_tables._join_batches(iter(batches), budget))
         assert [len(run.qid) for run in found] == lengths
         assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0, 1, 5]
-    assert list(sort_tables._runs(iter([]), 1)) == []
+    assert list(sort_tables._join_batches(iter([]), 1)) == []
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])

@@ -294,10 +294,12 @@ def test_a_format_is_named_recognised_or_told_by_its_suffix():
     assert chosen("x.txt", b"FEA1....") == "arrow"
     assert chosen("x.parquet", b"") == "parquet"
     assert chosen("x.parquet", form="csv") == "csv"
-    with pytest.raises(FileKindError, match="the name says npz but the content does not"):
+    with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
         chosen("x.npz")
-    with pytest.raises(ParameterError, match="format='xls' is not known"):
+    assert "numpy.load" in caught.value.fix
+    with pytest.raises(ParameterError, match="'xls' is not a known format") as caught:
         chosen("x", form="xls")
+    assert caught.value.parameter == "format"
     for name in ("x.gz", "x.bz2", "x.xz", "x.zst"):
         assert strip_compression(name) == "x"
     assert strip_compression("x.gzip") == "x.gzip"
@@ -311,12 +313,13 @@ def test_only_some_formats_are_written(tmp_path):
             format_for(name, form)
     assert all(form.writer or form.name in ("csv", "json") for form in FORMATS.values())
     data = rankine.Dataset.from_arrays(np.eye(2), [0, 1])
-    for name, given, reason in (
-        ("-", {"format": "npz"}, "standard output"),
-        ("x.parquet.gz", {}, "compressed inside"),
-        ("x.parquet", {"zeros": True}, "zeros= means nothing"),
-        ("x.txt", {"layout": "sparse"}, "layout= means nothing"),
+    for name, given, parameter in (
+        ("-", {"format": "npz"}, "path"),
+        ("x.parquet.gz", {}, "path"),
+        ("x.parquet", {"zeros": True}, "zeros"),
+        ("x.txt", {"layout": "sparse"}, "layout"),
     ):
-        with pytest.raises(ParameterError, match=reason):
+        with pytest.raises(ParameterError) as caught:
             save(data, name if name == "-" else tmp_path / name, **given)
+        assert caught.value.parameter == parameter
     assert list(tmp_path.iterdir()) == []

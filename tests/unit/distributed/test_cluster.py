@@ -273,7 +273,7 @@ def test_large_weights_travel_once(parts, client, monkeypatch):
 
 def test_an_unreachable_scheduler_is_named():
     with (
-        pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"),
+        pytest.raises(ClusterError, match=r"cannot reach a scheduler at tcp://127\.0\.0\.1:9"),
         connect("tcp://127.0.0.1:9", timeout=1.0),
     ):
         pass

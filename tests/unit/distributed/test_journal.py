@@ -47,9 +47,9 @@ class Watcher:
     def state(self):
         return {"all": np.array(self.seen)}, {"last": self.seen[-1:]}
 
-    def restore(self, arrays, facts):
+    def restore(self, arrays, metadata):
         self.seen = arrays["all"].tolist()
-        assert self.seen[-1:] == facts["last"]
+        assert self.seen[-1:] == metadata["last"]
 
 
 def nested_loops(journal, cluster, outer=6, inner=4):
@@ -188,7 +188,7 @@ def test_another_question_is_told_by_its_number(tmp_path):
         assert journal.recall_or_record(f"number {k}", k + 7) == k + 7
     resumed = Journal(tmp_path, {}, resume=True)
     assert [resumed.recall_or_record(f"number {k}", 0) for k in range(2)] == [7, 8]
-    with pytest.raises(CheckpointError, match="question 3 of this run is not"):
+    with pytest.raises(CheckpointError, match="request 3 of this run differs"):
         resumed.recall_or_record("another", 0)
 
 
@@ -305,5 +305,5 @@ def test_another_start_is_another_run(files, tmp_path):
         )
 
     fit()
-    with pytest.raises(CheckpointError, match="not that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
         fit(resume=True, coef_init=np.ones(6))

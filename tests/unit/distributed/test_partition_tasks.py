@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from distributed_data import table
 from sklearn.base import clone
 
 import rankine
@@ -11,22 +14,20 @@ import rankine.distributed as rd
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import (
     CheckpointError,
-    ClusterError,
     NoPairsError,
     ParameterError,
+    QueryOrderError,
 )
 from rankine.distributed.partition_tasks import (
     ListPassTask,
     PairPassTask,
     PartitionColumnStatistics,
     RawRowsTask,
-    _largest,
-    counted_part,
+    _keep_largest,
+    averaged_fraction,
     pair_examples,
 )
-from rankine.distributed.worker_pool import PartitionCache, WorkItem, ask, sum_in_order
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
-from rankine.kernels.shards import tree_sum
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.transforms.scaling import Scaling
 
@@ -90,7 +91,7 @@ def test_averaged_passes_rank_like_one_pass_and_repeat(ranker, parts, whole):
 
 @pytest.mark.parametrize("n_passes", [1, 2, 3, 7, 10])
 def test_the_second_half_of_the_passes_is_averaged(n_passes):
-    parts = [counted_part(number, n_passes) for number in range(n_passes)]
+    parts = [averaged_fraction(number, n_passes) for number in range(n_passes)]
     assert sum(parts) == n_passes / 2
     starts = np.arange(n_passes)
     inside = np.clip(starts + 1 - n_passes / 2, 0, 1)
@@ -182,7 +183,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         fit(LeastSquaresRanker(l2=1.0), resume=True)
     with pytest.raises(CheckpointError, match="data"):
         fit(LeastSquaresRanker(), resume=True, partition_bytes=5_000)
-    with pytest.raises(CheckpointError, match="not that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
         fit(LeastSquaresRanker(), resume=True, coef_init=np.ones(6))
 
 
@@ -194,7 +195,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         (DominationRanker(max_nonzero=2), "max_nonzero"),
         (DominationRanker(solver="cd_plain"), "partitions hold rows"),
         (DominationRanker(margin=lambda y: y), "function or an array"),
-        (DominationRanker(margin_table=np.zeros((3, 3))), "labels 0 to 2"),
+        (DominationRanker(margin_table=np.zeros((3, 3))), "integers 0 to 2"),
         (SPDRanker(record_at=[5]), "record_at"),
         (SPDRanker(sampling="reservoir"), "these are partitions"),
         (RankSVM(scale="strange"), "scale='strange'"),
@@ -260,65 +261,6 @@ def test_one_class_is_no_pointwise_problem(shift, tmp_path):
     else:
         assert 0.0 < regression.progressive_ <= 1.0
         assert all(len(names) == 3 for names in told)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
-def test_sums_in_order_have_the_bits_of_the_tree(count):
-    values = np.random.default_rng(count).normal(size=(count, 3)) * 10.0 ** np.arange(-8, 16, 8)[:3]
-    expected = tree_sum(list(values))
-    np.testing.assert_array_equal(sum_in_order(iter(values)), expected)
-    groups = [sum_in_order(values[k : k + 8]) for k in range(0, count, 8)]
-    np.testing.assert_array_equal(sum_in_order(groups), expected)
-
-
-def test_answers_add_numbers_and_join_lists():
-    assert sum_in_order([(1.0, [1]), (2.0, [2]), (4.0, [3])]) == (7.0, [1, 2, 3])
-
-
-def test_a_worker_of_another_version_is_named(parts):
-    old = WorkItem(parts.partitions[0], RawRowsTask(), version="0.0.1")
-    with pytest.raises(ClusterError, match=r"runs rankine .*, this process 0\.0\.1"):
-        ask(old, "contents", ())
-
-
-def test_a_process_near_its_limit_forgets_everything_first(parts):
-    tight = []
-    cache = PartitionCache(lambda: 10**9, lambda size: bool(tight))
-    work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
-    for one in work[:3]:
-        cache.get(one)
-    before = cache.nbytes
-    tight.append(True)
-    cache.get(work[3])
-    assert 0 < cache.nbytes < before
-
-
-def test_a_process_near_its_limit_forgets_everything_after_its_work(parts, monkeypatch):
-    """A paused worker is asked nothing more, so it must let go before it idles."""
-    full = []
-    cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
-    monkeypatch.setattr("rankine.distributed.worker_pool.CACHE", cache)
-    one = WorkItem(parts.partitions[0], RawRowsTask())
-    ask(one, "contents", ())
-    assert cache.nbytes > 0
-    full.append(True)
-    ask(one, "contents", ())
-    assert cache.nbytes == 0
-
-
-def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
-    size = max(partition.nbytes for partition in parts.partitions) * 3
-    cache = PartitionCache(lambda: size)
-    work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
-    first = [cache.get(one).contents() for one in work]
-    assert cache.loads == len(work)
-    assert 0 < cache.nbytes <= size
-    assert [cache.get(one).contents() for one in work] == first
-    assert cache.loads > len(work)
-    cache.get(work[-1])
-    loads = cache.loads
-    cache.get(work[-1])
-    assert cache.loads == loads
 
 
 @pytest.mark.parametrize("ranker", BATCH, ids=[str(k) for k in range(len(BATCH))])
@@ -392,7 +334,7 @@ def test_the_passes_of_one_partition_are_one_run(whole, solver, warm):
         w, mean, counted = np.full(6, 0.1 * warm), np.zeros(6), 0.0
         for number in range(n_passes):
             w, average = part.learn(w, number, warm)
-            share = counted_part(number, n_passes)
+            share = averaged_fraction(number, n_passes)
             mean, counted = mean + share * average, counted + share
         return w, mean / counted
 
@@ -482,16 +424,16 @@ def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
 def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
     spec = object()
     columns = PartitionColumnStatistics("pool", (3, 0), None)
-    assert columns.asked == ((3, 0), None)
+    assert columns.selection == ((3, 0), None)
     filled = columns.without_missing(spec)
-    assert (filled.pool, filled.asked) == ("pool", ((3, 0), spec))
+    assert (filled.pool, filled.selection) == ("pool", ((3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():
     w = np.array([1.0, -3.0, 2.0, -2.0, 0.5])
-    assert _largest(w, 2).tolist() == [0.0, -3.0, 2.0, 0.0, 0.0]
-    assert _largest(w, 0).tolist() == [0.0] * 5
-    assert _largest(w, 9).tolist() == w.tolist()
+    assert _keep_largest(w, 2).tolist() == [0.0, -3.0, 2.0, 0.0, 0.0]
+    assert _keep_largest(w, 0).tolist() == [0.0] * 5
+    assert _keep_largest(w, 9).tolist() == w.tolist()
 
 
 def test_a_partition_may_have_another_number_in_another_scan(files):
@@ -508,7 +450,10 @@ def test_labels_of_a_partition(tmp_path):
         data = rankine.Dataset.from_arrays(np.eye(3), y, [ord(name)] * 3)
         data.save(tmp_path / f"{name}.parquet")
     parts = rd.scan(str(tmp_path / "*.parquet"))
-    assert parts.worker_pool(RawRowsTask()).each("label_range") == [(0.0, 2.0, True), (-1.0, 1.0, False)]
+    assert parts.worker_pool(RawRowsTask()).each("label_range") == [
+        (0.0, 2.0, True),
+        (-1.0, 1.0, False),
+    ]
     assert parts.each(lambda data, k: data.n_rows + k, 4) == [7, 7]
     table = np.tril(np.full((3, 3), 0.5), -1)
     for name, size, good in (("a", 3, True), ("a", 2, False), ("b", 3, False)):
@@ -517,5 +462,64 @@ def test_labels_of_a_partition(tmp_path):
         if good:
             ranker.fit(one)
         else:
-            with pytest.raises(ParameterError, match=f"needs the labels 0 to {size - 1}"):
+            with pytest.raises(ParameterError, match=f"integers 0 to {size - 1}"):
                 ranker.fit(one)
+
+
+# ------------------------------------------------------------------ the first pass
+def test_counts_and_the_first_lists_of_every_partition(files, monkeypatch):
+    monkeypatch.setattr("rankine.distributed.partition_tasks.SAMPLE_LISTS", 70)
+    parts = rd.scan(files)
+    whole, found = rankine.load(files), parts.measure()
+    assert (found.rows, found.queries) == (whole.n_rows, 150)
+    assert (found.queries_used, found.pairs) == (
+        len(whole.labels.queries_with_pairs),
+        whole.labels.n_pairs,
+    )
+    assert found.sample == (50, 20, 0)
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+@pytest.mark.parametrize("others", [1, 2])
+def test_queries_in_two_partitions_are_counted(tmp_path, text_ids, others):
+    for k, first in enumerate((0, 9, 5 + others)):
+        rows = table(5, k, first_query=first, text_ids=text_ids)
+        pq.write_table(rows, tmp_path / f"{k}.parquet")
+    with pytest.raises(QueryOrderError) as caught:
+        rd.scan(f"{tmp_path}/*.parquet").measure()
+    named = "'q00009'" if text_ids else "9"
+    assert caught.value.reason == (
+        f"query {named} has rows in {tmp_path}/1.parquet and in {tmp_path}/2.parquet "
+        f"({others} more are split like it)"
+    )
+    (tmp_path / "1.parquet").unlink()
+    assert rd.scan(f"{tmp_path}/*.parquet").measure().queries == 10
+    pq.write_table(table(1, 8, first_query=4, text_ids=text_ids), tmp_path / "3.parquet")
+    with pytest.raises(
+        QueryOrderError, match=r"query .*4'? has rows .*and in .*3.parquet "
+    ) as caught:
+        rd.scan(f"{tmp_path}/*.parquet").measure()
+    assert "more are split" not in str(caught.value)
+
+
+def test_a_query_split_over_files_is_named_with_its_files(tmp_path):
+    for k in range(2):
+        pq.write_table(table(5, k, first_query=4 * k), tmp_path / f"{k}.parquet")
+    parts = rd.scan(f"{tmp_path}/*.parquet")
+    with pytest.raises(QueryOrderError, match=r"query 4 has rows in .*0\.parquet and in .*1\.parq"):
+        parts.measure()
+
+
+def test_a_query_that_comes_back_later_in_a_file_is_named(tmp_path):
+    rows = pa.concat_tables([table(9, 0, text_ids=True), table(1, 1, text_ids=True)])
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=8)
+    with pytest.raises(QueryOrderError, match=r"query 'q00000' .* partition 0 .* partition "):
+        rd.scan(tmp_path / "a.parquet", partition_bytes=2_000).measure()
+
+
+def test_overlapping_ids_that_are_all_different_are_accepted(tmp_path):
+    for k in range(2):
+        rows = table(6, k)
+        qid = np.asarray(rows["qid"]) * 2 + k
+        pq.write_table(rows.set_column(1, "qid", pa.array(qid)), tmp_path / f"{k}.parquet")
+    assert rd.scan(f"{tmp_path}/*.parquet").measure().queries == 12

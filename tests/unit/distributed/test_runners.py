@@ -1,4 +1,4 @@
-"""Who asks the partitions, with a cluster that answers at once and a clock that the tests hold."""
+"""Runners, with a fake cluster that computes at once and a clock that the tests control."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def dask(monkeypatch):
 def numbers(monkeypatch):
     """Partitions are numbers; what one answers is a function of it and of the arguments."""
 
-    def ask(one, question, arguments):
-        return np.array([one, question == "sum"]) * sum(float(np.sum(a)) for a in arguments), one
+    def compute(item, method, arguments):
+        return np.array([item, method == "sum"]) * sum(float(np.sum(a)) for a in arguments), item
 
-    monkeypatch.setattr(runners, "ask", ask)
-    listed = lambda one, question, arguments: [ask(one, question, arguments)]  # noqa: E731
-    monkeypatch.setattr(runners, "listed", listed)
-    monkeypatch.setattr(LocalRunner, "place", lambda _, items: list(items))
+    monkeypatch.setattr(runners, "compute_partial", compute)
+    in_list = lambda item, method, arguments: [compute(item, method, arguments)]  # noqa: E731
+    monkeypatch.setattr(runners, "compute_in_list", in_list)
+    monkeypatch.setattr(LocalRunner, "submit", lambda _, items: list(items))
     return np.random.default_rng(0).normal(size=70) * 10.0 ** np.arange(70)
 
 
@@ -129,8 +129,8 @@ def test_a_cluster_adds_as_one_process_does(count, dask, numbers):
     client, here = Client(), LocalRunner()
     runner = DaskRunner(client, timeout=7.0)
     items = numbers[:count].tolist()
-    placed = runner.place(items)
-    expected = here.total(here.place(items), "sum", (np.ones(3), 2.0))
+    placed = runner.submit(items)
+    expected = here.total(here.submit(items), "sum", (np.ones(3), 2.0))
     found = runner.total(placed, "sum", (np.ones(3), 2.0))
     np.testing.assert_array_equal(found[0], expected[0])
     assert found[1] == expected[1]
@@ -146,7 +146,7 @@ def test_a_cluster_adds_as_one_process_does(count, dask, numbers):
     each = runner.each(placed, "other", (1.0,))
     assert [one[1] for one in each] == items
     assert [one[0].tolist() for one in each] == [[x, 0.0] for x in items]
-    assert here.each(here.place(items), "other", (1.0,))[-1][1] == items[-1]
+    assert here.each(here.submit(items), "other", (1.0,))[-1][1] == items[-1]
     assert runner.map(lambda x: x + 1, items) == here.map(lambda x: x + 1, items)
     assert len(set(client.keys)) == len(client.keys)
     assert {len(one) for one in dask.settings} == {1}
@@ -156,7 +156,7 @@ def test_a_cluster_adds_as_one_process_does(count, dask, numbers):
 def test_large_arguments_are_sent_once(dask, numbers):
     client = Client()
     runner = DaskRunner(client)
-    placed = runner.place([1.0, 2.0])
+    placed = runner.submit([1.0, 2.0])
     small, large = np.zeros(SHARED_BYTES // 8), np.ones(SHARED_BYTES // 8 + 1)
     runner.total(placed, "sum", (small, 1))
     assert client.named("weights") == []
@@ -190,13 +190,15 @@ def test_a_round_without_progress_ends(dask, monkeypatch):
     for future in leaves:
         future.status = "pending"
     clock[0], finish = 0.0, [(2.0, leaves[0])]
-    with pytest.raises(ClusterError, match=r"for 3 s: 1 of 3 partitions .* 3 workers are known"):
+    with pytest.raises(
+        ClusterError, match=r"for 3 s: 1 of 3 partitions .* the scheduler has 3 workers"
+    ):
         runner._wait(leaves[1:], leaves)
     assert clock[0] == 5.0
     runner.client.scheduler_info = lambda n_workers: {}
     hasty = DaskRunner(runner.client, timeout=0.25)
     asked.clear()
-    with pytest.raises(ClusterError, match="0 workers are known"):
+    with pytest.raises(ClusterError, match="the scheduler has 0 workers"):
         hasty._wait(leaves[1:], leaves)
     assert set(asked) == {0.25}
     for status in ("error", "cancelled", "lost"):
@@ -209,8 +211,8 @@ def test_a_round_without_progress_ends(dask, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (KilledWorker("x"), "again and again: rankine-learn-7"),
-        (ModuleNotFoundError("no rankine"), "cannot import what it needs: no rankine"),
+        (KilledWorker("x"), "repeatedly: rankine-learn-7"),
+        (ModuleNotFoundError("no rankine"), "cannot import a module: no rankine"),
         (concurrent.futures.CancelledError(), "tcp://here:1 was lost .* CancelledError"),
         (ClosedClientError("shut\nlong"), r"the work: shut \["),
         (CommClosedError("gone"), "the work: gone"),
@@ -242,11 +244,12 @@ def test_errors_of_rankine_pass_as_they_are(dask):
 
 
 def test_a_client_is_a_client_of_dask(dask):
-    assert type(partitions._runner(None, 5.0)) is LocalRunner
-    runner = partitions._runner(Client(), 5.0)
+    assert type(partitions._make_runner(None, 5.0)) is LocalRunner
+    runner = partitions._make_runner(Client(), 5.0)
     assert (type(runner), runner.timeout) == (DaskRunner, 5.0)
-    with pytest.raises(ParameterError, match="client is a str"):
-        partitions._runner("tcp://here:1", 5.0)
+    with pytest.raises(ParameterError) as caught:
+        partitions._make_runner("tcp://here:1", 5.0)
+    assert caught.value.parameter == "client"
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):
@@ -350,6 +353,6 @@ def test_a_scheduler_must_answer_and_have_a_worker(local):
     assert "dask worker tcp://lonely:1" in caught.value.fix
     with pytest.raises(ClusterError) as caught, connect("tcp://nobody:1"):
         pass
-    told = caught.value.reason.removeprefix("no scheduler answers at tcp://nobody:1: ")
+    told = caught.value.reason.removeprefix("cannot reach a scheduler at tcp://nobody:1: ")
     assert told == ("refused " * 60)[:200]
-    assert runners._short(ValueError()) == "ValueError"
+    assert runners._first_line(ValueError()) == "ValueError"

@@ -431,5 +431,5 @@ def test_the_command(world, tmp_path):
     expected = counterfactual(log, world.new[log.row], **options)
     assert found["estimates"][0]["value"] == pytest.approx(expected["ips"].value)
     assert "effective rows" in CliRunner().invoke(app, command).stdout
-    with pytest.raises(ParameterError, match="judgements"):
+    with pytest.raises(ParameterError, match="--per-query"):
         CliRunner().invoke(app, [*command, "--per-query"], catch_exceptions=False)

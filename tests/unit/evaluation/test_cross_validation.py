@@ -90,7 +90,7 @@ def test_one_split_leaves_the_other_queries_open(data):
 def test_refusals(data):
     ranker = rankine.SPDRanker(n_steps=100, random_state=0)
     rows = np.arange(240)
-    with pytest.raises(SchemaError, match="fold 1 has documents of one query on both sides"):
+    with pytest.raises(SchemaError, match="fold 1 has documents of one query in training and test data"):
         rankine.cross_validate(ranker, data, [(rows[:200], rows[100:])])
     held = np.flatnonzero(data.queries.codes == 0)
     rest = np.flatnonzero(data.queries.codes != 0)

@@ -96,10 +96,10 @@ def test_what_one_hit_does_not_name_is_missing_there(tmp_path, judged):
 def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
     monkeypatch.setattr(engine_logs, "_BLOCK", block)
     log = jsonl(tmp_path / "log.jsonl", {**ANSWERS, "last": elastic(hit("1"), hit("2"))})
-    places = [hit.place[1] for hit in read_logged(log)]
+    places = [hit.location[1] for hit in read_logged(log)]
     assert places == [1, 1, 2, 3, 3]
     log.write_text(f"\n{log.read_text()}")
-    assert [hit.place[1] for hit in read_logged(log)] == [2, 2, 3, 4, 4]
+    assert [hit.location[1] for hit in read_logged(log)] == [2, 2, 3, 4, 4]
     log.write_text(log.read_text() + "{")
     with pytest.raises(ParseError, match=":5:"):
         list(read_logged(log))
@@ -107,7 +107,7 @@ def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
 
 def test_whole_files_are_told_without_a_line(tmp_path):
     (tmp_path / "rambo.json").write_text("[1]")
-    with pytest.raises(ParseError, match="no JSON object") as caught:
+    with pytest.raises(ParseError, match="not a JSON object") as caught:
         list(read_logged(tmp_path / "rambo.json"))
     assert caught.value.line is None
     (tmp_path / "7.json").write_text(json.dumps(solr(a="x=1")))
@@ -129,7 +129,7 @@ def test_a_feature_without_value(tmp_path, judged):
 GOOD = json.dumps({"qid": "rambo", "response": ANSWERS["rambo"]})
 DAMAGED = {
     "half a line": (GOOD[:80], "not JSON"),
-    "no object": ("[1]", "no JSON object"),
+    "no object": ("[1]", "not a JSON object"),
     "no query": (json.dumps(ANSWERS["rambo"]), "no qid"),
     "no hits": ('{"qid": "x", "response": {"took": 1}}', "no hits.hits"),
     "time-out": ('{"qid": "x", "response": {"timed_out": true, "hits": {"hits": []}}}', "time-out"),
@@ -179,7 +179,7 @@ def test_judgments_in_any_column_and_a_blank_line(tmp_path):
 
 BAD_CSV = {
     "grade,document\n": (ParseError, ":1:.*no column 'query'|no column 'query'"),
-    'query,document,grade\n"a,b,1\n': (ParseError, "this is no CSV"),
+    'query,document,grade\n"a,b,1\n': (ParseError, "this is not CSV"),
     "query,grade\n": (ParseError, "no column 'document'"),
     "query,document,grade\n\na,b,1,2\n": (ParseError, ":3:.*4 fields instead of 3"),
     "query,document,grade\na,b,1\na,b,2\na,b,3\n": (SchemaError, ":3:.*judged twice"),
@@ -200,7 +200,7 @@ def test_damaged_judgments_are_refused(tmp_path, text):
 
 
 def test_nothing_matches(tmp_path, judged):
-    with pytest.raises(DataError, match="none of 1 logged"):
+    with pytest.raises(DataError, match="none of the 1 logged"):
         join_logged(jsonl(tmp_path / "a.jsonl", {"x": elastic(hit("1", a=1.0))}), judged)
     twice = {"rambo": elastic(hit("7555", a=1.0), hit("7555", a=1.0))}
     with pytest.raises(SchemaError, match="logged twice"):

@@ -220,8 +220,8 @@ def test_what_is_no_comparison_is_refused():
         Dataset.from_pairs(["a", "b"], ["b"])
     with pytest.raises(EmptyDataError):
         Dataset.from_pairs([], [])
-    with pytest.raises(SchemaError, match="no comparisons"):
+    with pytest.raises(SchemaError, match="not comparisons"):
         item_strengths(Dataset.from_arrays(np.eye(2), [0, 1]))
     for missing in ({"docid": ["a", "b"]}, {"columns": {"comparison": [0, 0]}}):
-        with pytest.raises(SchemaError, match="no comparisons"):
+        with pytest.raises(SchemaError, match="not comparisons"):
             item_strengths(Dataset.from_arrays(np.eye(2), [0, 1], **missing))

@@ -34,7 +34,7 @@ def test_rules_of_trec_eval(files):
     ideal = 2 + 1 / np.log2(3)
     assert result.per_query["ndcg@3:gain=linear"][0] == pytest.approx(2 / np.log2(3) / ideal)
     assert result.means["mrr"] == pytest.approx(0.5 / 3)
-    assert result.notes == {
+    assert result.counts == {
         "queries_missing_from_run": 1,
         "queries_without_judgements": 1,
         "documents_without_judgement": 1,
@@ -48,7 +48,7 @@ def test_negative_judgements_are_not_relevant(files):
     result = evaluate_run(run, qrels, ["ndcg@3:gain=linear", "mrr"])
     assert result.means["mrr"] == 0.5
     assert result.means["ndcg@3:gain=linear"] == pytest.approx(1 / np.log2(3))
-    assert result.notes["negative_judgements"] == 1
+    assert result.counts["negative_judgements"] == 1
 
 
 def test_same_values_as_ir_measures(tmp_path):

@@ -245,35 +245,58 @@ def test_losses_and_rounds(loss):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "parameter"),
     [
-        ({"bins": 1}, "bins=1"),
-        ({"bins": 256}, "bins=256"),
-        ({"loss": "hinge"}, "hinge"),
-        ({"smooth": 0}, "smooth=0"),
-        ({"pairs": -1}, "pairs=-1"),
-        ({"pairs": [(0, 0)]}, "two columns"),
-        ({"pairs": [(0, 1)], "monotone": {0: 1}}, "monotone"),
-        ({"pairs": [(0, 9)]}, "column 9"),
-        ({"monotone": {0: 2}}, "1 or -1"),
-        ({"categorical": ["brand"]}, "brand"),
-        ({"scale": "standard"}, "standard"),
-        ({"reweight": -1}, "reweight=-1"),
-        ({"pair_smooth": 0.0}, "pair_smooth=0"),
-        ({"anchor": 0}, "anchor=0"),
-        ({"tol": 0}, "tol=0"),
-        ({"max_iter": 0}, "max_iter=0"),
-        ({"categorical": [5]}, "column 5 of 5"),
-        ({"categorical": [-1]}, "column -1 of 5"),
-        ({"linear": [0], "monotone": {0: 1}}, "column 0 is linear and has no table"),
-        ({"linear": [0], "pairs": [(0, 1)]}, "linear columns out of pairs"),
-        ({"missing": "zero"}, "place of its own"),
+        ({"loss": "hinge"}, "loss"),
+        ({"loss": "cubic"}, "loss"),
+        ({"smooth": 0}, "smooth"),
+        ({"pairs": -1}, "pairs"),
+        ({"pairs": [(0, 0)]}, "pairs"),
+        ({"pairs": [(0, 1)], "monotone": {0: 1}}, "pairs"),
+        ({"linear": [0], "pairs": [(0, 1)]}, "pairs"),
+        ({"monotone": {0: 2}}, "monotone"),
+        ({"scale": "standard"}, "scale"),
+        ({"reweight": -1}, "reweight"),
+        ({"pair_smooth": 0.0}, "pair_smooth"),
+        ({"anchor": 0}, "anchor"),
+        ({"tol": 0}, "tol"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"missing": "zero"}, "missing"),
     ],
 )
-def test_refusals(wrong, told):
+def test_errors_name_the_parameter(wrong, parameter):
     X, y, qid = shop(4)
-    with pytest.raises(ParameterError, match=told):
+    with pytest.raises(ParameterError) as caught:
         AdditiveRanker(**{"smooth": 1.0, **wrong}).fit(X, y, qid=qid)
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fact"),
+    [
+        ({"bins": 1}, "bins"),
+        ({"bins": 256}, "bins"),
+        ({"pairs": [(0, 9)]}, "column 9"),
+        ({"categorical": ["brand"]}, "brand"),
+        ({"categorical": [5]}, "column 5 of 5"),
+        ({"categorical": [-1]}, "column -1 of 5"),
+        ({"linear": [0], "monotone": {0: 1}}, "column 0"),
+    ],
+)
+def test_errors_name_the_column(wrong, fact):
+    X, y, qid = shop(4)
+    with pytest.raises(ParameterError, match=fact):
+        AdditiveRanker(**{"smooth": 1.0, **wrong}).fit(X, y, qid=qid)
+
+
+def test_a_registered_smooth_loss_is_minimised():
+    """Curves of a loss from the registry: the same solution as that of its sum over all pairs."""
+    X, y, qid = shop(40)
+    ranker = AdditiveRanker(smooth=0.3, pairs=1, loss="logistic", tol=1e-6).fit(X, y, qid=qid)
+    assert ranker.solution_.certificate["relative_gap"] <= 1e-6
+    assert ranker.score(*shop(seed=1)) > 0.85
+    hinge = AdditiveRanker(smooth=0.3, pairs=1, tol=1e-6).fit(X, y, qid=qid)
+    assert np.abs(ranker.coef_ - hinge.coef_).max() > 1e-3
 
 
 def test_a_model_hands_on_its_cuts_pairs_and_strengths():
@@ -385,7 +408,7 @@ def test_an_infinite_value_of_an_array_is_named():
 
 
 def test_columns_go_by_their_numbers_in_a_notebook(fitted):
-    names, sizes = fitted._shown_weights()
+    names, sizes = fitted._displayed_weights()
     assert sorted(name for name in names if " x " not in name) == list("01234")
     assert f"{fitted.pairs_[0][0]} x {fitted.pairs_[0][1]}" in names
     assert (np.diff(sizes) <= 0).all()
@@ -648,15 +671,17 @@ class Told:
     def __init__(self, worth, monkeypatch, metric="ndcg@10"):
         self.tried = []
         monkeypatch.setattr(
-            additive_search, "judged", lambda plan, _valid, _theta: worth(plan.strengths, plan)
+            additive_search,
+            "evaluate_plan",
+            lambda plan, _valid, _theta: worth(plan.strengths, plan),
         )
         bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
         counts = np.ones(sum(bins.n_cells))
         self.plan = additive_search.Plan(
             bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
         )
-        records = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space().size))
-        self.walk = additive_search._Walk(None, None, self.tried.append, records)
+        solver = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space.size))
+        self.walk = additive_search.PlanSearch(None, None, self.tried.append, solver)
 
     def smooth(self):
         return [one["smooth"] for one in self.tried]
@@ -714,7 +739,7 @@ def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypa
     told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
     told.walk.try_plan(told.plan, None)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
-    additive_search._pair_paths(told.walk, told.plan.with_pairs(pairs), pairs, 1)
+    additive_search.search_grids(told.walk, told.plan.with_pairs(pairs), pairs, 1)
     counts = [one["pairs"] for one in told.tried[1:]]
     assert list(dict.fromkeys(counts)) == tried
     assert len(told.walk.plan.pairs) == kept

@@ -486,12 +486,12 @@ def test_a_fitted_ranker_in_a_notebook() -> None:
     html = ranker.fit(pd.DataFrame(X, columns=["f", "g", "h"]), y, qid=QID)._html_repr()
     for words in ("fitted RankSVM", "18 rows of 4 queries", "relative_gap", "3 of 3", ">f<"):
         assert words in html
-    unnamed, sizes = RankSVM(l2=0.1).fit(X, y, qid=QID)._shown_weights()
+    unnamed, sizes = RankSVM(l2=0.1).fit(X, y, qid=QID)._displayed_weights()
     assert unnamed == ["0", "1", "2"]
     np.testing.assert_array_equal(sizes, ranker.coef_)
     sparse_one = DominationRanker(l1=2.0).fit(X, y, qid=QID)
     used = np.flatnonzero(sparse_one.coef_)
-    assert sparse_one._shown_weights()[0] == [str(j) for j in used]
+    assert sparse_one._displayed_weights()[0] == [str(j) for j in used]
     spd = SPDRanker(n_steps=10, random_state=0).fit(X, y, qid=QID)
     assert "certificate" not in spd._html_repr()
 

@@ -158,11 +158,13 @@ def test_what_has_no_meaning_is_refused(sources):
     parts, data = sources["given"]["partitions"], sources["given"]["memory"]
     with pytest.raises(ParameterError, match="normalization='pair'"):
         RankSVM(propensity=LOOKS).fit(parts)
-    with pytest.raises(ParameterError, match="normalization='sum'"):
+    with pytest.raises(ParameterError) as caught:
         DominationRanker(normalization="query", propensity=LOOKS).fit(data)
+    assert caught.value.parameter == "normalization"
     with pytest.raises(ParameterError, match="propensity must be"):
         RankSVM(propensity=[2.0]).fit(data)
-    with pytest.raises(ParameterError, match="no position_offset"):
+    with pytest.raises(ParameterError) as caught:
         ElasticRanker(position_offset=3).path(data)
+    assert caught.value.parameter == "position_offset"
     with pytest.raises(SchemaError, match="position"):
         RankSVM(propensity=LOOKS).fit(replace(data, position=None))

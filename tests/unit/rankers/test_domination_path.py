@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
-from rankine.rankers.domination import walk
+from rankine.solvers.coordinate_descent import regularisation_path
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -128,7 +128,7 @@ def test_command(data, tmp_path):
     assert plot.read_bytes().startswith(b"<?xml")
     table = CliRunner().invoke(app, arguments)
     assert table.stdout.count("*") == 1
-    with pytest.raises(ParameterError, match="cannot walk a path"):
+    with pytest.raises(ParameterError, match="cannot compute a path"):
         CliRunner().invoke(app, [*arguments, "--ranker", "ranksvm"], catch_exceptions=False)
 
 
@@ -147,11 +147,11 @@ def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
     walked = []
 
     def counted(*given):
-        for point in walk(*given):
+        for point in regularisation_path(*given):
             walked.append(point.nonzeros)
             yield point
 
-    monkeypatch.setattr("rankine.rankers.domination.walk", counted)
+    monkeypatch.setattr("rankine.rankers.domination.regularisation_path", counted)
     path = domination_path(X, y, qid, n_steps=12, max_nonzero=4)
     assert walked[:-1] == path.nonzeros.tolist()
     assert len(walked) < 12

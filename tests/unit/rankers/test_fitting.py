@@ -98,7 +98,7 @@ def test_checkpoints_are_kept_or_refused(sources, name, kind, tmp_path):
     if kind not in ranker.capabilities.fit:
         pytest.skip("refused above")
     if kind not in ranker.capabilities.checkpoint:
-        with pytest.raises(ParameterError, match="cannot keep checkpoints"):
+        with pytest.raises(ParameterError, match="cannot write checkpoints"):
             ranker.fit(sources[kind], checkpoint=tmp_path)
         return
     with pytest.raises(CheckpointError, match="no checkpoint"):
@@ -258,17 +258,17 @@ def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larg
     metric = SimpleNamespace(larger_is_better=larger)
     evaluator = Evaluator(metric, lambda coef: values[coef[0]], None)
     task = FitTask(None, None, evaluator=evaluator)
-    found = task.choose([9.0, 8.0, 7.0, 6.0], solutions)
+    found = task.select_best([9.0, 8.0, 7.0, 6.0], solutions)
     assert found.position == (0 if larger else 1)
     assert found.values == [9.0, 8.0, 7.0]
     assert found.value == (9.0 if larger else 8.0)
     assert [rows[0]["value"] for rows in found.evals] == [2.0, 1.0, 2.0]
-    assert task.choose([9.0, 8.0], solutions[:2]).position == (0 if larger else 1)
-    alone = replace(task, evaluator=None).choose([9.0, 8.0, 7.0], solutions)
+    assert task.select_best([9.0, 8.0], solutions[:2]).position == (0 if larger else 1)
+    alone = replace(task, evaluator=None).select_best([9.0, 8.0, 7.0], solutions)
     assert (alone.position, alone.evals) == (2, [[], [], []])
     noted = found.with_parameters(l2=3.0).with_parameters(C=4.0)
     assert dict(noted.solution.certificate) == {"gap": 1.0, "l2": 3.0, "C": 4.0}
-    one = task.choose([9.0], solutions[:1])
+    one = task.select_best([9.0], solutions[:1])
     assert (one.position, one.values) == (0, [9.0])
     assert (task.seed, task.steps_seen) == (0, 0)
 
@@ -287,3 +287,31 @@ def test_a_warning_says_how_far_from_what():
         warn_not_converged("A", 0.01, {0: run(np.nan)})
     with pytest.warns(ConvergenceWarning, match=r"^A in 1 of 2 runs, b the worst, stopped"):
         warn_not_converged("A", 0.01, {"a": run(0.001), "b": run(0.011)})
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_failed_fit_leaves_the_ranker_as_it_was(name):
+    """Refits on other columns fail before, during and after the solver."""
+    data = shop_log(60, random_state=3, list_length=6)
+    other = data.X[:, :3], data.y
+
+    def fail(_progress):
+        raise KeyboardInterrupt
+
+    ranker = make(name).fit(data)
+    before = dict(vars(ranker))
+    scores = ranker.predict(data)
+    failing = [
+        (ParameterError, {"eval_names": ["a"]}),
+        (ValueError, {"coef_init": np.ones(99)}),
+        (ValueError, {"sample_weight": np.full(data.n_rows, np.nan)}),
+        (KeyboardInterrupt, {"callbacks": [fail]}),
+    ]
+    for error, options in failing:
+        with pytest.raises(error):
+            ranker.fit(*other, qid=data.qid, **options)
+        assert vars(ranker).keys() == before.keys()
+        assert all(vars(ranker)[key] is value for key, value in before.items())
+        np.testing.assert_array_equal(ranker.predict(data), scores)
+    ranker.fit(*other, qid=data.qid)
+    assert (ranker.n_features_in_, hasattr(ranker, "feature_names_in_")) == (3, False)

@@ -11,7 +11,7 @@ from rankine import LeastSquaresRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
 from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.rankers.least_squares import TRIED, _nearest_good
-from rankine.solvers.heavy_ball import lanczos, power
+from rankine.solvers.heavy_ball import lanczos, power_iteration
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -143,7 +143,7 @@ def test_power_iteration_is_low_where_lanczos_is_safe():
     X -= X.mean(axis=0)
     H = X.T @ X
     largest = np.linalg.eigvalsh(H)[-1]
-    rough = power(lambda v: H @ v, 600, seed=0)
+    rough = power_iteration(lambda v: H @ v, 600, seed=0)
     safe = lanczos(lambda v: H @ v, 600, seed=0)
     assert rough.largest < largest * (1 - 1e-3)
     assert largest <= safe.largest <= 1.05 * largest

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import rankine
+import rankine.distributed
 from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.rankers import sources
+from rankine.rankers.capabilities import Capabilities
+from rankine.rankers.clicks import ClickCorrection, QueryDivisor
 from rankine.rankers.sources import (
-    Capabilities,
-    Clicks,
     MemorySource,
+    PartitionSource,
     StreamSource,
+    classify,
+    read_first_lists,
     resolve_query_weight,
-    sample_lists,
-    source_kind,
-    warn_uneven,
-    weigh_queries,
+    warn_uneven_columns,
+    weight_rows_by_query,
 )
 from rankine.transforms.scaling import Scaling
 
@@ -46,19 +47,19 @@ def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
     pairs = [(i, j) for i in n for j in n if i < j]
     if kind == "pairs":
         return sum(w[i] * w[j] for i, j in pairs if y[i] != y[j])
-    if kind == "ties":
+    if kind == "pairs and ties":
         return sum(w[i] * w[j] for i, j in pairs)
     if kind == "gains":
         return sum(w * (2.0 ** (y - y.min()) - 1))
-    return sum(w) ** 2 if kind == "square" else sum(w)
+    return sum(w) ** 2 if kind == "squared rows" else sum(w)
 
 
-@pytest.mark.parametrize("kind", ["pairs", "ties", "gains", "rows", "square"])
+@pytest.mark.parametrize("kind", [kind for kind in QueryDivisor if kind != QueryDivisor.NOTHING])
 def test_inverse_weights_are_not_divided_out(kind):
     data, inverse = shown(), (1.0, 2.0, 4.0)
     light = replace(data, weight=0.02 * data.weight)
-    source = MemorySource(data, None, Clicks(inverse, 0, kind))
-    lightly = MemorySource(light, None, Clicks(inverse, 0, kind)).query_weight
+    source = MemorySource(data, None, ClickCorrection(inverse, 0, kind))
+    lightly = MemorySource(light, None, ClickCorrection(inverse, 0, kind)).query_weight
     np.testing.assert_allclose(lightly, source.query_weight, rtol=1e-9)
     looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
     for q in range(12):
@@ -67,19 +68,19 @@ def test_inverse_weights_are_not_divided_out(kind):
         before = divisor(kind, y, w)
         expected = divisor(kind, y, w * looks[rows]) / before if before else 1.0
         assert source.query_weight[q] == pytest.approx(expected)
-    assert Clicks((), 0, kind).of_queries(data) == 1.0
-    assert Clicks(inverse, 0, "").of_queries(data) == 1.0
-    assert [Clicks((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
+    assert (ClickCorrection((), 0, kind).query_factors(data) == 1.0).all()
+    assert (ClickCorrection(inverse).query_factors(data) == 1.0).all()
+    assert [ClickCorrection((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
 
 
 def test_a_few_rows_stand_for_many(monkeypatch):
     monkeypatch.setattr(sources, "UNEVEN_ROWS", 20)
     data = shown()
     for n, rows in ((20, range(20)), (21, range(0, 21, 2)), (60, range(0, 60, 3))):
-        found = sources._some_rows(data.take(np.arange(n)))
+        found = sources.take_some_rows(data.take(np.arange(n)))
         np.testing.assert_array_equal(found.X, data.X[list(rows)])
     small = data.take(np.arange(20))
-    assert sources._some_rows(small) is small
+    assert sources.take_some_rows(small) is small
 
 
 class Blocks:
@@ -113,13 +114,13 @@ def test_weights_of_a_stream_are_those_of_its_queries():
     source = StreamSource(Blocks(data), weight[:11])
     with pytest.raises(SchemaError, match="holds 11 weights"):
         source.weights(data, 0)
-    rows = weigh_queries(data, weight)
+    rows = weight_rows_by_query(data, weight)
     np.testing.assert_allclose(rows.weight, data.weight * weight[data.qid])
     np.testing.assert_array_equal(
-        weigh_queries(replace(data, weight=None), weight).weight, weight[data.qid]
+        weight_rows_by_query(replace(data, weight=None), weight).weight, weight[data.qid]
     )
     part = data.take_queries(np.arange(2))
-    assert resolve_query_weight({0: 0.0, 1: 0.0}, part, all_of_them=False).tolist() == [0.0, 0.0]
+    assert resolve_query_weight({0: 0.0, 1: 0.0}, part, allow_zero=True).tolist() == [0.0, 0.0]
     with pytest.raises(SchemaError):
         resolve_query_weight({0: 0.0, 1: 0.0}, part)
 
@@ -128,23 +129,24 @@ def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
     monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (7,))
     data, weight = shown(), np.linspace(0.1, 2.0, 12)
     for source in (MemorySource(data, weight), StreamSource(Blocks(data, 3, 5), weight)):
-        found, weights = sample_lists(source)
+        found, weights = read_first_lists(source)
         np.testing.assert_array_equal(found.X, data.X[:35])
         assert weights.tolist() == weight[:7].tolist()
     with pytest.raises(NoPairsError, match="no lists"):
-        sample_lists(StreamSource(NoBlocks()))
+        read_first_lists(StreamSource(NoBlocks()))
 
 
-def test_what_is_a_stream():
+def test_the_type_of_the_input_decides_its_source(tmp_path):
     data = shown()
-    assert source_kind(data) == "memory"
-    assert source_kind(data.X) == "memory"
-    assert source_kind(Blocks(data)) == "stream"
-    assert source_kind(iter([])) == "stream"
-    assert source_kind([[1.0]]) == "memory"
-    assert source_kind(SimpleNamespace(partitions=1)) == "memory"
-    assert source_kind(SimpleNamespace(runner=1)) == "memory"
-    assert source_kind(SimpleNamespace(partitions=1, runner=1)) == "partitions"
+    path = tmp_path / "rows.parquet"
+    replace(data, weight=None, position=None).save(path)
+    assert classify(data) is classify(data.X) is classify([[1.0]]) is MemorySource
+    assert classify(Blocks(data)) is classify(iter([])) is StreamSource
+    assert classify(rankine.scan(path)) is StreamSource
+    assert classify(rankine.distributed.scan(path)) is PartitionSource
+
+
+def test_an_action_that_is_not_supported_is_refused_with_the_alternatives():
     able = Capabilities(fit=("memory", "stream"))
     able.require("fit", "stream", "A")
     with pytest.raises(ParameterError, match=r"A cannot be fitted to partitions") as caught:
@@ -171,12 +173,12 @@ def test_a_resumed_stream_must_be_the_same_file(tmp_path):
 def test_uneven_columns_go_by_name_or_number():
     scaling = Scaling("none", uneven=((4, 2000.0), (1, 1000.0), (0, 0.5)))
     with pytest.warns(UserWarning, match="column 4 2e[+]03, column 1 1e[+]03; column 0 0.5"):
-        warn_uneven(scaling, None)
+        warn_uneven_columns(scaling, None)
     with pytest.warns(UserWarning, match="'e' 2e[+]03, 'b' 1e[+]03; 'a' 0.5"):
-        warn_uneven(scaling, list("abcde"))
+        warn_uneven_columns(scaling, list("abcde"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_uneven(Scaling("none"), None)
+        warn_uneven_columns(Scaling("none"), None)
         sides = np.tile([-1.0, 1.0], 30)[:, None] * [1e4, 1.0]
         rows = MemorySource(replace(shown(), X=sparse.csc_array(sides)))
         rows.measure("none", "error")  # columns are not looked at row by row
@@ -229,12 +231,12 @@ def test_a_stream_that_is_read_once_loses_no_list(scale, missing):
         once = StreamSource(Once())
         once.measure(scale, missing)
         if sampled:
-            seen = np.vstack([block.X for block in once.sample()])
+            seen = np.vstack([block.X for block in once.first_blocks()])
             np.testing.assert_array_equal(seen, wanted)
         rows = np.vstack([block.X for block in once.blocks()])
         np.testing.assert_array_equal(rows, wanted)
     for _ in range(2):
-        np.testing.assert_array_equal(np.vstack([b.X for b in again.sample()]), wanted)
+        np.testing.assert_array_equal(np.vstack([b.X for b in again.first_blocks()]), wanted)
         np.testing.assert_array_equal(np.vstack([b.X for b in again.blocks()]), wanted)
     for scale_of_all in ("standard", "maxabs"):
         with pytest.raises(ParameterError, match="read only once"):
@@ -244,7 +246,7 @@ def test_a_stream_that_is_read_once_loses_no_list(scale, missing):
 def test_marks_and_offsets_are_columns_of_a_stream():
     data = shown()
     holes = replace(data, X=np.where(data.X > 1, np.nan, data.X))
-    source = StreamSource(Blocks(holes, 3), None, Clicks((), 4))
+    source = StreamSource(Blocks(holes, 3), None, ClickCorrection((), 4))
     scaling = source.measure("none", "indicator")
     assert scaling.n_marks == 2
     assert source.n_features == 2 + 2 + 3

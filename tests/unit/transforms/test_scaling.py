@@ -248,7 +248,7 @@ def test_sizes_of_parts_are_those_of_the_whole():
     parts = [ColumnStatistics(lambda part=part: [part], data.n_features).sizes() for part in cut]
     whole, joined = (
         ColumnStatistics(lambda: [data], data.n_features).sizes(),
-        parts[0].joined(parts[1]),
+        parts[0].merge(parts[1]),
     )
     assert (joined.n_rows, joined.n_lists) == (whole.n_rows, whole.n_lists) == (300, 30)
     np.testing.assert_array_equal(joined.largest, whole.largest)

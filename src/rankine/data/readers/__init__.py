@@ -1,1 +1,1 @@
-"""Readers: one format each, from files to blocks of a dataset."""
+"""Readers of the file formats; ``rankine.data.formats`` says what a reader provides."""

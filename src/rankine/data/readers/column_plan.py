@@ -17,7 +17,7 @@ from pyarrow import types as pt
 
 from rankine.core.errors import LimitError, ParameterError, SchemaError
 from rankine.data.options import ReadOptions
-from rankine.data.readers.values import arrow_errors, is_list, is_number, is_text
+from rankine.data.readers.values import is_list, is_number, is_text, wrap_arrow_errors
 
 #: Names of the two list columns of the sparse layout.
 SPARSE = ("indices", "values")
@@ -74,7 +74,7 @@ class ColumnPlan:
 
 def plan_columns(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     """Resolve names and types; every mismatch is an error that lists what the file holds."""
-    with arrow_errors("the schema", SchemaError):
+    with wrap_arrow_errors("the schema", SchemaError):
         return _plan(schema, options)
 
 

@@ -339,6 +339,11 @@ def measure(source: Source, options: ReadOptions) -> int:
     return reader.width
 
 
+def feature_names(source: Source, options: ReadOptions) -> None:
+    """Return None: text has no place for names."""
+    return
+
+
 def _refuse_columns(options: ReadOptions) -> None:
     """Text has no columns to be named."""
     usual = ReadOptions()
@@ -450,7 +455,7 @@ class Reader:
         columns.reset()
         return data
 
-    def lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    def take_spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         """Where each row's line lies in the last window, and its query id; then forget the rows."""
         columns = self._columns
         found = columns.column("starts"), columns.column("stops"), columns.qid()

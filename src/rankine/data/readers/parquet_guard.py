@@ -1,299 +1,277 @@
-"""Sizes of Parquet pages before any is decoded.
+"""Check what a Parquet file asks for before any of its pages is decoded.
 
-A file's footer may say what it likes; Arrow decodes what the header of each page says. Both
-(``parquet.thrift``) are read here, so that a few bytes cannot ask for gigabytes, and so that
-nothing depends on Arrow's own view of a damaged footer, which can end the process.
+pyarrow limits what a footer may allocate (``thrift_string_size_limit`` and
+``thrift_container_size_limit``) and verifies the checksums of pages. Two dangers remain:
 
-Thrift's compact protocol is read by a ``spec`` that says which fields of a struct are wanted:
-``{number: kind}`` where a kind is ``INT``, ``TEXT``, ``BYTES``, another spec, or a list of one of
-these. Everything else is passed over. Malformed data raise ValueError, data that end too early
-IndexError.
+- It allocates whatever the header of a page states: a few bytes can ask for gigabytes.
+- Its Python view of a footer (``FileMetaData.row_group(k).column(j)``) ends the process where the
+  footer is damaged: exceptions of C++ are not caught there.
+
+So the footer and the headers of pages (``parquet.thrift``) are read by a minimal reader of Thrift's
+compact protocol.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.options import ReadOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+#: The expansion ratio is not checked below this size: small data may be very repetitive.
+RATIO_FREE = 64 * 2**20
+_MAX_FOOTER_BYTES = 2**28
+#: Bytes read for a page header at first, and at most where its statistics are long.
+_HEADER_BYTES, _MAX_HEADER_BYTES = 2048, 2**22
 
-    import pyarrow as pa
-
-    from rankine.data.options import ReadOptions
-
-
-INT = "int"
-TEXT = "text"
-BYTES = "bytes"
-
+# Types of Thrift's compact protocol.
+_TRUE, _FALSE, _BINARY, _MAP, _STRUCT = 1, 2, 8, 11, 12
+_INTEGERS, _LISTS = (4, 5, 6), (9, 10)
+_FIXED_BYTES = {3: 1, 7: 8, 13: 16}  # byte, double, UUID
 _MAX_DEPTH = 12
-_BOOLS, _BYTE, _INTS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT, _UUID = (
-    frozenset((1, 2)), 3, frozenset((4, 5, 6)), 7, 8, frozenset((9, 10)), 11, 12, 13,
-)  # fmt: skip
 
 
 def read_struct(
-    data: bytes, place: int, spec: dict[int, Any], depth: int = 0
+    data: bytes, position: int, wanted: dict[int, Any], depth: int = 0
 ) -> tuple[dict[int, Any], int]:
-    """Wanted fields of the struct at ``place``, and where it ends."""
+    """Read some fields of a struct in Thrift's compact protocol.
+
+    Return the wanted fields by number and the position after the struct. Malformed data raise
+    ValueError, data that end too early IndexError.
+
+    Parameters
+    ----------
+    wanted
+        Numbers of the wanted fields: with None for a plain value, with another such dict for a
+        struct or a list of structs.
+    """
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: dict[int, Any] = {}
     number = 0
-    while head := data[place]:
-        place += 1
-        kind = head & 15
+    while head := data[position]:
+        position += 1
         if head > 15:
-            number += head >> 4
+            number += head >> 4  # the distance to the number of the field before
         else:
-            number, place = _integer(data, place)
-        wanted = spec.get(number)
-        if wanted is None:
-            place = place if kind in _BOOLS else _skip(data, place, kind, depth)
-        else:
-            fields[number], place = _value(data, place, kind, wanted, depth)
-    return fields, place + 1
-
-
-def _value(data: bytes, place: int, kind: int, wanted: Any, depth: int) -> tuple[Any, int]:
-    if kind in _INTS and wanted is INT:
-        return _integer(data, place)
-    if kind == _STRUCT and isinstance(wanted, dict):
-        return read_struct(data, place, wanted, depth + 1)
-    if kind == _BINARY and wanted in (TEXT, BYTES):
-        length, place = _varint(data, place)
-        piece = _piece(data, place, length)
-        return piece.decode() if wanted is TEXT else piece, place + length
-    if kind in _LISTS and isinstance(wanted, list):
-        size, inner, place = _list_head(data, place, depth)
-        items = []
-        for _ in range(size):
-            item, place = _value(data, place, inner, wanted[0], depth + 1)
-            items.append(item)
-        return items, place
-    raise ValueError(f"a field of kind {kind} where another was expected")
-
-
-def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
-    """Where the value at ``place`` ends."""
-    if kind in _INTS:
-        while data[place] > 127:
-            place += 1
-        return place + 1
-    if kind == _STRUCT:
-        return _skip_struct(data, place, depth + 1)
-    if kind == _BINARY:
-        length, place = _varint(data, place)
-        return place + length
-    if kind in _LISTS:
-        size, inner, place = _list_head(data, place, depth)
-        for _ in range(size):
-            place = place + 1 if inner in _BOOLS else _skip(data, place, inner, depth + 1)
-        return place
-    if kind == _MAP:
-        return _skip_map(data, place, depth)
-    sizes = {_BYTE: 1, _DOUBLE: 8, _UUID: 16}
-    if kind not in sizes:
-        raise ValueError(f"unknown kind {kind}")
-    return place + sizes[kind]
-
-
-def _skip_struct(data: bytes, place: int, depth: int) -> int:
-    """Where the struct at ``place`` ends; statistics make this the busiest loop."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    while head := data[place]:
-        place += 1
-        if head < 16:
-            place = _skip(data, place, 4, depth)
+            number, position = _read_integer(data, position)
         kind = head & 15
-        if kind == _BINARY:
-            length = data[place]
-            place += length + 1
-            if length > 127:
-                length, place = _varint(data, place - length - 1)
-                place += length
-        elif kind > 2:
-            place = _skip(data, place, kind, depth)
-    return place + 1
+        if kind in _INTEGERS:  # the most frequent; a call less
+            value, position = _read_integer(data, position)
+        else:
+            value, position = _read_value(data, position, kind, wanted.get(number), depth)
+        if number in wanted:
+            fields[number] = value
+    return fields, position + 1
 
 
-def _skip_map(data: bytes, place: int, depth: int) -> int:
-    size, place = _varint(data, place)
-    if size == 0:
-        return place
-    kinds = data[place]
-    place += 1
-    _bounded(size, data, place, depth)
-    for _ in range(size):
-        for kind in (kinds >> 4, kinds & 15):
-            place = place + 1 if kind in _BOOLS else _skip(data, place, kind, depth + 1)
-    return place
+def _read_value(
+    data: bytes, position: int, kind: int, wanted: dict[int, Any] | None, depth: int
+) -> tuple[Any, int]:
+    if kind == _BINARY:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = _read_varint(data, position - 1)
+        if length > len(data) - position:
+            raise IndexError("a text is longer than the data")
+        return data[position : position + length], position + length
+    if kind in _INTEGERS:
+        return _read_integer(data, position)
+    if kind == _STRUCT:
+        return read_struct(data, position, wanted or {}, depth + 1)
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, position
+    if kind in _LISTS:
+        head = data[position]
+        size, position = head >> 4, position + 1
+        if size == 15:
+            size, position = _read_varint(data, position)
+        return _read_items(data, position, size, (head & 15,), wanted, depth)
+    if kind == _MAP:
+        size, position = _read_varint(data, position)
+        if size == 0:
+            return [], position
+        head = data[position]
+        return _read_items(data, position + 1, size, (head >> 4, head & 15), wanted, depth)
+    if kind in _FIXED_BYTES:
+        return None, position + _FIXED_BYTES[kind]
+    raise ValueError(f"unknown type {kind}")
 
 
-def _list_head(data: bytes, place: int, depth: int) -> tuple[int, int, int]:
-    """Size, kind of the items, and where they start."""
-    head = data[place]
-    size, place = (head >> 4, place + 1) if head < 240 else _varint(data, place + 1)
-    _bounded(size, data, place, depth)
-    return size, head & 15, place
-
-
-def _bounded(size: int, data: bytes, place: int, depth: int) -> None:
+def _read_items(
+    data: bytes,
+    position: int,
+    size: int,
+    kinds: tuple[int, ...],
+    wanted: dict[int, Any],
+    depth: int,
+) -> tuple[list[Any], int]:
+    """Read the items of a list, or the keys and values of a map."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
-    if size > len(data) - place:  # every item takes at least a byte
-        raise IndexError("a list longer than the data")
+    if size > len(data) - position:  # every item takes at least a byte
+        raise IndexError("a list is longer than the data")
+    items = []
+    for _ in range(size):
+        for kind in kinds:
+            if kind in (_TRUE, _FALSE):  # only here a boolean takes a byte
+                kind = 3  # noqa: PLW2901
+            item, position = _read_value(data, position, kind, wanted, depth + 1)
+            items.append(item)
+    return items, position
 
 
-def _piece(data: bytes, place: int, length: int) -> bytes:
-    if length > len(data) - place:
-        raise IndexError("a text longer than the data")
-    return data[place : place + length]
+def _read_integer(data: bytes, position: int) -> tuple[int, int]:
+    value = data[position]
+    if value < 128:
+        position += 1
+    else:
+        value, position = _read_varint(data, position)
+    return (value >> 1) ^ -(value & 1), position  # zigzag encoding
 
 
-def _integer(data: bytes, place: int) -> tuple[int, int]:
-    value, place = _varint(data, place)
-    return (value >> 1) ^ -(value & 1), place
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    byte = data[place]
-    if byte < 128:
-        return byte, place + 1
-    value, shift = byte & 127, 7
-    while True:
-        place += 1
-        byte = data[place]
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place + 1
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number too long")
-
-
-#: Expansion is not judged below this size: small data may be very repetitive.
-RATIO_FREE = 64 * 2**20
-_MAX_FOOTER = 2**28
-_HEADER_BYTES = 2048
-_MAX_HEADER_BYTES = 2**22
-_WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
-_CHUNK = {1: INT, 3: [TEXT], 5: INT, 7: INT, 9: INT, 11: INT}
-_SCHEMA = [{4: TEXT, 5: INT}]
-_FOOTER = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
-_BOUNDED_CHUNK = {**_CHUNK, 12: {5: BYTES, 6: BYTES}}
-_WITH_BOUNDS = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _BOUNDED_CHUNK}], 3: INT}]}
-_PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
+            return value, position
+    raise ValueError("a number has more than 64 bits")
 
 
 class Chunk(NamedTuple):
-    """Where the pages of one column of one row group lie, and how many items they hold.
+    """One column of one row group, as the footer states it.
 
-    ``least`` and ``most`` bound the items, as stored; empty when not asked for or not known.
+    Attributes
+    ----------
+    path
+        Name of the column, followed by names of its parts.
+    value_bytes
+        Bytes of a decoded value, at least.
+    start, stop
+        Where its pages are in the file.
+    n_values
+        Number of values, null and empty ones included.
+    minimum, maximum
+        Bounds of the values as stored; empty where the footer has none.
     """
 
     path: tuple[str, ...]
-    width: int
+    value_bytes: int
     start: int
     stop: int
-    items: int
-    least: bytes
-    most: bytes
+    n_values: int
+    minimum: bytes
+    maximum: bytes
 
 
 class RowGroup(NamedTuple):
-    """What the footer says about a row group."""
+    """A row group, as the footer states it."""
 
     n_rows: int
     chunks: list[Chunk]
 
 
 class Page(NamedTuple):
-    """What the header of a page says."""
+    """Sizes that the header of a page states, in bytes, and its number of values."""
 
-    stored: int
-    expanded: int
-    items: int
+    compressed_size: int
+    size: int
+    n_values: int
 
 
-def read_footer(raw: pa.NativeFile, *, bounds: bool = False) -> list[RowGroup]:
-    """Row groups of a file, with the ``bounds`` of their columns; malformed ones are an error."""
+# Wanted fields of parquet.thrift: of FileMetaData, ColumnMetaData and PageHeader.
+_STATISTICS = {5: None, 6: None}
+_COLUMN = {1: None, 3: None, 5: None, 7: None, 9: None, 11: None, 12: _STATISTICS}
+_FOOTER = {2: {4: None, 5: None}, 3: None, 4: {1: {3: _COLUMN}, 3: None}}
+_PAGE = {2: None, 3: None, 5: {1: None}, 8: {1: None}}
+#: Physical types of eight bytes: INT64 and DOUBLE.
+_WIDE_TYPES = (2, 5)
+_MALFORMED = (KeyError, IndexError, ValueError, TypeError, AttributeError)
+
+
+def read_footer(raw: pa.NativeFile) -> list[RowGroup]:
+    """Return the row groups of a file; refuse a footer that is malformed or contradicts itself."""
     size = raw.size()
     tail = raw.read_at(8, max(size - 8, 0))
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or not 0 < length <= min(size - 12, _MAX_FOOTER):
+    footer_bytes = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or not 0 < footer_bytes <= min(size - 12, _MAX_FOOTER_BYTES):
         raise FileKindError(
             "not a complete Parquet file: no footer at its end",
             fix="Fetch or write it again; encrypted files cannot be read",
         )
-    data = raw.read_at(length, size - 8 - length)
+    data = raw.read_at(footer_bytes, size - 8 - footer_bytes)
     try:
-        found, _ = read_struct(data, 0, _WITH_BOUNDS if bounds else _FOOTER)
+        footer, _ = read_struct(data, 0, _FOOTER)
         groups = [
-            RowGroup(group[3], [_chunk(column[3]) for column in group[1]])
-            for group in found.get(4, [])
+            RowGroup(group[3], [_make_chunk(column[3]) for column in group[1]])
+            for group in footer.get(4, [])
         ]
-        counted = sum(group.n_rows for group in groups)
-        if found[3] != counted:
-            raise ValueError(f"{found[3]} rows in all, but {counted} in its row groups")
-        _check_names(_leaves(found[2]), groups)
-    except (KeyError, IndexError, ValueError) as error:
+        n_rows = sum(group.n_rows for group in groups)
+        if footer[3] != n_rows:
+            raise ValueError(f"{footer[3]} rows in all, but {n_rows} in its row groups")
+        _check_paths(_leaf_paths(footer[2]), groups)
+    except _MALFORMED as error:
         raise FileKindError(
             f"the Parquet footer is damaged: {error}", fix="Fetch or write it again"
         ) from error
     return groups
 
 
-def _leaves(schema: list[dict[int, Any]]) -> list[tuple[str, ...]]:
-    """Paths of the columns of a schema, which is stored depth first, its root at the start."""
+def _make_chunk(fields: dict[int, Any]) -> Chunk:
+    start = fields[9]  # of the data pages
+    if fields.get(11, 0) > 0:  # the page of the dictionary is before them
+        start = min(start, fields[11])
+    statistics = fields.get(12, {})
+    return Chunk(
+        tuple(part.decode() for part in fields[3]),
+        8 if fields[1] in _WIDE_TYPES else 4,
+        start,
+        start + fields[7],
+        fields.get(5, 0),
+        statistics.get(6, b""),
+        statistics.get(5, b""),
+    )
+
+
+def _leaf_paths(schema: list[dict[int, Any]]) -> list[tuple[str, ...]]:
+    """Return the paths of the columns of a schema, which is stored depth first."""
     paths: list[tuple[str, ...]] = []
-    above: list[tuple[tuple[str, ...], int]] = [((), schema[0].get(5, 0))]
+    # Path and number of missing children of the elements above; the root's name is in no path.
+    parents: list[tuple[tuple[str, ...], int]] = [((), schema[0].get(5, 0))]
     for element in schema[1:]:
-        while above and above[-1][1] == 0:
-            above.pop()
-        path, left = above[-1]
-        above[-1] = (path, left - 1)
-        path = (*path, element[4])
-        if element.get(5, 0) > 0:
-            above.append((path, element[5]))
+        while parents and parents[-1][1] == 0:
+            parents.pop()
+        path, n_missing = parents[-1]
+        parents[-1] = (path, n_missing - 1)
+        path = (*path, element[4].decode())
+        n_children = element.get(5, 0)
+        if n_children > 0:
+            parents.append((path, n_children))
         else:
             paths.append(path)
     return paths
 
 
-def _check_names(paths: list[tuple[str, ...]], groups: list[RowGroup]) -> None:
-    """A footer has no checksum, but names every column in its schema and in each row group."""
+def _check_paths(paths: list[tuple[str, ...]], groups: list[RowGroup]) -> None:
+    """Compare the names of the row groups' columns with the schema: a footer has no checksum."""
     for number, group in enumerate(groups):
-        held = [chunk.path for chunk in group.chunks]
-        if held != paths:
-            twins = zip(paths, held, strict=False)
-            first = next((f"{'.'.join(b)!r}, {'.'.join(a)!r} in" for a, b in twins if a != b), None)
-            what = (
-                f"{first} the schema"
-                if first
-                else f"{len(held)} columns, {len(paths)} in the schema"
+        if len(group.chunks) != len(paths):
+            raise ValueError(
+                f"row group {number} holds {len(group.chunks)} columns, {len(paths)} in the schema"
             )
-            raise ValueError(f"row group {number} holds {what}")
-
-
-def _chunk(fields: dict[int, Any]) -> Chunk:
-    start = fields[9]
-    if fields.get(11, 0) > 0:
-        start = min(start, fields[11])
-    width = 8 if fields[1] in _WIDE else 4
-    known = fields.get(12, {})
-    return Chunk(
-        tuple(fields[3]),
-        width,
-        start,
-        start + fields[7],
-        fields.get(5, 0),
-        known.get(6, b""),
-        known.get(5, b""),
-    )
+        for chunk, path in zip(group.chunks, paths, strict=True):
+            if chunk.path != path:
+                raise ValueError(
+                    f"row group {number} holds {'.'.join(chunk.path)!r}, "
+                    f"{'.'.join(path)!r} in the schema"
+                )
 
 
 def check_row_group(
@@ -301,65 +279,67 @@ def check_row_group(
 ) -> int:
     """Refuse a row group whose columns would expand too far.
 
-    Flat columns are decoded batch by batch, so only their largest pages count; a list column may
-    be one row, so all its items count. Returns the largest number of items of a list column.
+    Flat columns are decoded batch by batch, so only their largest pages count. A list column may
+    be one row, so all its values count. Return the largest number of values of a list column.
     """
     if group.n_rows == 0:
         return 0
     wanted = set(columns)
-    together = items = list_bytes = stored = 0
+    page_bytes = list_bytes = stored_bytes = most_values = 0
     for chunk in group.chunks:
         if chunk.path[0] not in wanted:
             continue
-        pages = list(_pages(raw, chunk))
-        together += max((page.expanded for page in pages), default=0)
+        pages = list(_read_pages(raw, chunk))
+        page_bytes += max((page.size for page in pages), default=0)
         if len(chunk.path) > 1:
-            count = sum(page.items for page in pages)
-            items = max(items, count)
-            list_bytes += count * chunk.width
-            stored += sum(page.stored for page in pages)
-    needed = max(together, list_bytes)
+            n_values = sum(page.n_values for page in pages)
+            most_values = max(most_values, n_values)
+            list_bytes += n_values * chunk.value_bytes
+            stored_bytes += sum(page.compressed_size for page in pages)
+    needed = max(page_bytes, list_bytes)
     if needed > options.memory_limit // 4:
         raise LimitError(
-            f"a row group needs {needed} bytes at once, above a quarter of max_memory",
-            fix="Write smaller row groups and pages, or pass a larger max_memory",
+            f"a row group needs {needed} bytes at once, above a quarter of the memory limit",
+            parameter="max_memory",
+            fix="Write smaller row groups and pages, or raise the limit",
         )
-    if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored, 1):
+    if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored_bytes, 1):
         raise LimitError(
             f"a row group expands to more than {options.max_ratio} times its size",
-            fix="If the file can be trusted, pass a larger max_ratio",
+            parameter="max_ratio",
+            fix="If the file can be trusted, raise the limit",
         )
-    return items
+    return most_values
 
 
-def _pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
-    """Headers of the pages of one column chunk, in file order."""
+def _read_pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
+    """Yield the headers of the pages of a chunk, in file order."""
     if not 4 <= chunk.start <= chunk.stop <= raw.size():
-        raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file")
-    place = chunk.start
-    while place < chunk.stop:
-        found = _header(raw, place, chunk.stop)
-        if found is None or min(found[0]) < 0:
-            raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header")
-        header, length = found
-        yield header
-        place += length + header.stored
+        raise _page_error(f"the pages of {'.'.join(chunk.path)!r} are outside the file")
+    position = chunk.start
+    while position < chunk.stop:
+        page, header_bytes = _read_header(raw, position, chunk)
+        yield page
+        position += header_bytes + page.compressed_size
 
 
-def _damaged(reason: str) -> SchemaError:
-    return SchemaError(reason, fix="The file is damaged; write it again")
-
-
-def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page, int] | None:
-    """The page header at ``place`` and its length; None when it cannot be one."""
+def _read_header(raw: pa.NativeFile, start: int, chunk: Chunk) -> tuple[Page, int]:
+    """Return the page header at ``start`` and its length."""
     for size in (_HEADER_BYTES, _MAX_HEADER_BYTES):
-        data = raw.read_at(min(size, end - place), place)
+        data = raw.read_at(min(size, chunk.stop - start), start)
         try:
-            fields, length = read_struct(data, 0, _PAGE)
-            items = (fields.get(5) or fields.get(8) or {}).get(1, 0)
-            return Page(fields[3], fields[2], items), length
-        except IndexError:
+            fields, header_bytes = read_struct(data, 0, _PAGE)
+            data_header = fields.get(5) or fields.get(8) or {}  # of version 1 or version 2
+            page = Page(fields[3], fields[2], data_header.get(1, 0))
+            if min(page) >= 0:
+                return page, header_bytes
+            break
+        except IndexError:  # the header is longer, or cut
             continue
-        except (KeyError, ValueError):
-            return None
-    return None
+        except _MALFORMED:
+            break
+    raise _page_error(f"a page of {'.'.join(chunk.path)!r} has no valid header")
+
+
+def _page_error(reason: str) -> SchemaError:
+    return SchemaError(reason, fix="The file is damaged; write it again")

@@ -1,6 +1,6 @@
-"""Values of Arrow arrays as numbers, every one checked.
+"""Convert the values of Arrow arrays to numbers, and check every one.
 
-Of the bad rows of a batch the first is an error with its place, or all are skipped and counted.
+A bad row is an error with its location, or all bad rows of a batch are skipped and counted.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from rankine.core.errors import DataError, FileKindError, LimitError, RankineError, SchemaError
-from rankine.data.dataset import finite
+from rankine.data.dataset import all_finite
 from rankine.data.sources import Source
 
 
-def is_list(kind: pa.DataType) -> bool:
+def is_list(data_type: pa.DataType) -> bool:
     """Whether one row of this type is a list whose offsets can be a CSR row pointer."""
-    return bool(pt.is_list(kind) or pt.is_large_list(kind))
+    return bool(pt.is_list(data_type) or pt.is_large_list(data_type))
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Integers, floating point numbers and booleans; decimals are not, they would be rounded."""
-    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind))
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether this is an integer, float or boolean type; decimals would be rounded."""
+    return bool(pt.is_integer(data_type) or pt.is_floating(data_type) or pt.is_boolean(data_type))
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Any of Arrow's string types."""
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether this is any of Arrow's string types."""
+    return bool(
+        pt.is_string(data_type) or pt.is_large_string(data_type) or pt.is_string_view(data_type)
+    )
 
 
 @contextmanager
-def arrow_errors(what: str, kind: type[DataError] = DataError) -> Iterator[None]:
-    """Turn whatever Arrow raises about ``what`` into an error about the file."""
+def wrap_arrow_errors(what: str, error_type: type[DataError] = DataError) -> Iterator[None]:
+    """Turn exceptions of Arrow about ``what`` into errors about the file."""
     try:
         yield
     except (pa.ArrowMemoryError, MemoryError) as error:
@@ -48,36 +50,37 @@ def arrow_errors(what: str, kind: type[DataError] = DataError) -> Iterator[None]
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         if isinstance(error, RankineError):
             raise
-        raise kind(
+        raise error_type(
             f"{what} cannot be read: {first_line(error)}",
             fix="The file is damaged, or not of this kind; write it again",
         ) from error
 
 
 def first_line(error: BaseException) -> str:
-    """First line of a message, cut to a readable length."""
+    """Return the first line of an error's message, cut to a readable length."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:200]
 
 
-def open_seekable(source: Source, kind: str) -> pa.NativeFile:
-    """Open a file that is read from its end; pipes are refused."""
+def open_seekable(source: Source, format_name: str) -> pa.NativeFile:
+    """Open a file that is read from its end; refuse pipes."""
     if not source.rereadable:
         raise FileKindError(
-            f"{kind} cannot be read from a pipe, since its index stands at the end",
+            f"{format_name} cannot be read from a pipe, since its index is at the end",
             fix="Save it to a file first",
         )
-    source.open().close()  # records the stamp of the file looks like, or notices that it changed
+    source.open().close()  # records the file's stamp, or notices that the file changed
     return pa.OSFile(str(source.path), "rb")
 
 
-class Place(NamedTuple):
-    """Where a batch stands in its file."""
+class BatchLocation(NamedTuple):
+    """Where a batch is in its file."""
 
     file: str
     first_row: int = 0
-    #: Name of the part, such as "row group 3".
+    #: Name of the part that holds the batch, such as "row group 3".
     part: str = ""
+    #: Row of the part at which the batch starts.
     part_row: int = 0
 
     def error(
@@ -86,29 +89,27 @@ class Place(NamedTuple):
         column: str,
         reason: str,
         fix: str,
-        kind: type[DataError] = SchemaError,
+        error_type: type[DataError] = SchemaError,
     ) -> DataError:
-        """An error about one row of the batch; ``line`` is the row's number from 1."""
-        where = f" ({self.part}, row {self.part_row + row + 1} of it)" if self.part else ""
-        return kind(
-            f"{reason}{where}",
-            fix=fix,
-            file=self.file,
-            line=self.first_row + row + 1,
-            column=column,
+        """Build the error about a row of the batch; ``line`` is the row's number from 1."""
+        if self.part:
+            reason = f"{reason} ({self.part}, row {self.part_row + row + 1} of it)"
+        return error_type(
+            reason, fix=fix, file=self.file, line=self.first_row + row + 1, column=column
         )
 
 
 class RowFaults:
-    """Collects what is wrong with the rows of one batch.
+    """Collects the bad rows of one batch.
 
-    With ``skip`` a bad row is marked and counted, else the first one is raised.
+    With ``skip`` bad rows are marked and counted, otherwise the first one is raised.
     """
 
-    def __init__(self, place: Place, n_rows: int, *, skip: bool) -> None:
-        self.place = place
+    def __init__(self, location: BatchLocation, n_rows: int, *, skip: bool) -> None:
+        self.location = location
         self.skip = skip
         self.n_rows = n_rows
+        #: Mask of the bad rows; None while there are none.
         self.bad: NDArray[np.bool_] | None = None
         self.missing = 0
 
@@ -118,21 +119,23 @@ class RowFaults:
         column: str,
         reason: str | Callable[[int], str],
         fix: str,
-        kind: type[DataError] = SchemaError,
+        error_type: type[DataError] = SchemaError,
     ) -> None:
-        """Refuse the rows where ``bad`` is true."""
+        """Refuse the rows where ``bad`` is true; a function makes the reason of a row."""
         if not bad.any():
             return
         if not self.skip:
             row = int(np.argmax(bad))
             text = reason if isinstance(reason, str) else reason(row)
-            raise self.place.error(row, column, text, fix, kind)
+            raise self.location.error(row, column, text, fix, error_type)
         self.bad = bad.copy() if self.bad is None else self.bad | bad
 
     @property
     def read_counts(self) -> dict[str, int]:
         """Counters for ``Dataset.read_counts``."""
-        skipped = 0 if self.bad is None else int(self.bad.sum())
+        skipped = 0
+        if self.bad is not None:
+            skipped = int(self.bad.sum())
         counts = {"skipped_rows": skipped, "missing_values": self.missing}
         return {name: count for name, count in counts.items() if count}
 
@@ -141,7 +144,7 @@ MISSING_FIX = "Give every row a value"
 
 
 def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
-    """A numeric column as finite float64 without nulls."""
+    """Convert a numeric column to finite float64; nulls are refused."""
     if not is_number(array.type):
         raise SchemaError(
             f"column {name!r} is of type {array.type}, not a number",
@@ -160,13 +163,13 @@ def to_numbers(
     *,
     missing: bool = False,
 ) -> NDArray[Any]:
-    """A numeric column as floats, possibly not finite; inexact integers are refused.
+    """Convert a numeric column to floats, which may be infinite; refuse inexact integers.
 
-    Nulls are NaN where values may be ``missing``, else refused.
+    Nulls become NaN where values may be ``missing``, otherwise they are refused.
     """
     nulls = None
     if array.null_count:
-        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        nulls = null_mask(array)
         if not missing:
             faults.refuse(nulls, name, "null value", MISSING_FIX)
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
@@ -176,10 +179,16 @@ def to_numbers(
     return values
 
 
-def writable(values: NDArray[Any]) -> NDArray[Any]:
-    """The array, copied if it is a view of Arrow's read-only memory.
+def null_mask(array: pa.Array, *, nan_is_null: bool = False) -> NDArray[np.bool_]:
+    """Return which values of an array are null."""
+    nulls = pc.is_null(array, nan_is_null=nan_is_null)
+    return np.asarray(nulls.to_numpy(zero_copy_only=False))
 
-    Numba compiles every kernel again for read-only arrays, which costs far more than the copy.
+
+def writable(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, copied if it is a view of Arrow's read-only memory.
+
+    Numba compiles every kernel again for read-only arrays, which takes far longer than the copy.
     """
     return values if values.flags.writeable else values.copy()
 
@@ -187,18 +196,21 @@ def writable(values: NDArray[Any]) -> NDArray[Any]:
 def exact_floats(
     stored: NDArray[Any], dtype: np.dtype[Any], name: str, faults: RowFaults
 ) -> NDArray[Any]:
-    """Numbers as floats; rows with an integer of too many digits or a too large float are refused.
+    """Convert numbers to floats of ``dtype`` and refuse those that it cannot hold.
 
-    float64 values are rounded to float32 when that was asked for; nothing becomes infinite.
+    These are integers of too many digits and floats beyond its range. float64 values are rounded
+    to float32 where that was asked for.
     """
     with np.errstate(over="ignore"):
         values = stored.astype(dtype, copy=False)
     if stored.dtype.kind in "iu" and stored.dtype.itemsize * 8 > np.finfo(values.dtype).nmant:
-        exact = 2 ** (np.finfo(values.dtype).nmant + 1)
-        high = stored > exact
-        low = stored < -exact if stored.dtype.kind == "i" else np.zeros_like(high)
+        # Every integer up to 2^(mantissa bits + 1) is a float.
+        largest_exact = 2 ** (np.finfo(values.dtype).nmant + 1)
+        inexact = stored > largest_exact
+        if stored.dtype.kind == "i":
+            inexact |= stored < -largest_exact
         faults.refuse(
-            high | low,
+            inexact,
             name,
             lambda row: f"{stored[row]} has more digits than {values.dtype} holds",
             "Scale the column down",
@@ -216,12 +228,13 @@ def exact_floats(
 def refuse_not_finite(
     values: NDArray[Any], name: str, faults: RowFaults, *, missing: bool = False
 ) -> NDArray[Any]:
-    """Refuse infinities, and NaN unless values may be ``missing``: then it is counted."""
-    if finite(values):
+    """Refuse infinities, and NaN unless values may be ``missing``: then NaN are counted."""
+    if all_finite(values):
         return values
-    absent = np.isnan(values)
     if missing:
-        faults.missing += int(absent.sum())
-    bad = np.isinf(values) if missing else ~np.isfinite(values)
+        faults.missing += int(np.isnan(values).sum())
+        bad = np.isinf(values)
+    else:
+        bad = ~np.isfinite(values)
     faults.refuse(bad, name, lambda row: f"value is {values[row]}", "Store finite numbers")
     return values

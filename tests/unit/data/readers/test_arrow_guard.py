@@ -38,17 +38,7 @@ def test_a_stream_is_read(tmp_path, batch):
     assert rankine.load(path).X.shape == (12, 3)
 
 
-def test_columns_that_the_schema_has_lost_are_noticed(tmp_path, batch):
-    """Arrow passes over them without a word."""
-    path = tmp_path / "x.arrows"
-    path.write_bytes(stream(batch.select(["label", "qid"]).schema, batch))
-    with pa.ipc.open_stream(path) as reader:
-        assert reader.read_all().num_columns == 2
-    with pytest.raises(SchemaError, match="message 1 is damaged: 6 columns where the schema has 2"):
-        rankine.load(path)
-
-
-def test_nested_and_dictionary_columns_count_as_arrow_counts_them(tmp_path):
+def test_nested_and_dictionary_columns_may_be_beside_the_features(tmp_path):
     rows = 3
     content = {
         "label": np.zeros(rows),
@@ -79,7 +69,7 @@ def test_schemas_at_both_ends_must_agree(tmp_path, batch):
     assert rankine.load(path).X.shape == (12, 3)
     for at in (whole.index(b"values"), whole.rindex(b"values")):
         path.write_bytes(whole[:at] + b"volues" + whole[at + 6 :])
-        with pytest.raises(FileKindError, match="at its start and the one at its end differ"):
+        with pytest.raises(FileKindError, match="at the start and the end of the file differ"):
             rankine.load(path)
 
 
@@ -171,12 +161,11 @@ def test_every_message_is_checked_by_what_its_buffers_hold(
 )
 def test_a_message_may_expand_so_far(monkeypatch, held, memory, limit):
     monkeypatch.setattr(arrow_guard, "RATIO_FREE", 100)
-    monkeypatch.setattr(arrow_guard, "_check_columns", lambda *_: None)
     options = ReadOptions(max_ratio=5, max_memory=memory)
 
     def check(expanded):
         monkeypatch.setattr(arrow_guard, "_expanded_bytes", lambda *_: expanded)
-        arrow_guard.check_message(bytes(8), held, None, options, "message 3", 0)
+        arrow_guard.check_message(bytes(8), held, None, options, "message 3")
 
     check(limit)
     with pytest.raises(LimitError, match=f"message 3 expands from {held} to {limit + 1} bytes"):
@@ -212,12 +201,11 @@ def test_the_first_message_must_lie_in_the_file(tmp_path, coded_table):
     write(path, coded_table)
     for length in (0, -1, path.stat().st_size - 15):
         changed(path, 12, struct.pack("<i", length))
-        with pytest.raises(FileKindError, match=f"a first message of {length} bytes"):
+        with pytest.raises(FileKindError, match="the Arrow schema cannot be read"):
             rankine.load(path, features=["f"])
     changed(path, 12, struct.pack("<i", 1))
-    with pytest.raises(FileKindError, match="the Arrow schema cannot be read") as error:
+    with pytest.raises(FileKindError, match="the Arrow schema cannot be read"):
         rankine.load(path, features=["f"])
-    assert "a first message" not in error.value.reason
 
 
 @pytest.mark.parametrize("suffix", ["arrow", "arrows"])
@@ -242,10 +230,10 @@ def test_batches_must_lie_in_the_file(tmp_path, coded_table):
     at = whole.rindex(struct.pack("<qi4xq", place, head, body))
     rest = len(whole) - place - head
     for block, reason in (
-        ((-8, head, body), "record batch 2 of the index lies outside the file"),
-        ((place, head, -8), "record batch 2 of the index lies outside the file"),
-        ((place, 7, body), "record batch 2 of the index lies outside the file"),
-        ((place, head, rest + 1), "record batch 2 of the index lies outside the file"),
+        ((-8, head, body), "record batch 2 of the index is outside the file"),
+        ((place, head, -8), "record batch 2 of the index is outside the file"),
+        ((place, 7, body), "record batch 2 of the index is outside the file"),
+        ((place, head, rest + 1), "record batch 2 of the index is outside the file"),
         ((place, 8, body), "record batch 2 of the index is damaged"),
     ):
         path.write_bytes(whole)
@@ -254,8 +242,7 @@ def test_batches_must_lie_in_the_file(tmp_path, coded_table):
             rankine.load(path, features=["f"])
     changed(path, at, struct.pack("<qi4xq", place, head, rest))
     with pa.OSFile(str(path)) as raw:
-        schema = arrow_guard.check_file(raw, ReadOptions())
-    assert schema.names == ["label", "qid", "f"]
+        arrow_guard.check_file(raw, ReadOptions())
 
 
 def test_extension_types_count_by_what_they_store(tmp_path, coded_table):
@@ -270,14 +257,14 @@ def test_a_stream_counts_its_messages_and_its_bytes(tmp_path, batch):
     with path.open("rb") as file:
         guarded = arrow_guard.GuardedStream(file, ReadOptions())
         assert guarded.readable()
-        assert guarded._source.readable()
+        assert guarded._file.readable()
         assert len(guarded.read()) > 500
         assert guarded.consumed == path.stat().st_size
     path.write_bytes(stream(batch.schema, batch)[:-8])
     with pytest.raises(SchemaError, match="end after message 2 without an end mark"):
         rankine.load(path)
     path.write_bytes(batch.serialize().to_pybytes() + END)
-    with pytest.raises(SchemaError, match="message 0 is damaged: 6 columns where the schema has 0"):
+    with pytest.raises(FileKindError, match="the Arrow schema cannot be read"):
         rankine.load(path, format="arrow")
 
 

@@ -1,0 +1,65 @@
+"""Names of rankers, metrics, losses and export targets, listed when help is shown.
+
+The help of an option may hold a placeholder such as ``{metrics}``. It is filled from the registry,
+so that a new metric appears in help without an edit here. Registries are imported only then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+def _rankers() -> Iterable[str]:
+    from rankine.rankers.registry import RANKERS
+
+    return RANKERS
+
+
+def _metrics() -> Iterable[str]:
+    from rankine.metrics import DEFINITIONS
+
+    return DEFINITIONS
+
+
+def _losses() -> Iterable[str]:
+    from rankine.losses import pair_loss_names
+
+    return pair_loss_names()
+
+
+def _targets() -> Iterable[str]:
+    from rankine.export import targets
+
+    return targets()
+
+
+_LISTS: dict[str, Callable[[], Iterable[str]]] = {
+    "{rankers}": _rankers,
+    "{metrics}": _metrics,
+    "{losses}": _losses,
+    "{targets}": _targets,
+}
+
+
+class ListingCommand(TyperCommand):
+    """A command whose help lists registered names."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with all lists filled."""
+        fill_lists(self)
+        super().format_help(ctx, formatter)
+
+
+def fill_lists(command: Any) -> None:
+    """Replace the placeholders in the help of a command's options by the registered names."""
+    for parameter in command.params:
+        text = getattr(parameter, "help", None) or ""
+        for placeholder, list_names in _LISTS.items():
+            if placeholder in text:
+                text = text.replace(placeholder, ", ".join(sorted(list_names())))
+                parameter.help = text

@@ -1,0 +1,88 @@
+"""Correction of clicks for the positions at which rows were shown."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.data.dataset import Dataset
+from rankine.samplers.draw import pair_masses
+from rankine.transforms.clicks import (
+    ContextWeights,
+    apply_position_weights,
+    remove_position_weights,
+)
+
+
+class QueryDivisor(StrEnum):
+    """What a ranker divides the loss of each query by, besides the query's weight."""
+
+    NOTHING = "nothing"
+    #: Weight of the pairs of rows with different labels.
+    PAIRS = "pairs"
+    #: Weight of all pairs of rows.
+    PAIRS_AND_TIES = "pairs and ties"
+    #: Weighted sum of the gains 2^(label - lowest label) - 1.
+    GAINS = "gains"
+    #: Weight of the rows.
+    ROWS = "rows"
+    SQUARED_ROWS = "squared rows"
+
+
+class ClickCorrection(NamedTuple):
+    """Weights and offsets that correct clicks for the positions of their rows.
+
+    Attributes
+    ----------
+    position_weights
+        Weight of a relevant row by position (and context); empty: 1 everywhere.
+    n_positions
+        Positions with an offset that is learned beside the weights; 0 for none.
+    divisor
+        What the ranker divides the loss of a query by. Position weights must not be divided out
+        (that of a list's only click would vanish), so the query weighs more in return: in effect
+        its loss is divided by what the divisor is without them.
+    """
+
+    position_weights: tuple[float, ...] | ContextWeights = ()
+    n_positions: int = 0
+    divisor: QueryDivisor = QueryDivisor.NOTHING
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that the offsets add."""
+        return max(self.n_positions - 1, 0)
+
+    def apply(self, data: Dataset) -> Dataset:
+        """Multiply row weights by those of their positions."""
+        return apply_position_weights(data, self.position_weights)
+
+    def query_factors(self, weighted: Dataset) -> NDArray[np.float64]:
+        """Return factors of the query weights for the rows that ``apply`` returned."""
+        factors = np.ones(weighted.n_queries)
+        if not self.position_weights or self.divisor == QueryDivisor.NOTHING:
+            return factors
+        after = query_divisors(self.divisor, weighted)
+        before = query_divisors(
+            self.divisor, remove_position_weights(weighted, self.position_weights)
+        )
+        return np.divide(after, before, out=factors, where=before > 0)
+
+
+def query_divisors(divisor: QueryDivisor, data: Dataset) -> NDArray[np.float64]:
+    """Compute what the loss of each query is divided by."""
+    if divisor in (QueryDivisor.PAIRS, QueryDivisor.PAIRS_AND_TIES):
+        return pair_masses(data, ties=divisor == QueryDivisor.PAIRS_AND_TIES)
+    index = data.queries
+    weight: Any = data.weight
+    if divisor == QueryDivisor.GAINS:
+        lowest = np.full(index.n_queries, np.inf)
+        np.minimum.at(lowest, index.codes, data.y)
+        weight = weight * (np.exp2(data.y - lowest[index.codes]) - 1.0)
+    sums: Any = np.bincount(index.codes, weight, minlength=index.n_queries)
+    if divisor == QueryDivisor.SQUARED_ROWS:
+        sums = sums**2
+    return np.asarray(sums, dtype=np.float64)

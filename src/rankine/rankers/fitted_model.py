@@ -1,0 +1,85 @@
+"""The model of a fitted ranker and its metadata."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from rankine.core.specs import MissingValues
+from rankine.model import LinearModel
+from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
+
+if TYPE_CHECKING:
+    from rankine.solvers.base import Solution
+    from rankine.transforms.scaling import Scaling
+
+
+class ModelMixin:
+    """``to_model``."""
+
+    system: ClassVar[str]
+    metric: str
+    coef_: NDArray[np.float64]
+    n_iter_: int
+    solution_: Solution
+    scaling_: Scaling
+    evals_: list[dict[str, float]]
+    training_: dict[str, Any]
+    log_record_: Any
+
+    def to_model(self) -> LinearModel:
+        """Return the fitted weights as a savable model; equal trainings give equal files."""
+        check_is_fitted(self, "coef_")
+        names = getattr(self, "feature_names_in_", None)
+        model = LinearModel.from_weights(
+            self.coef_,
+            feature_names=self._model_feature_names(names),
+            transforms=self._transforms(),
+            metric=self.metric,
+            parameters={"ranker": self.system, **json_parameters(self)},
+            provenance=self._provenance(),
+        )
+        return model if self.log_record_ is None else self.log_record_.finish(model)
+
+    def _model_feature_names(self, names: Any) -> list[str] | None:
+        """Return the names that the model stores for its weights."""
+        return None if names is None else [str(name) for name in names]
+
+    def _transforms(self) -> tuple[Any, ...]:
+        """Return what serving must do before it applies the weights."""
+        scaling, missing = self.scaling_, self.scaling_.missing
+        if missing is not None and missing.rule == "mean":
+            # Only the means of features with a weight are needed.
+            means = zip(missing.columns, missing.values, strict=True)
+            used = {column: mean for column, mean in means if self.coef_[column] != 0}
+            missing = MissingValues("mean", tuple(used), tuple(used.values()))
+            scaling = replace(scaling, missing=missing)
+        return scaling.transforms
+
+    def _provenance(self) -> dict[str, Any]:
+        """Return where the model comes from: data, run, certificate, traces.
+
+        A model must not depend on how a stream is cut into blocks, but the steps at which a run
+        reports do. One-pass learning therefore brings a trace at fixed numbers of lists.
+        """
+        from rankine._version import __version__
+
+        solution = self.solution_
+        if "story" in solution.extra:
+            traces = {"trace": solution.extra["story"]}
+        else:
+            validation = [{key: row[key] for key in ("step", "value")} for row in self.evals_]
+            traces = {"trace": solution.trace, "validation": validation}
+        training = {name: value for name, value in self.training_.items() if name not in TIMES}
+        return {
+            "rankine": __version__,
+            "training": plain(training),
+            "n_iter": int(self.n_iter_),
+            "stop_reason": solution.stop_reason,
+            "certificate": plain(dict(solution.certificate)),
+            **{name: pack_trace(rows) for name, rows in traces.items() if rows},
+        }

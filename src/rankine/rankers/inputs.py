@@ -1,0 +1,311 @@
+"""User input as datasets: arrays, sparse matrices, data frames, query ids, weights, eval sets.
+
+scikit-learn's validation stores ``n_features_in_`` and ``feature_names_in_`` on the estimator that
+it is given. ``fit`` passes a copy of the ranker here, so that a failed fit leaves the ranker as it
+was; ``predict`` and ``score`` pass the ranker itself.
+"""
+
+# ruff: noqa: SLF001 - the hooks that rankers implement are private to this package
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
+
+from rankine.core.errors import EmptyDataError, FeatureMismatchError, ParameterError, SchemaError
+from rankine.data.dataset import Dataset, check_matrix, check_weight, concat, require_rows
+from rankine.data.frames import is_frame, split_frame, take_qid
+from rankine.data.query_index import QueryIndex
+from rankine.rankers.sources import PartitionSource, StreamSource, classify
+from rankine.rankers.user_warnings import warn_user
+from rankine.solvers.base import Callback
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rankine.rankers.base import BaseRanker
+
+#: A single list with more rows than this rather suggests forgotten query ids.
+_LONG_LIST = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitArguments:
+    """Arguments of ``fit``, ``partial_fit`` and ``path``; see ``BaseRanker.fit``."""
+
+    X: Any
+    y: ArrayLike | None = None
+    qid: ArrayLike | None = None
+    group: ArrayLike | None = None
+    sample_weight: ArrayLike | None = None
+    query_weight: Any = None
+    eval_set: Any = None
+    eval_names: Sequence[str] | None = None
+    eval_qid: Any = None
+    eval_group: Any = None
+    eval_query_weight: Any = None
+    coef_init: Any = None
+    callbacks: Sequence[Callback] = ()
+    checkpoint: str | Path | None = None
+    every: int = 100_000
+    resume: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns that a ranker is fitted to."""
+
+    n_features: int = 0
+    names: NDArray[Any] | None = None
+
+    @classmethod
+    def from_estimator(cls, estimator: BaseRanker) -> Columns:
+        """Return the columns that validation stored on an estimator."""
+        return cls(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
+
+    def store(self, estimator: BaseRanker) -> None:
+        """Store the columns on an estimator, as scikit-learn's validation does."""
+        estimator.n_features_in_ = self.n_features
+        if self.names is not None:
+            estimator.feature_names_in_ = self.names
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+
+    def number(self, column: Any) -> int:
+        """Return the number of a column that is given by name or number."""
+        if isinstance(column, str):
+            matches = [] if self.names is None else np.flatnonzero(self.names == column).tolist()
+            if not matches:
+                raise ParameterError(
+                    f"no column is called {column!r}", fix="Check the spelling, or pass its number"
+                )
+            return int(matches[0])
+        if not 0 <= int(column) < self.n_features:
+            raise ParameterError(f"column {column} of {self.n_features}", fix="Count from 0")
+        return int(column)
+
+    def require_names(self, names: Sequence[str] | None) -> None:
+        """Raise unless other names, where both are known, are those of these columns."""
+        if self.names is None or names is None:
+            return
+        for column, (name, fitted_name) in enumerate(zip(names, self.names, strict=False)):
+            if name != fitted_name:
+                raise FeatureMismatchError(
+                    f"column {column} is {name!r} here and {fitted_name!r} in the fit",
+                    fix="Give the columns in the order of the fit",
+                )
+
+
+def columns_of_source(n_features: int, names: Sequence[str] | None) -> Columns:
+    """Return the columns of a data set, stream or partitions."""
+    return Columns(n_features, None if names is None else np.asarray(names, dtype=object))
+
+
+def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
+    """Return a dataset whose columns are those of the fit, or raise."""
+    if data.n_features != estimator.n_features_in_:
+        raise FeatureMismatchError(
+            f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input",
+            fix=f"Read the data with n_features={estimator.n_features_in_}",
+        )
+    Columns.from_estimator(estimator).require_names(data.feature_names)
+    return data
+
+
+def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any]:
+    """Return a checked float matrix, NaN where a value is missing, and a data frame's query ids."""
+    if is_frame(X):
+        values, names, qid = split_frame(X)
+        validate_data(estimator, take_qid(X)[0], reset=reset, skip_check_array=True)
+        if 0 in values.shape:
+            what = "sample" if len(values) == 0 else "feature"
+            raise EmptyDataError(
+                f"a frame with 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required",
+                fix="Check how its rows and columns were chosen",
+            )
+        return check_matrix(values, names, infinite=estimator.takes_missing), qid
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X, dtype=object)
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
+        check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
+    try:
+        matrix = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite="allow-nan",
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        if np.ndim(X) == 2 and np.size(X):
+            # Our own check names the row and column of the bad value.
+            try:
+                check_matrix(X)
+            except SchemaError as located:
+                raise located from error
+        raise
+    return matrix, None
+
+
+def read_rows(
+    estimator: BaseRanker,
+    X: Any,
+    y: Any,
+    qid: Any = None,
+    group: Any = None,
+    sample_weight: Any = None,
+    *,
+    reset: bool,
+) -> Dataset:
+    """Return labelled rows as a dataset; with ``reset`` their columns become those of the fit."""
+    if isinstance(X, Dataset):
+        if y is not None or qid is not None or group is not None:
+            raise ParameterError("a Dataset already holds y and qid", fix="Pass the Dataset alone")
+        if reset:
+            columns_of_source(X.n_features, X.feature_names).store(estimator)
+        weight = X.weight if sample_weight is None else check_weight(sample_weight, X.n_rows)
+        return require_rows(replace(X, weight=weight, query_index=X.queries))
+    if y is None:
+        raise SchemaError("requires y to be passed, but the target y is None", fix="Pass labels")
+    stored_by_column = reset and estimator._keeps_column_storage(X)
+    rows: Any = X
+    if stored_by_column:
+        # Only the shape is checked here, since the matrix is used as it is stored.
+        rows = sparse.csr_array(X.shape, dtype=X.dtype)
+    matrix, frame_qid = read_matrix(estimator, rows, reset=reset)
+    if qid is None and group is None:
+        qid = frame_qid
+        if qid is None and reset and matrix.shape[0] > _LONG_LIST:
+            warn_user(
+                f"{matrix.shape[0]:,} rows came without query ids and are ranked as one list. "
+                "Pass qid= or group= where they are many"
+            )
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected.", DataConversionWarning
+        )
+        labels = labels.ravel()
+    data = Dataset.from_arrays(
+        matrix,
+        labels,
+        qid,
+        group=group,
+        feature_names=getattr(estimator, "feature_names_in_", None),
+        weight=sample_weight,
+        infinite=estimator.takes_missing,
+    )
+    return replace(data, X=X, query_index=data.queries) if stored_by_column else data
+
+
+def read_query_index(X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex | None:
+    """Return the queries of the rows of ``X``; None where nothing says what they are."""
+    if isinstance(X, Dataset):
+        if qid is not None or group is not None:
+            raise ParameterError("a Dataset already holds qid", fix="Pass the Dataset alone")
+        return X.queries
+    if qid is not None and group is not None:
+        raise SchemaError("both qid and group were given", fix="Pass one of them")
+    if group is not None:
+        return QueryIndex.from_group(group, n_rows)
+    if qid is None:
+        qid = take_qid(X)[1]
+    return None if qid is None else QueryIndex.from_qid(qid, n_rows)
+
+
+# ------------------------------------------------------------------------- evaluation sets
+class EvalSet(NamedTuple):
+    """Held-out rows, their name in ``evals_`` and the weights of their queries."""
+
+    name: str
+    data: Dataset
+    query_weight: Any
+
+
+def read_eval_sets(
+    estimator: BaseRanker, arguments: FitArguments, *, needs_query_ids: bool
+) -> list[EvalSet]:
+    """Return the evaluation sets, held in memory."""
+    sets, names = arguments.eval_set, arguments.eval_names
+    options = {
+        "eval_qid": arguments.eval_qid,
+        "eval_group": arguments.eval_group,
+        "eval_query_weight": arguments.eval_query_weight,
+    }
+    if sets is None:
+        if names is None and all(value is None for value in options.values()):
+            return []
+        raise ParameterError(
+            "eval_names, eval_qid, eval_group and eval_query_weight belong to an eval_set",
+            fix="Pass it",
+        )
+    if isinstance(sets, Mapping):
+        names, sets = list(sets), list(sets.values())
+    if not isinstance(sets, list):
+        sets = [sets]
+    if names is None:
+        names = [f"valid_{k}" for k in range(len(sets))]
+    if not sets or len(set(names)) != len(sets):
+        raise ParameterError(
+            f"{len(sets)} eval sets have the names {names}",
+            fix="Pass one name for each, no two alike",
+        )
+    qids, groups, query_weights = (
+        _one_per_set(name, value, len(sets)) for name, value in options.items()
+    )
+    eval_sets = []
+    for k, one_set in enumerate(sets):
+        data = _read_eval_set(
+            estimator, one_set, qids[k], groups[k], needs_query_ids=needs_query_ids
+        )
+        eval_sets.append(EvalSet(names[k], data, query_weights[k]))
+    return eval_sets
+
+
+def _read_eval_set(
+    estimator: BaseRanker, eval_set: Any, qid: Any, group: Any, *, needs_query_ids: bool
+) -> Dataset:
+    if isinstance(eval_set, Dataset):
+        return estimator._align_columns(eval_set)
+    kind = classify(eval_set)
+    if kind is StreamSource:
+        return estimator._align_columns(concat(eval_set))
+    if kind is PartitionSource:
+        raise ParameterError(
+            "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
+        )
+    X, y = eval_set
+    if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
+        raise SchemaError(
+            "the training rows have several queries, and those of eval_set no query ids",
+            fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
+        )
+    return read_rows(estimator, X, y, qid, group, reset=False)
+
+
+def _one_per_set(name: str, values: Any, n_sets: int) -> list[Any]:
+    """Return one entry per evaluation set; a single set needs no list around its entry."""
+    if values is None:
+        return [None] * n_sets
+    if isinstance(values, list | tuple) and len(values) == n_sets:
+        # A list of as many numbers is one set's array, and not an entry for each set.
+        entries = [
+            entry is None or isinstance(entry, Mapping) or np.ndim(entry) for entry in values
+        ]
+        if all(entries):
+            return list(values)
+    if n_sets == 1:
+        return [values]
+    raise ParameterError(
+        f"{name} has no entry for each of the {n_sets} eval sets", fix="Pass a list of as many"
+    )

@@ -1,0 +1,281 @@
+"""The path of a fit, the same for every ranker and every source.
+
+``fit`` runs ``fit_ranker``: ``prepare_task`` validates, opens the source, measures scaling and
+missing-value rules, and prepares start and evaluation; the ranker builds its problem and solves it;
+``store_fit`` sets the fitted attributes. Nothing is written to the ranker before that, so a failed
+fit leaves it as it was.
+"""
+
+# ruff: noqa: SLF001 - the hooks that rankers implement are private to this package
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankine.core.checks import check_count, reject_sets
+from rankine.core.errors import CheckpointError, NoPairsError, ParameterError
+from rankine.kernels.compile import CLOCK
+from rankine.kernels.random import resolve_seed
+from rankine.model import LinearModel
+from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
+from rankine.rankers.inputs import (
+    Columns,
+    FitArguments,
+    columns_of_source,
+    read_eval_sets,
+    read_rows,
+)
+from rankine.rankers.provenance import json_parameters
+from rankine.rankers.sources import (
+    MemorySource,
+    PartitionSource,
+    Source,
+    StreamSource,
+    adapt_raw_log,
+    classify,
+)
+
+if TYPE_CHECKING:
+    from rankine.metrics import Metric
+    from rankine.rankers.base import BaseRanker
+
+#: Parameters that do not change what a resumed run computes; the seed is stored separately.
+_NOT_IN_CHECKPOINTS = ("random_state", "warm_start", "n_threads")
+#: Fitted attributes that not every fit sets.
+_OPTIONAL_ATTRIBUTES = ("position_offset_", "path_", "coef_path_")
+
+
+def fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
+    """Fit a ranker."""
+    mark = CLOCK.mark()
+    task = prepare_task(ranker, arguments, "fit")
+    try:
+        result = ranker._solve(task)
+    finally:
+        task.source.close()
+    store_fit(ranker, task, result, CLOCK.since(mark))
+
+
+def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
+    """Continue a fit with more rows; columns and scaling are those of the first call."""
+    mark = CLOCK.mark()
+    ranker._check()
+    first_call = not hasattr(ranker, "coef_")
+    estimator = copy(ranker)
+    data = read_rows(
+        estimator,
+        arguments.X,
+        arguments.y,
+        arguments.qid,
+        arguments.group,
+        arguments.sample_weight,
+        reset=first_call,
+    )
+    data, reservoir = ranker._add_to_reservoir(data, arguments.query_weight)
+    source = MemorySource(data, arguments.query_weight, ranker._click_correction())
+    if first_call:
+        scaling = source.measure(ranker._scale(), ranker._missing())
+    else:
+        scaling = source.scale(ranker.scaling_)
+    columns = Columns.from_estimator(estimator)
+    seed = resolve_seed(ranker.random_state)
+    task = FitTask(source, scaling, columns, seed=seed, reservoir=reservoir)
+    store_fit(ranker, task, ranker._solve_more(task), CLOCK.since(mark))
+
+
+def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> FitTask:
+    """Prepare everything that comes before the solver; ``action`` is "fit" or "path"."""
+    metric = check_parameters(ranker, arguments, action)
+    supported = getattr(ranker.capabilities, action)
+    X = adapt_raw_log(arguments.X, supported, for_tables=ranker.takes_tables)
+    X, reservoir = ranker._sample_stream(X, arguments.query_weight)
+    check_source(ranker, arguments, action, classify(X).kind)
+
+    # Validation stores columns on the estimator that it is given.
+    estimator = copy(ranker)
+    source = open_source(ranker, estimator, X, arguments)
+    columns = Columns.from_estimator(estimator)
+    if ranker.takes_tables:
+        estimator.log_record_ = source.log_record  # how _align_columns encodes a log
+    has_queries = isinstance(source, MemorySource) and source.data.n_queries > 1
+    eval_sets = read_eval_sets(estimator, arguments, needs_query_ids=has_queries)
+
+    seed = resolve_seed(ranker.random_state)
+    metadata: dict[str, Any] = {}
+    if arguments.checkpoint is not None:
+        metadata = checkpoint_metadata(ranker, source)
+        seed = source.open_checkpoints(
+            arguments.checkpoint, arguments.every, metadata, seed, resume=arguments.resume
+        )
+
+    scaling = source.measure(ranker._scale(), ranker._missing())
+
+    coef_init = arguments.coef_init
+    start_model = coef_init if isinstance(coef_init, LinearModel) else None
+    if source.log_record is not None and start_model is not None:
+        source.log_record.check_start(start_model)
+    start, steps_seen = ranker._start(coef_init, columns, scaling)
+
+    evaluator = Evaluator.from_sets(
+        metric, {name: (scaling.apply(data), weight) for name, data, weight in eval_sets}
+    )
+    return FitTask(
+        source=source,
+        scaling=scaling,
+        columns=columns,
+        start=start,
+        steps_seen=steps_seen,
+        start_model=start_model,
+        evaluator=evaluator,
+        patience=ranker.early_stopping,
+        callbacks=tuple(arguments.callbacks),
+        seed=seed,
+        checkpoint_metadata=metadata,
+        reservoir=reservoir,
+    )
+
+
+def check_parameters(ranker: BaseRanker, arguments: FitArguments, action: str) -> Metric:
+    """Check parameters and options before any data is read; return the metric."""
+    from rankine.metrics import parse_metric
+
+    metric = parse_metric(ranker.metric)
+    reject_sets(eval_names=arguments.eval_names, **ranker.get_params(deep=False))
+    if ranker.early_stopping is not None:
+        check_count("early_stopping", ranker.early_stopping)
+        if arguments.eval_set is None and action == "fit":
+            raise ParameterError(
+                "there is no evaluation data to watch",
+                parameter="early_stopping",
+                fix="Pass an eval_set, or None",
+            )
+    ranker._check()
+    if action == "path" and ranker._click_correction().n_positions:
+        raise ParameterError(
+            "a path of models has no offsets",
+            parameter="position_offset",
+            fix="Fit one model per strength instead",
+        )
+    if arguments.resume and arguments.checkpoint is None:
+        raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
+    return metric
+
+
+def check_source(ranker: BaseRanker, arguments: FitArguments, action: str, kind: str) -> None:
+    """Raise unless the ranker supports this action and these options for a kind of source."""
+    name = type(ranker).__name__
+    ranker.capabilities.require(action, kind, name)
+    if arguments.checkpoint is not None:
+        ranker.capabilities.require("checkpoint", kind, name)
+    if arguments.query_weight is not None:
+        ranker.capabilities.require("query_weight", kind, name)
+
+
+def open_source(
+    ranker: BaseRanker, estimator: BaseRanker, X: Any, arguments: FitArguments
+) -> Source:
+    """Open the source of the training rows and store their columns on ``estimator``."""
+    correction = ranker._click_correction()
+    use_journal = ranker.capabilities.journal
+    kind = classify(X)
+    if kind is MemorySource:
+        data = read_rows(
+            estimator,
+            X,
+            arguments.y,
+            arguments.qid,
+            arguments.group,
+            arguments.sample_weight,
+            reset=True,
+        )
+        check_rows(ranker, data)
+        return MemorySource(
+            data,
+            arguments.query_weight,
+            correction,
+            threads=getattr(ranker, "n_threads", 1),
+            use_journal=use_journal,
+        )
+    for name in ("y", "qid", "group", "sample_weight"):
+        if getattr(arguments, name) is not None:
+            raise ParameterError(
+                f"a source brings its own labels, query ids and weights; {name}= was given too",
+                fix="Name the columns when scanning (label=, query=, weight=)",
+            )
+    source: Source
+    if kind is StreamSource:
+        source = StreamSource(X, arguments.query_weight, correction, use_journal=use_journal)
+    else:
+        source = PartitionSource(X, correction, needs_pairs=ranker._needs_pairs())
+    columns_of_source(source.n_features, source.feature_names).store(estimator)
+    return source
+
+
+def check_rows(ranker: BaseRanker, data: Any) -> None:
+    """Raise for rows in memory from which this ranker cannot learn."""
+    if data.n_rows == 1:
+        raise NoPairsError(
+            "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
+        )
+    weighted_comparisons = "comparison" in data.columns and data.weight is not None
+    if weighted_comparisons and not ranker._weighs_lists():
+        raise ParameterError(
+            "the weights and ties of these comparisons would be lost: "
+            f"{type(ranker).__name__} {ranker.capabilities.comparisons}",
+            fix="Choose so, or leave weights and ties out",
+        )
+
+
+def checkpoint_metadata(ranker: BaseRanker, source: Source) -> dict[str, Any]:
+    """Return what a resumed run must share with the interrupted one."""
+    parameters = json_parameters(ranker)
+    for name in _NOT_IN_CHECKPOINTS:
+        parameters.pop(name, None)
+    return {
+        "ranker": ranker.system,
+        "parameters": parameters,
+        "data": source.identity(),
+        "n_features": source.n_features,
+    }
+
+
+def store_fit(
+    ranker: BaseRanker, task: FitTask, result: FitResult, times: dict[str, float]
+) -> None:
+    """Set the fitted attributes of a ranker."""
+    name = type(ranker).__name__
+    labels = result.values or range(len(result.solutions))
+    solutions = dict(zip(labels, result.solutions, strict=True))
+    warn_not_converged(name, getattr(ranker, "tol", None), solutions)
+
+    scaling, solution = task.scaling, result.solution
+    attributes: dict[str, Any] = {
+        "coef_": scaling.fold(solution.coef),
+        "n_iter_": solution.n_iter,
+        "solution_": solution,
+        "scaling_": scaling.with_learned_missing(solution.coef),
+        "evals_": result.evals[result.position],
+        "training_": {
+            **task.source.metadata(),
+            **result.parameters,
+            "scaling": scaling.metadata,
+            **times,
+            **result.training,
+        },
+        "log_record_": task.source.log_record,
+    }
+    if scaling.positions:
+        attributes["position_offset_"] = np.r_[0.0, scaling.split(solution.coef)[2]]
+    if result.values:
+        attributes["path_"] = result.solutions
+        attributes["coef_path_"] = np.array([scaling.fold(each.coef) for each in result.solutions])
+    attributes |= result.attributes
+
+    task.columns.store(ranker)
+    for optional in _OPTIONAL_ATTRIBUTES:
+        ranker.__dict__.pop(optional, None)
+    for attribute, value in attributes.items():
+        setattr(ranker, attribute, value)
