@@ -34,7 +34,7 @@ from benchmarks.workloads import mslr_like
 from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate
-from rankine.serve.handlers import ScoringHandler, read
+from rankine.serve.handlers import ScoringHandler, decode_request
 from rankine.serve.limits import Limits
 from rankine.serve.registry import Registry, ServedModel
 from rankine.serve.schemas import ScoreRequest
@@ -341,7 +341,7 @@ def served_milliseconds(model, lists):
     decoder, scorer = msgspec.json.Decoder(ScoreRequest), Scorer(model)
 
     def decode(body):
-        request, _ = read(decoder, body, Limits())
+        request, _ = decode_request(decoder, body, Limits())
         return scorer.features([item.features for item in request.items])
 
     gc.freeze()  # as the server does once its models are loaded

@@ -86,9 +86,13 @@ def coverage(share):
     standard = (taste - taste.mean()) / taste.std()
     attraction = (1 / (1 + np.exp(1.5 - 1.5 * standard))).reshape(searches, items)
     order = np.argsort(-new.reshape(searches, items), axis=1)
-    truth = (np.take_along_axis(attraction, order, 1) * user.chances(items)).sum(axis=1).mean()
+    truth = (
+        (np.take_along_axis(attraction, order, 1) * user.examination_probabilities(items))
+        .sum(axis=1)
+        .mean()
+    )
     models = {
-        "position_based": {"propensity": user.chances(items)},
+        "position_based": {"propensity": user.examination_probabilities(items)},
         "independent": {"model": "independent"},
     }
     found = {}

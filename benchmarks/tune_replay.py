@@ -27,7 +27,7 @@ from rankine.metrics import evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.scaling import fit_scaling
 from rankine.tuning import GainPruner
-from rankine.tuning.objective import FIRST
+from rankine.tuning.objective import FIRST_REPORT
 from rankine.tuning.spaces import Space
 
 FOLDERS = ("mq2008", "ohsumed_letor3_querylevelnorm")
@@ -47,7 +47,7 @@ def curves(name, fold, settings):
 
         def watch(progress, seen=seen, count=count, scaling=scaling):
             count[0] += 1
-            if count[0] >= FIRST and count[0] & (count[0] - 1) == 0:
+            if count[0] >= FIRST_REPORT and count[0] & (count[0] - 1) == 0:
                 scores = row_scores(fold.vali.X, scaling.fold(progress.coef()))
                 seen[count[0]] = evaluate_on(fold.vali, scores=scores, metric=METRIC)
 

@@ -116,7 +116,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint's digest not checked": Bug(
         "solvers/checkpoint.py",
-        "    if digest != _digest(head, arrays):\n", "    if not digest:\n",
+        "    if digest != _digest(header, arrays):\n", "    if not digest:\n",
         "checkpoints", 300, ("accepted",),
     ),
     "a feature twice in a row": Bug(
@@ -207,13 +207,13 @@ BUGS: dict[str, Bug] = {
     ),
     "a key twice in a request": Bug(
         "serve/handlers.py",
-        '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
+        '        raise RequestError(400, "json", "a key is repeated in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
     ),
     "query weights of streams ignored": Bug(
-        SOURCES, "resolve_query_weight(self._weight, block, all_of_them=False)",
-        "resolve_query_weight(None, block, all_of_them=False)",
+        SOURCES, "resolve_query_weight(self._query_weight, block, allow_zero=True)",
+        "resolve_query_weight(None, block, allow_zero=True)",
         "agreement", 60, ("unequal",), only="additive",
     ),
     "query weights in another order": Bug(
@@ -245,8 +245,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a scale measured on the last block": Bug(
-        SCALING, "found = self._begun if first == 0 else np.zeros_like(self._whole)",
-        "found = np.zeros_like(self._whole)",
+        SCALING, "result = self._current if first == 0 else np.zeros_like(self._complete)",
+        "result = np.zeros_like(self._complete)",
         "agreement", 60, ("unequal",), only="spd",
     ),
     "weights of a file reversed": Bug(
@@ -264,8 +264,9 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
-        "losses/least_squares.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
-        "rest += t[k]",
+        "losses/least_squares.py",
+        "remainder += (lap.weight[start + k] if lap.weighted else 1.0) * t[k]",
+        "remainder += t[k]",
         "agreement", 24, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(

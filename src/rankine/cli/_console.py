@@ -149,19 +149,12 @@ def progress_bar(
     task = bar.add_task(title, total=None, status="")
 
     def update(done: int, total: int | None, text: str) -> None:
-        count = f"{done:,}"
-        if total:
-            count += f"/{total:,}"
+        count = f"{done:,}/{total:,}" if total else f"{done:,}"
         bar.update(task, completed=done, total=total, status=f"{count}  {text}")
 
-    def show_compiling() -> None:
-        bar.update(task, description=f"{title} (compiling kernels, only in the first run)")
-
-    def show_title() -> None:
-        bar.update(task, description=title)
-
-    CLOCK.begin = show_compiling
-    CLOCK.end = show_title
+    compiling = f"{title} (compiling kernels, only in the first run)"
+    CLOCK.begin = lambda: bar.update(task, description=compiling)
+    CLOCK.end = lambda: bar.update(task, description=title)
     try:
         with bar:
             yield update

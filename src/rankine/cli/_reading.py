@@ -196,13 +196,9 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         schema = log_schema or self.log_schema(like, **more)
         assert schema is not None  # noqa: S101 - narrows the type
         schema = replace(schema, columns=(*schema.columns, *columns))
-        cuts = None
-        if like is None:
-            cuts = self.cuts
+        cuts = self.cuts if like is None else None
         log = scan(paths, schema=schema, like=like, cuts=cuts, **self._log_read_options(more))
-        if stream:
-            return log
-        return log.load()
+        return log if stream else log.load()
 
     def log_schema(self, like: Any = None, **more: Any) -> LogSchema | None:
         """Return the use of the columns of a raw log; None for files of features.
@@ -212,9 +208,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         """
         from rankine.logs.schema import LogSchema, read_schema
 
-        base = log_schema_of(like)
-        if self.schema is not None:
-            base = read_schema(self.schema)
+        base = log_schema_of(like) if self.schema is None else read_schema(self.schema)
         is_log = self.raw or base is not None
         self._check_column_options(is_log=is_log)
         if not is_log:
@@ -270,9 +264,8 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
 
         options = self.options(**more)
         options["columns"] = self._kept_columns(options, columns)
-        if stream:
-            return rankine.scan(paths, **options)
-        return rankine.load(paths, **options)
+        read = rankine.scan if stream else rankine.load
+        return read(paths, **options)
 
     def _open_for_model(
         self,
@@ -287,9 +280,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         from rankine.logs.schema import read_schema
         from rankine.logs.source import read_for
 
-        schema = None
-        if self.schema is not None:
-            schema = read_schema(self.schema)
+        schema = None if self.schema is None else read_schema(self.schema)
         if log_schema_of(model) is not None:
             options = {**self._log_read_options(more), **self.log_fields(**more)}
             columns = (*options.pop("columns", ()), *columns)
@@ -308,10 +299,8 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
 
     def _kept_columns(self, options: dict[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns to keep beside features: those of options, others and the time."""
-        names = [*options.get("columns", ()), *columns]
-        if self.time is not None:
-            names.append(self.time)
-        return tuple(dict.fromkeys(names))
+        time = () if self.time is None else (self.time,)
+        return tuple(dict.fromkeys((*options.get("columns", ()), *columns, *time)))
 
     def _open_pairs(self, paths: Any, reference: Any, *, stream: bool) -> Any:
         """Read comparisons of two items."""
@@ -326,9 +315,8 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
                 parameter="pairs",
                 fix="Write --pairs winner,loser, without --stream, --dask and columns of logs",
             )
-        feature_names = None
-        if reference is not None:
-            feature_names = reference.feature_names
+        # Of held-out data, the columns are those of the training data or of the model.
+        feature_names = None if reference is None else reference.feature_names
         return read_pairs(paths, names[0], names[1], feature_names)
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankine.cli._groups import option_panel
+from rankine.cli._groups import option_panel, reject_options
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,13 +34,10 @@ class ClusterOptions:
         str | None,
         _dask(help="Folder of the grouped file (default: rankine-partitions/ beside the data)."),
     ] = None
-    partition_mb: Annotated[
-        int | None, _dask(help="Approximate partition size in MB (default: 64).")
-    ] = None
-    timeout: Annotated[
-        float | None,
-        _dask(help="Fail if no task finishes within this many seconds (default: 600)."),
-    ] = None
+    partition_mb: Annotated[int, _dask(help="Approximate partition size in MB.")] = 64
+    timeout: Annotated[float, _dask(help="Fail if no task finishes within this many seconds.")] = (
+        600.0
+    )
 
     def check(self, *, stream: bool) -> None:
         """Raise an error for options that have no effect or exclude each other."""
@@ -52,14 +49,10 @@ class ClusterOptions:
                     fix="Leave one of them out",
                 )
             return
-        for name in ("repartition", "repartition_to"):
-            if getattr(self, name):
-                raise ParameterError(
-                    "needs --dask", parameter=name, fix="Add --dask, or use rankine sort"
-                )
-        for name in ("partition_mb", "timeout"):
-            if getattr(self, name) is not None:
-                raise ParameterError("needs --dask", parameter=name, fix="Leave it out")
+        reject_options(
+            ("repartition", "repartition_to"), "needs --dask", "Add --dask, or use rankine sort"
+        )
+        reject_options(("partition_mb", "timeout"), "needs --dask")
 
 
 @dataclass(frozen=True)
@@ -158,25 +151,12 @@ class CheckpointOptions:
     checkpoint: Annotated[
         str | None, _run(help="Save checkpoints in this folder (--stream and --dask).")
     ] = None
-    every: Annotated[
-        int | None, _run(help="Number of lists or steps between checkpoints (default: 100000).")
-    ] = None
+    every: Annotated[int, _run(help="Number of lists or steps between checkpoints.")] = 100_000
     resume: Annotated[bool, _run("--resume", help="Continue from the last checkpoint.")] = False
 
     def options(self) -> dict[str, Any]:
         """Return keyword arguments of ``fit``."""
         if self.checkpoint is not None:
-            every = 100_000
-            if self.every is not None:
-                every = self.every
-            return {"checkpoint": self.checkpoint, "every": every, "resume": self.resume}
-        unused = None
-        if self.resume:
-            unused = "resume"
-        elif self.every is not None:
-            unused = "every"
-        if unused is not None:
-            raise ParameterError(
-                "needs --checkpoint", parameter=unused, fix="Name the folder of checkpoints"
-            )
+            return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
+        reject_options(("resume", "every"), "needs --checkpoint", "Name the folder of checkpoints")
         return {}

@@ -184,9 +184,7 @@ class CounterfactualOptions:
         data = reading.open(files, model=model, columns=names, **options)
         columns: dict[str, Any] = {"qid": data.qid, "y": data.y, "position": data.position}
         columns |= {name: data.columns[name] for name in names}
-        propensity: Any = ()
-        if self.propensity is not None:
-            propensity = Propensity.load(self.propensity)
+        propensity: Any = () if self.propensity is None else Propensity.load(self.propensity)
         estimate = counterfactual(
             columns,
             score_dataset(model, data),

@@ -132,9 +132,7 @@ def convert(
     if reading.raw:
         source = reading.open(sources, stream=True)
     else:
-        columns = None
-        if reading.features is not None:
-            columns = split_list(reading.features)
+        columns = None if reading.features is None else split_list(reading.features)
         options = reading.options(features=columns)
     report = convert_files(
         source,

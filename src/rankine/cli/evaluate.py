@@ -157,9 +157,8 @@ def evaluate_model(
         if relative_to_random:
             random_value = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = random_value
-            entry["gain_percent"] = None
-            if random_value:
-                entry["gain_percent"] = 100 * (entry["value"] / random_value - 1)
+            gain = 100 * (entry["value"] / random_value - 1) if random_value else None
+            entry["gain_percent"] = gain
         if per_query:
             values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
             entry["per_query"] = _values_by_query(data.queries.ids.tolist(), values.tolist())
@@ -186,12 +185,8 @@ def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) 
 
 def _values_by_query(ids: list[Any], values: list[float]) -> dict[str, float | None]:
     """Return values by query id; None for a query that the metric skips (NaN)."""
-    by_query: dict[str, float | None] = {}
-    for query, value in zip(ids, values, strict=True):
-        by_query[str(query)] = value
-        if math.isnan(value):
-            by_query[str(query)] = None
-    return by_query
+    pairs = zip(ids, values, strict=True)
+    return {str(query): None if math.isnan(value) else value for query, value in pairs}
 
 
 def print_results(results: dict[str, Any]) -> None:
@@ -206,10 +201,8 @@ def print_results(results: dict[str, Any]) -> None:
     for name, entry in entries.items():
         cells = [name, f"{entry['value']:.4f}"]
         if "random" in entry:
-            gain = "n/a"
-            if entry["gain_percent"] is not None:
-                gain = f"{entry['gain_percent']:+.1f} %"
-            cells += [f"{entry['random']:.4f}", gain]
+            gain = entry["gain_percent"]
+            cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
         table.add_row(*cells)
     _console.print_result(table)
     for name, entry in entries.items():
@@ -221,9 +214,8 @@ def print_results(results: dict[str, Any]) -> None:
 
 def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
     """Print how queries without a relevant document are treated."""
-    treatment = f"count {entry['no_relevant']}"
-    if entry["no_relevant"] == "skip":
-        treatment = "are skipped"
+    rule = entry["no_relevant"]
+    treatment = "are skipped" if rule == "skip" else f"count {rule}"
     _console.print_status(
         f"{name}: {entry['queries_without_value']} of {n_queries} queries have no relevant "
         f"document and {treatment}"
@@ -235,8 +227,5 @@ def _print_query_values(name: str, values: dict[str, float | None]) -> None:
 
     table = Table("query", name, box=None, pad_edge=False)
     for query, value in values.items():
-        cell = "-"
-        if value is not None:
-            cell = f"{value:.4f}"
-        table.add_row(printable(query), cell)
+        table.add_row(printable(query), "-" if value is None else f"{value:.4f}")
     _console.print_result(table)

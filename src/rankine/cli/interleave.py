@@ -115,9 +115,7 @@ def _draft(
     data = reading.open_for(data_path, models)
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
-    items = np.arange(data.n_rows)
-    if data.docid is not None:
-        items = np.asarray(data.docid)
+    items = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
     table = pa.table(
         {
             "session": np.asarray(data.qid)[rows],

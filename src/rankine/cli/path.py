@@ -178,12 +178,8 @@ def path_table(result: dict[str, Any]) -> Any:
     is_one_pass = "solver" in first_step
     strength = "smooth" if "smooth" in first_step else "l1"
     quality = result["metric"] if result["measured"] else "loss"
-    if is_one_pass:
-        kind = "solver"
-    elif strength == "smooth":
-        kind = "pairs"
-    else:
-        kind = ""
+    # One-pass paths vary the solver, those of additive models the number of pairs of columns.
+    kind = "solver" if is_one_pass else {"smooth": "pairs"}.get(strength, "")
     last_header = "ms an item" if is_one_pass else "gap"
     table = Table(box=None, pad_edge=False)
     for header in ("", kind, strength, "weights", quality, last_header, "seconds"):
@@ -191,10 +187,8 @@ def path_table(result: dict[str, Any]) -> Any:
     for k, step in enumerate(result["steps"]):
         if is_one_pass:
             last_cell = f"{step['latency_ms']:.2g}"
-        elif step["relative_gap"] is None:
-            last_cell = ""
         else:
-            last_cell = f"{step['relative_gap']:.1e}"
+            last_cell = "" if step["relative_gap"] is None else f"{step['relative_gap']:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
             str(step.get(kind, "")),

@@ -50,9 +50,7 @@ def predict(
         reject_options(("tag", "k"), "needs --trec", fix="Leave it out, or add --trec")
     linear_model = rankine.LinearModel.load(model)
     source = reading.open(data, model=linear_model, stream=stream)
-    blocks = source
-    if not stream:
-        blocks = [source]
+    blocks = source if stream else [source]
     with open_text_output(out) as write:
         for block in blocks:
             scores = score_dataset(linear_model, block)

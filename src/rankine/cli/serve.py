@@ -90,9 +90,7 @@ def serve(
     )
     if _console.verbosity() >= 0:
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
-    token = None
-    if token_file is not None:
-        token = read_token(token_file)
+    token = None if token_file is None else read_token(token_file)
     settings = Settings(
         path=models,
         host=host,

@@ -89,7 +89,9 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    start = _load_start(warm_start)
+    from rankine.model import LinearModel
+
+    start = None if warm_start is None else LinearModel.load(warm_start)
     schema = reading.log_schema(
         start, position=clicks.position, item=clicks.item, search=clicks.search
     )
@@ -137,15 +139,6 @@ def train(
         _console.print_status(line)
 
 
-def _load_start(path: str | None) -> LinearModel | None:
-    """Load the model to start from, if one is named."""
-    from rankine.model import LinearModel
-
-    if path is None:
-        return None
-    return LinearModel.load(path)
-
-
 def _ranker_settings(
     set_: list[str] | None,
     *,
@@ -160,9 +153,7 @@ def _ranker_settings(
         settings["n_passes"] = n_passes
     chosen = parse_settings(set_ or [])
     for name in chosen:
-        option = name
-        if name == "random_state":
-            option = "seed"
+        option = "seed" if name == "random_state" else name
         reject_options(
             (option,), f"sets the same parameter as --set {name}", fix="Leave out one of them"
         )
@@ -179,9 +170,7 @@ def _plan_correction(
     settings: dict[str, Any],
 ) -> ClickCorrection:
     """Check the options of clicks, and add those that are parameters to the settings."""
-    label = reading.label
-    if schema is not None:
-        label = schema.label
+    label = reading.label if schema is None else schema.label
     click_formula = clicks.check(label or "label", settings, schema)
     propensity = clicks.load_propensity()
     if propensity is not None and click_formula is None:
@@ -240,9 +229,7 @@ class ClickCorrection:
                 estimator.set_params(propensity=propensity)
         if self.click_formula is None:
             return train
-        if propensity is None:
-            propensity = ()
-        return relabelled(train, CoecLabel(train, label, propensity, **columns))
+        return relabelled(train, CoecLabel(train, label, propensity or (), **columns))
 
 
 # -- training -----------------------------------------------------------------------------------
@@ -315,15 +302,12 @@ class TrainingJob:
         log = self._read(paths, stream=True)
         # Labels and propensities are estimated before the log is cut into partitions.
         log = self._correct(log, log)
-        timeout = 600.0
-        if self.cluster.timeout is not None:
-            timeout = self.cluster.timeout
         with _connect_client(self.cluster.dask) as client:
             parts = scan(
                 log,
                 client=client,
-                partition_bytes=(self.cluster.partition_mb or 64) * 2**20,
-                timeout=timeout,
+                partition_bytes=self.cluster.partition_mb * 2**20,
+                timeout=self.cluster.timeout,
             )
             _console.print_status(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
             yield parts
@@ -333,9 +317,7 @@ class TrainingJob:
         options: dict[str, Any] = {"columns": self.correction.columns}
         options["position"] = self.correction.options.position
         if self.schema is not None:
-            like = None
-            if log_schema_of(self.start) is not None:
-                like = self.start
+            like = self.start if log_schema_of(self.start) is not None else None
             return self.reading.open(
                 paths, stream=True, like=like, log_schema=self.schema, **options
             )
@@ -462,9 +444,7 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
 
     means = {}
     for name, part in parts.items():
-        blocks = part
-        if _is_loaded(part):
-            blocks = [part]
+        blocks = [part] if _is_loaded(part) else part
         try:
             values = [
                 np.asarray(evaluate_on(block, metric=metric, model=model, per_query=True))
@@ -478,17 +458,15 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
             continue
         query_values = np.concatenate([np.zeros(0), *values])
         query_values = query_values[~np.isnan(query_values)]
-        means[name] = float("nan")
-        if len(query_values):
-            means[name] = float(query_values.mean())
+        means[name] = float(query_values.mean()) if len(query_values) else float("nan")
     return means
 
 
 def _next_commands(model: str, data: str) -> str:
     """Return commands that a user may want to run after a training."""
-    if data == "-":
-        data = "DATA"
-    commands = [["rankine", "report", model, data], ["rankine", "serve", model]]
+    # Data from a pipe cannot be named again.
+    report = ["rankine", "report", model, "DATA" if data == "-" else data]
+    commands = [report, ["rankine", "serve", model]]
     return "\nNext:\n" + "\n".join(f"  {shlex.join(command)}" for command in commands)
 
 

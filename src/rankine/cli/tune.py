@@ -17,7 +17,7 @@ from rankine.cli._console import (
 )
 from rankine.cli._groups import option_panel
 from rankine.cli._options import AsJson, Missing, ReportFile, Seed, parse_settings
-from rankine.cli._reading import ReadingOptions
+from rankine.cli._reading import ReadingOptions, log_schema_of
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -135,20 +135,14 @@ def tune(
     if missing != "auto":
         options["parameters"] |= dict.fromkeys(_missing_parameters(ranker), missing)
     rows = reading.open(data)
-    held_out = None
-    if valid is not None:
-        held_out = reading.open_like(valid, rows)
-    schema = None
-    if rows.encoding is not None:
-        schema = rows.encoding.schema
+    held_out = None if valid is None else reading.open_like(valid, rows)
+    schema = log_schema_of(rows)
     with progress_bar("tuning") as update_bar:
 
         def on_trial(done: int, total: int, best: float | None) -> None:
             if update_bar is None:
                 return
-            text = "trials"
-            if best is not None:
-                text = f"trials, best {best:.4f}"
+            text = "trials" if best is None else f"trials, best {best:.4f}"
             update_bar(done, total, text)
 
         result: TuningResult = rankine.tune(
@@ -216,9 +210,7 @@ def _trials_table(result: TuningResult) -> Any:
     for title in ("trial", result.metric, "best", *names, "weights", "seconds", ""):
         table.add_column(title, justify="left" if title in names else "right")
     for trial in result.trace:
-        remark = trial.reason or trial.state
-        if trial.state == "complete":
-            remark = ""
+        remark = "" if trial.state == "complete" else trial.reason or trial.state
         if not trial.feasible:
             remark = "above a limit"
         table.add_row(
@@ -237,6 +229,4 @@ def _format(value: Any) -> str:
     """Return a cell: four digits of a number, and - for None."""
     if value is None:
         return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,1 +1,1 @@
-"""The ground floor: errors, specs as data, configuration. Imports nothing of rankine."""
+"""Errors, specs as data, files and texts: the lowest layer, which imports nothing of rankine."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files atomically: a file is complete or it does not exist."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that takes the place of ``path`` only when it is complete.
+    """Open a binary file that replaces ``path`` only when it is complete.
 
-    The bytes go to a new file in the same folder, are flushed to disk, and the file is renamed
-    over ``path``; then the folder is flushed. After an error, a full disk or a kill the old file is
-    untouched; an error also removes the new one. Pipes and devices are written to directly, and a
-    symbolic link is followed, so that the link itself stays.
+    The bytes are written to a new file in the same folder and flushed to disk, and the file is
+    renamed to ``path``; then the folder is flushed. After an error, a full disk or a kill the old
+    file is unchanged; after an error the new file is removed. Pipes and devices are written to
+    directly. A symbolic link is followed, so the link itself remains.
 
     Examples
     --------
@@ -34,6 +34,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with target.open("wb") as device:
             yield device
         return
+    # In the same folder: a rename is atomic only within one file system.
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)
@@ -51,8 +52,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system lets folders be opened."""
-    if os.name == "nt":
+    """Flush a folder to disk, so that a rename in it survives a power cut."""
+    if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,11 +1,11 @@
-"""The tree of errors.
+"""The exceptions that rankine raises.
 
-Every error says what is wrong, where, and how to mend it::
+Each has the reason, the location of the problem and a remedy::
 
     RankineError
-    ├── DataError            (ValueError)  bad input data, with file, line and column where known
-    │   ├── ParseError                     a line that does not follow the grammar
-    │   ├── FileKindError                  the file is not what its name or the caller says
+    ├── DataError            (ValueError)  bad input data, with file, line and column if available
+    │   ├── ParseError                     a line that violates the grammar
+    │   ├── FileKindError                  a file of another type than its name or an option states
     │   ├── CompressionError               truncated or corrupt compressed data
     │   ├── EmptyDataError                 no rows
     │   ├── QueryOrderError                a query reappears in a stream, or lacks an id
@@ -14,7 +14,7 @@ Every error says what is wrong, where, and how to mend it::
     │   ├── LabelError                     labels outside the domain of a gain or metric
     │   ├── ChangedDataError               the file changed while it was being read
     │   ├── NoPairsError                   nothing to rank: no query has two different labels
-    │   └── OverlapError                   a log that cannot answer what is asked of it
+    │   └── OverlapError                   a log with too few displays of what is evaluated
     ├── ParameterError       (ValueError)  a parameter outside its domain
     ├── ModelError           (ValueError)  a model file or model that cannot be used
     │   ├── ModelFormatError               not a model, or a malformed one
@@ -23,8 +23,8 @@ Every error says what is wrong, where, and how to mend it::
     │   ├── FeatureMismatchError           model and data have different feature spaces
     │   └── ExportError                    the target cannot express this model
     ├── CheckpointError      (ValueError)  a checkpoint that cannot be resumed
-    ├── DivergenceError      (ArithmeticError)  training left the finite numbers
-    ├── ClusterError         (RuntimeError)     a cluster that cannot be reached or gives no answer
+    ├── DivergenceError      (ArithmeticError)  training produced numbers that are not finite
+    ├── ClusterError         (RuntimeError)     a cluster that cannot be reached or does not respond
     ├── MissingExtraError    (ImportError) an optional dependency is not installed
     └── IncompatibleVersionError  (ImportError)  a dependency has an untested version
 """
@@ -143,13 +143,13 @@ class DataError(RankineError, ValueError):
 
 
 class ParseError(DataError):
-    """A line that does not follow the grammar."""
+    """A line that violates the grammar."""
 
     code = "parse"
 
 
 class FileKindError(DataError):
-    """The file is not of the kind its name or the caller says."""
+    """A file of another type than its name or an option states."""
 
     code = "file-kind"
 
@@ -203,7 +203,7 @@ class NoPairsError(DataError):
 
 
 class OverlapError(DataError):
-    """A log that cannot answer the question: what was shown and what is asked hardly overlap."""
+    """A log with too few displays of the rankings that are to be evaluated."""
 
     code = "overlap"
 
@@ -258,7 +258,7 @@ class CheckpointError(RankineError, ValueError):
 
 
 class DivergenceError(RankineError, ArithmeticError):
-    """Training left the finite numbers."""
+    """Training produced numbers that are not finite."""
 
     code = "divergence"
 

@@ -1,9 +1,9 @@
-"""Names from outside, safe to show on a terminal and in HTML.
+"""Show untrusted names safely on a terminal and in HTML.
 
-Names of features, queries, documents and files come from outside. Control and direction
-characters in them are written as escapes. HTML is safe by construction: what is not marked as HTML
-is escaped when it enters some, and a name is isolated (``<bdi>``) so that letters that run from
-right to left cannot reorder the text around it.
+Names of features, queries, documents and files are untrusted. Control characters and characters
+that change the text direction are written as escapes. Text that is not marked as HTML is escaped
+when it is inserted into HTML, and a name is isolated (``<bdi>``), so that a right-to-left name
+cannot reorder the text around it.
 """
 
 from __future__ import annotations
@@ -14,40 +14,44 @@ from typing import Any
 
 
 def printable(text: str, limit: int = 120) -> str:
-    r"""Text with every control, format and unassigned character written as an escape.
+    r"""Write every control, format and unassigned character of a text as an escape.
 
-    Feature names, query ids and docids come from files: an escape sequence in one must not reach
-    the terminal, nor a line break tear a table.
+    An escape sequence in a name from a file must not reach the terminal, nor a line break destroy a
+    table.
 
     Examples
     --------
     >>> print(printable("price\x1b[31m"))
     price\x1b[31m
     """
-    shown = text if len(text) <= limit else text[: limit - 1] + "…"
-    if shown.isprintable():
-        return shown
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in shown
-    )
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(map(_escape_unprintable, text))
 
 
-#: Elements that have no content and no end tag.
+def _escape_unprintable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+#: Elements without content and end tag.
 _VOID = frozenset({"meta", "br", "link", "hr", "img"})
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-#: Longest piece of text from outside that is shown.
+#: Untrusted text is cut to this length.
 MAX_TEXT = 120
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML already, and is not escaped again."""
 
     __slots__ = ()
 
 
 def text(value: Any, limit: int = MAX_TEXT) -> Html:
-    r"""Anything as inert text of bounded length.
+    r"""Escape any value for HTML and cut it to a bounded length.
 
     Examples
     --------
@@ -58,36 +62,36 @@ def text(value: Any, limit: int = MAX_TEXT) -> Html:
         return value
     # A no-break space is a space, not a control character.
     parts = (printable(part, limit) for part in str(value)[:limit].split(_NO_BREAK))
-    found = _NO_BREAK.join(parts)
+    safe = _NO_BREAK.join(parts)
     if len(str(value)) > limit:
-        found = found[: limit - 1] + "…"
-    return Html(html.escape(found, quote=True))
+        safe = safe[: limit - 1] + "…"
+    return Html(html.escape(safe, quote=True))
 
 
 def name_of(value: Any, limit: int = MAX_TEXT) -> Html:
-    """A name from outside, isolated from the text around it."""
+    """Escape an untrusted name and isolate it from the text around it."""
     return tag("bdi", text(value, limit))
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
-    """An element.
+    """Create an element.
 
-    ``class_`` and ``for_`` stand for the words that Python keeps, ``aria_label`` for
-    ``aria-label``. Attributes that are None are left out; True gives an attribute without value.
+    A trailing underscore of an attribute is dropped (``class_``, ``for_``), and others become
+    hyphens (``aria_label``). None and False omit the attribute; True writes it without a value.
 
     Examples
     --------
     >>> tag("p", "a < b", tag("br"), class_="note")
     '<p class="note">a &lt; b<br></p>'
     """
-    given = "".join(_attribute(key, value) for key, value in attributes.items())
+    start = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
-        return Html(f"<{name}{given}>")
-    return Html(f"<{name}{given}>{join(children)}</{name}>")
+        return Html(f"<{start}>")
+    return Html(f"<{start}>{join(children)}</{name}>")
 
 
 def join(children: Iterable[Any]) -> Html:
-    """Children one after the other: None is nothing, lists are flattened, text is escaped."""
+    """Concatenate children: None is skipped, lists are flattened, text is escaped."""
     parts = []
     for child in children:
         if child is None:
@@ -103,29 +107,37 @@ def _attribute(key: str, value: Any) -> str:
     if value is None or value is False:
         return ""
     name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{text(value, 10_000)}"'
+    if value is True:
+        return f" {name}"
+    return f' {name}="{text(value, 10_000)}"'
 
 
 def html_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
-    """Names and values as a small table for notebooks, which bring their own style."""
-    left = "text-align:left"
+    """Create a small table of names and values for notebooks, which have their own style."""
+    style = "text-align:left"
     body = [
-        tag("tr", tag("th", name, style=left), tag("td", value, style=left)) for name, value in rows
+        tag("tr", tag("th", name, style=style), tag("td", value, style=style))
+        for name, value in rows
     ]
     return tag("table", tag("caption", caption), tag("tbody", body))
 
 
 def listed(names: Iterable[Any], limit: int = 8, *, total: int | None = None) -> Html:
-    """The first names, isolated and with commas between them, and how many more there are."""
-    every = list(names)
-    shown = [[", " if k else None, name_of(name, 60)] for k, name in enumerate(every[:limit])]
-    count = len(every) if total is None else total
-    more = f" and {count - limit:,} more" if count > limit else None
-    return join([shown, more])
+    """List the first names, separated by commas, and the number of the others."""
+    listed_names = list(names)
+    parts: list[Any] = []
+    for name in listed_names[:limit]:
+        if parts:
+            parts.append(", ")
+        parts.append(name_of(name, 60))
+    count = len(listed_names) if total is None else total
+    if count > limit:
+        parts.append(f" and {count - limit:,} more")
+    return join(parts)
 
 
 def small_bar(share: float, colour: str = "#4878a8") -> Html:
-    """A bar of up to 120 pixels for a cell of such a table."""
+    """Create a bar of up to 120 pixels for a cell of a notebook's table."""
     width = max(1.0, 120 * share)
     style = f"display:inline-block;height:.7em;background:{colour};width:{width:.0f}px"
     return tag("span", style=style)

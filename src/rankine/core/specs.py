@@ -1,9 +1,8 @@
-"""Specs that travel inside a model file, as data.
+"""Transform specs: plain data that is stored in a model file.
 
-A transform spec is a tagged struct: ``msgspec.to_builtins`` writes it, ``msgspec.convert`` reads
-it back strictly. What a spec *does* lives in ``rankine.transforms``; what it *says* lives here, so
-that a model can be read without compiling anything. A new spec is one more struct in
-``TRANSFORM_SPECS``.
+A spec is a tagged struct: ``msgspec.to_builtins`` writes it, ``msgspec.convert`` reads it strictly.
+The specs are defined here and applied in ``rankine.transforms``, so that a model can be read
+without compiling anything. A new spec is one more struct in ``TRANSFORM_SPECS``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 
 #: Largest hashed space, as a power of two.
 MAX_HASH_BITS = 26
-#: Most cuts of a column: its cells, with the one for missing values, are numbered by one byte.
+#: Largest number of cuts of a column: its cells and that of missing values are numbered by a byte.
 MAX_CUTS = 254
 
 
@@ -31,17 +30,17 @@ class ListRange(
 
 
 class OneHot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A categorical column with a feature for each of its known values."""
+    """A categorical column with one feature for each value in ``values``."""
 
     column: str
     values: tuple[str, ...]
 
 
 class Binned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of numbers with a feature for each of its cells.
+    """A numeric column with one feature for each of its cells.
 
-    With n cuts there are n + 2 cells: cell k holds cuts[k - 1] <= x < cuts[k], the last one missing
-    values.
+    With n cuts there are n + 2 cells: cell k contains cuts[k - 1] <= x < cuts[k], the last one
+    missing values.
     """
 
     column: str
@@ -49,15 +48,15 @@ class Binned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def n_cells(self) -> int:
-        """Cells of the column."""
+        """Number of cells."""
         return len(self.cuts) + 2
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each cell holds, in words."""
-        digits = (6, 9, 17)
-        shown = ([f"{cut:.{n}g}" for cut in self.cuts] for n in digits)
-        ends = next(texts for texts in shown if len(set(texts)) == len(texts))
+        """Names of the features, such as ``"1 <= age < 2"``."""
+        # As few digits as distinguish the cuts; 17 always do.
+        candidates = ([f"{cut:.{n}g}" for cut in self.cuts] for n in (6, 9, 17))
+        ends = next(texts for texts in candidates if len(set(texts)) == len(texts))
         if not ends:
             return f"{self.column} given", f"{self.column} missing"
         inner = [f"{a} <= {self.column} < {b}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
@@ -68,19 +67,19 @@ class Binned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LogColumns(
     msgspec.Struct, frozen=True, tag="log_columns", tag_field="type", forbid_unknown_fields=True
 ):
-    """Raw columns of a log as features.
+    """Features from the raw columns of a log.
 
-    Features stand in this order: the numeric columns, the values of the one-hot columns, the cells
-    of the binned columns, then 2^hash_bits places shared by the hashed columns and the crosses
-    (absent when there are none). A missing value (null, or empty text) has no feature, but where
-    the column is binned; a missing number is 0.
+    The order of features is: the numeric columns, the values of the one-hot columns, the cells of
+    the binned columns, then 2^hash_bits features shared by the hashed columns and the crosses, if
+    there are any. A missing value (null or empty text) has no feature, except in a binned column; a
+    missing number is 0.
 
     Attributes
     ----------
     numeric
-        Columns whose numbers are used as they stand.
+        Columns whose numbers are features.
     one_hot
-        Columns with known values; other values have no feature.
+        Columns with a feature per listed value; other values have no feature.
     hashed
         Columns whose values are hashed.
     crosses
@@ -88,12 +87,12 @@ class LogColumns(
     hash_bits
         The hashed space has 2^hash_bits places.
     ignored
-        Further columns of the log (query, label, position ...), allowed in a row and not read.
+        Other columns of the log (query, label, position ...), which rows may have and are not read.
     binned
-        Columns of numbers by cells.
+        Numeric columns with a feature per cell.
     tables
-        Whether rows are columns of tables (``Bins``): numbers as they stand, NaN where one is
-        missing, and one-hot columns as the number of their value, infinite for other values.
+        Whether the columns are encoded for tables (``Bins``): numbers as they are and NaN for a
+        missing one; a one-hot column is the number of its value, infinite for other values.
     """
 
     numeric: tuple[str, ...] = ()
@@ -106,34 +105,35 @@ class LogColumns(
     tables: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a spec that cannot have been written by rankine."""
+        """Check the spec, which may come from a damaged or hostile file."""
         if self.tables and (self.hashed or self.crosses or self.binned):
-            raise ValueError("tables are over numeric and one-hot columns")
+            raise ValueError("tables can have numeric and one-hot columns only")
         if not 1 <= self.hash_bits <= MAX_HASH_BITS:
             raise ValueError(f"hash_bits {self.hash_bits} is not between 1 and {MAX_HASH_BITS}")
         if any(len(set(cross)) < 2 for cross in self.crosses):
             raise ValueError("a cross needs two different columns")
         for field in self.binned:
             check_cuts(field.cuts)
-        named = [*self.numeric, *self._fields, *self.hashed]
-        twice = [name for k, name in enumerate(named) if name in named[:k]]
-        if twice or len(set(self.crosses)) != len(self.crosses):
-            what = f"column {twice[0]!r} has two encodings" if twice else "a cross is given twice"
-            raise ValueError(what)
+        encoded = [*self.numeric, *self._fields, *self.hashed]
+        for position, name in enumerate(encoded):
+            if name in encoded[:position]:
+                raise ValueError(f"column {name!r} has two encodings")
+        if len(set(self.crosses)) != len(self.crosses):
+            raise ValueError("a cross is given twice")
 
     @property
     def _fields(self) -> list[str]:
-        return [*(one.column for one in self.one_hot), *(one.column for one in self.binned)]
+        return [field.column for field in (*self.one_hot, *self.binned)]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are read, each once."""
+        """Columns that are read, without repetitions."""
         crossed = [name for cross in self.crosses for name in cross]
         return tuple(dict.fromkeys([*self.numeric, *self._fields, *self.hashed, *crossed]))
 
     @property
     def read_columns(self) -> LogColumns:
-        """The spec without the columns that it does not read: equal for equal features."""
+        """The spec without ignored columns; it is equal for equal features."""
         return msgspec.structs.replace(self, ignored=())
 
     @property
@@ -150,7 +150,7 @@ class LogColumns(
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all features but the hashed ones, in order."""
+        """Names of all features in order, without the hashed ones."""
         if self.tables:
             return self.columns
         values = (f"{f.column}={value}" for f in self.one_hot for value in f.values)
@@ -165,9 +165,9 @@ class LogColumns(
 
 
 def check_cuts(cuts: Sequence[float]) -> None:
-    """Refuse cuts of a column that cannot have been written by rankine."""
+    """Raise ValueError unless the cuts of a column are finite, increasing and few enough."""
     if len(cuts) > MAX_CUTS:
-        raise ValueError(f"a column has {len(cuts)} cuts, and cells count to 256")
+        raise ValueError(f"a column has {len(cuts)} cuts, more than {MAX_CUTS}")
     if not all(math.isfinite(cut) for cut in cuts):
         raise ValueError("a cut is not a finite number")
     if any(a >= b for a, b in zip(cuts[:-1], cuts[1:], strict=True)):
@@ -175,16 +175,17 @@ def check_cuts(cuts: Sequence[float]) -> None:
 
 
 class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unknown_fields=True):
-    """Columns as cells of tables: every column of a row falls into exactly one of its cells.
+    """Cells of columns for tables: every value of a column is in exactly one of its cells.
 
-    A column with n cuts has n + 2 cells. In order of size: cell k holds cuts[k - 1] <= x < cuts[k],
-    for k = 0..n. Unordered: cell k holds x = cuts[k], for k = 0..n - 1, and cell n every other
-    value. The last cell holds missing values (NaN) in both. Cells of all columns follow each other.
+    A column with n cuts has n + 2 cells. For an ordered column, cell k contains
+    cuts[k - 1] <= x < cuts[k], for k = 0..n. For an unordered column, cell k contains x = cuts[k],
+    for k = 0..n - 1, and cell n every other value. The last cell contains missing values (NaN). The
+    cells of all columns are numbered one column after the other.
 
     Attributes
     ----------
     cuts
-        Increasing numbers for each column of a row; for unordered columns the known values.
+        Increasing numbers for each column; for unordered columns the values with a cell.
     unordered
         Columns whose numbers name categories.
     linear
@@ -199,28 +200,28 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a spec that cannot have been written by rankine."""
+        """Check the spec, which may come from a damaged or hostile file."""
         for cuts in self.cuts:
             check_cuts(cuts)
         for columns in (self.unordered, self.linear):
             if list(columns) != sorted({j for j in columns if 0 <= j < len(self.cuts)}):
-                raise ValueError("unordered and linear columns are listed once, in order")
+                raise ValueError("unordered and linear columns must be listed once, in order")
         if any(self.cuts[j] for j in self.linear):
-            raise ValueError("a linear column has no cuts")
+            raise ValueError("a linear column must not have cuts")
         if self.names is not None and len(set(self.names)) != len(self.cuts):
-            raise ValueError("every column has a name of its own, or none has one")
+            raise ValueError("column names must be distinct and complete")
 
     @property
     def n_cells(self) -> tuple[int, ...]:
-        """Cells of each column; 0 for linear ones."""
+        """Number of cells of each column; 0 for linear ones."""
         linear = set(self.linear)
         return tuple(0 if j in linear else len(cuts) + 2 for j, cuts in enumerate(self.cuts))
 
 
 class GridAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One side of grids: the cells of a column, joined into fewer; the last holds missing values.
+    """One axis of grids: the cells of a column, merged into fewer intervals.
 
-    ``cells[k]`` is the place on this side of the column's cell k.
+    ``cells[k]`` is the interval of the column's cell k; the last interval contains missing values.
     """
 
     column: int
@@ -228,19 +229,19 @@ class GridAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """Places on this side."""
+        """Number of intervals."""
         return max(self.cells) + 1
 
 
 class Grids(msgspec.Struct, frozen=True, tag="grids", tag_field="type", forbid_unknown_fields=True):
-    """Tables over pairs of binned columns; they follow the cells of ``Bins``.
+    """Tables over pairs of binned columns, numbered after the cells of ``Bins``.
 
-    The cell of a pair is ``first place x size of the second side + second place``.
+    The cell of a pair is ``first interval x size of the second axis + second interval``.
 
     Attributes
     ----------
     axes
-        Columns that occur in a pair, by column.
+        The columns that occur in pairs.
     pairs
         Two positions among ``axes`` for each grid, in order.
     """
@@ -249,17 +250,18 @@ class Grids(msgspec.Struct, frozen=True, tag="grids", tag_field="type", forbid_u
     pairs: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Refuse a spec that cannot have been written by rankine."""
+        """Check the spec, which may come from a damaged or hostile file."""
         for axis in self.axes:
-            places = set(axis.cells)
-            if axis.column < 0 or len(places) > 256 or places != set(range(len(places))):
-                raise ValueError("the places on a side of a grid do not count from 0")
+            intervals = set(axis.cells)
+            consecutive = intervals == set(range(len(intervals)))
+            if axis.column < 0 or len(intervals) > 256 or not consecutive:
+                raise ValueError("the intervals of a grid's axis must be numbered from 0")
         if any(not 0 <= a < b < len(self.axes) for a, b in self.pairs):
-            raise ValueError("a pair needs two different sides in order")
+            raise ValueError("a pair needs two different axes in order")
 
     @property
     def n_cells(self) -> tuple[int, ...]:
-        """Cells of each grid."""
+        """Number of cells of each grid."""
         return tuple(self.axes[a].size * self.axes[b].size for a, b in self.pairs)
 
 
@@ -269,16 +271,16 @@ class FusionRules(NamedTuple):
     Attributes
     ----------
     normalizations
-        What the engine can do.
+        The normalisations that the engine has.
     floor
-        What stands in place of 0 for the lowest score (of every score below the mean, in z_score).
+        Replaces 0 for the lowest score, and in z_score the score of everything below the mean.
     equal
-        What scores become that are all equal; None leaves them as they are.
+        Score of all documents if their scores are equal; None leaves the scores unchanged.
     tolerance
         Scores whose range is below this count as equal.
     absent
-        A document that the retriever did not return: ``"out"`` of the measures, a score of
-        ``"zero"``, or out of them where the rest of the ``"index"`` scores 0.
+        How a document counts that the retriever did not return: not at all (``"out"``), with a
+        score of 0 (``"zero"``), or not itself, but the rest of the index with 0 (``"index"``).
     """
 
     normalizations: tuple[str, ...]
@@ -288,7 +290,7 @@ class FusionRules(NamedTuple):
     absent: str
 
 
-#: The rules by the name of the engine.
+#: Engine -> its rules.
 FUSION_RULES = {
     "elasticsearch": FusionRules(("min_max", "l2", "reciprocal_rank"), 0.0, None, 1e-6, "out"),
     "opensearch": FusionRules(
@@ -304,8 +306,8 @@ class RunScores(
 ):
     """Each feature is the score of a retriever, normalised within the list as an engine does it.
 
-    A feature that a row lacks (not stored, or NaN in an array) is a document that the retriever
-    did not return; it adds nothing to the score. See ``rankine.kernels.run_scores``.
+    A missing feature of a row (not stored, or NaN in an array) means that the retriever did not
+    return the document; it adds nothing to the score. See ``rankine.kernels.run_scores``.
     """
 
     normalization: Literal["min_max", "l2", "z_score", "reciprocal_rank"] = "min_max"
@@ -313,7 +315,7 @@ class RunScores(
     rank_constant: float = 60.0
 
     def __post_init__(self) -> None:
-        """Refuse what the engine does not have."""
+        """Check that the engine has the normalisation."""
         if self.normalization not in FUSION_RULES[self.engine].normalizations:
             raise ValueError(f"{self.engine} has no normalisation {self.normalization}")
         if not self.rank_constant >= 0:
@@ -323,16 +325,16 @@ class RunScores(
 class MissingValues(
     msgspec.Struct, frozen=True, tag="missing_values", tag_field="type", forbid_unknown_fields=True
 ):
-    """What stands for a missing value (NaN) of a feature.
+    """How a missing value (NaN) of a feature is replaced.
 
     Attributes
     ----------
     rule
-        "zero", the "mean" of the training rows, the smallest value within the list ("query_min"; 0
-        where all are missing), or 0 and something added to the score ("indicator").
+        By 0 ("zero"), the mean of the training rows ("mean"), the smallest value within the list
+        ("query_min"; 0 if all are missing), or 0 and a constant added to the score ("indicator").
     columns, values
-        "mean": features and their means, where these are not 0. "indicator": features, and what a
-        missing value of each adds to the score.
+        For "mean": features and their means, where these are not 0. For "indicator": features and
+        the constant that a missing value adds to the score.
     """
 
     rule: Literal["zero", "mean", "query_min", "indicator"]
@@ -340,16 +342,16 @@ class MissingValues(
     values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a spec that cannot have been written by rankine."""
+        """Check the spec, which may come from a damaged or hostile file."""
         if list(self.columns) != sorted({j for j in self.columns if j >= 0}):
-            raise ValueError("columns of missing values are listed once, in order")
+            raise ValueError("columns of missing values must be listed once, in order")
         if len(self.values) != len(self.columns) or not all(map(math.isfinite, self.values)):
-            raise ValueError("every column of missing values has a finite number")
+            raise ValueError("every column of missing values needs a finite number")
         if self.columns and self.rule in ("zero", "query_min"):
-            raise ValueError(f"the rule {self.rule!r} has no numbers")
+            raise ValueError(f"the rule {self.rule!r} must not have values")
 
 
-#: Every transform that a model file may hold.
+#: Every transform that a model file can contain.
 TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
     ListRange,
     MissingValues,
@@ -361,12 +363,17 @@ TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
 
 
 def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:
-    """Transform specs as plain data, without binned columns where there are none, as in 0.1."""
-    plain = [msgspec.to_builtins(spec) for spec in transforms]
-    return [{key: v for key, v in spec.items() if key != "binned" or v} for spec in plain]
+    """Convert transform specs to JSON types."""
+    encoded = []
+    for spec in transforms:
+        fields = msgspec.to_builtins(spec)
+        if not fields.get("binned", True):
+            del fields["binned"]  # model files without binned columns have no such entry
+        encoded.append(fields)
+    return encoded
 
 
 def decode_transforms(data: Any) -> tuple[msgspec.Struct, ...]:
-    """Transform specs from plain data; ``msgspec.ValidationError`` for anything else."""
-    kinds = Union[TRANSFORM_SPECS]  # type: ignore[valid-type]  # noqa: UP007 - a runtime tuple
-    return tuple(msgspec.convert(data, type=list[kinds], strict=True))
+    """Create transform specs from JSON types; anything else is a ``msgspec.ValidationError``."""
+    any_spec = Union[TRANSFORM_SPECS]  # type: ignore[valid-type]  # noqa: UP007 - a runtime tuple
+    return tuple(msgspec.convert(data, type=list[any_spec], strict=True))

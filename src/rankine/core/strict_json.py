@@ -1,7 +1,4 @@
-"""Values as text: JSON without surprises, and what users type.
-
-One canonical text per value, and nothing lenient on the way in.
-"""
+"""Write JSON in one canonical form, parse it strictly, and parse values that users type."""
 
 from __future__ import annotations
 
@@ -13,29 +10,33 @@ import numpy as np
 
 
 def canonical_json(value: Any) -> str:
-    """The one text of a value: sorted keys, no spaces, ASCII only, no NaN."""
+    """Write a value as JSON with sorted keys, no spaces, ASCII only and no NaN."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )
 
 
 def parse_json_strictly(text: str | bytes) -> Any:
-    """Parse JSON; ValueError for duplicate keys, NaN, infinity, bad Unicode.
+    """Parse JSON; duplicate keys, NaN, infinity and bad Unicode raise ValueError.
 
-    Nesting beyond the interpreter's limit is a RecursionError, never a crash.
+    Nesting that is deeper than the interpreter's limit raises RecursionError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     value = json.loads(
-        text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+        text,
+        object_pairs_hook=_without_duplicates,
+        parse_constant=_reject_constant,
+        parse_float=_finite_number,
     )
-    if "\\ud" in text.lower():  # escapes of surrogates, which must come in pairs
+    # Python accepts the escape of half a surrogate pair, which is no character.
+    if "\\ud" in text.lower():
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
 
 
 def to_json_value(value: Any) -> Any:
-    """A value as JSON can hold it: numpy scalars unwrapped, tuples listed, the rest described."""
+    """Convert a value to JSON types; describe in a few words what JSON cannot represent."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
@@ -43,41 +44,43 @@ def to_json_value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        if math.isfinite(value):
+            return value
+        return str(value)
     if isinstance(value, dict):
         return {to_json_value(str(key)): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json_value(item) for item in value]
     if isinstance(value, np.ndarray):
-        return (
-            to_json_value(value.tolist()) if value.size <= 64 else f"array of shape {value.shape}"
-        )
+        if value.size > 64:
+            return f"array of shape {value.shape}"
+        return to_json_value(value.tolist())
     return f"<{type(value).__name__}>"
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise ValueError("duplicate keys")
-    return found
+    return result
 
 
-def _refuse_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _finite(text: str) -> float:
+def _finite_number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"number {text[:20]} overflows")
     return value
 
 
-_WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}
+_CONSTANTS = {"none": None, "true": True, "false": False, "inf": float("inf")}
 
 
 def parse_value(text: str) -> Any:
-    """A number, list, truth value, None or text.
+    """Parse text that a user typed: a number, list, truth value, None, or the text itself.
 
     Examples
     --------
@@ -86,13 +89,15 @@ def parse_value(text: str) -> Any:
     """
     import msgspec
 
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         pass
     try:
-        return int(text) if text.lstrip("+-").isdigit() else float(text)
+        if text.lstrip("+-").isdigit():
+            return int(text)
+        return float(text)
     except ValueError:
         return text

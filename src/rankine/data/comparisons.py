@@ -1,6 +1,6 @@
-r"""Preferences: comparisons of two, as lists of two rows.
+r"""Comparisons of two items, as lists of two rows.
 
-A comparison that a wins over b is a list with the labels 1 and 0, so that the pair loss of it is
+A comparison that a wins over b is a list with the labels 1 and 0, so that its pair loss is
 :math:`v\,\ell(\langle w, x_a - x_b\rangle)`. With the logistic loss that is the model of Bradley
 and Terry; items without features have one indicator each, whose weight is the item's strength. A
 tie counts as half a win for either side.
@@ -23,171 +23,195 @@ from rankine.data.dataset import Dataset, check_weight
 from rankine.data.sources import Source, find_sources
 
 
-def pairs_dataset(
+def make_pairs(
     winner: Any, loser: Any, weight: Any, tie: Any, features: Any, feature_names: Any
 ) -> Dataset:
-    """See ``Dataset.from_pairs``."""
-    first, second = _side(winner, "winner"), _side(loser, "loser")
-    n = first.shape[0]
-    if second.shape[:1] != (n,) or first.ndim != second.ndim:
+    """Make the dataset of ``Dataset.from_pairs``, which describes the parameters."""
+    winners, losers = _check_side(winner, "winner"), _check_side(loser, "loser")
+    n_pairs = winners.shape[0]
+    if losers.shape[:1] != (n_pairs,) or winners.ndim != losers.ndim:
         raise SchemaError(
-            f"winner has shape {first.shape} and loser {second.shape}",
+            f"winner has shape {winners.shape} and loser {losers.shape}",
             fix="Pass one row, or one item id, per comparison on either side",
         )
-    if n == 0:
+    if n_pairs == 0:
         raise EmptyDataError("there are no comparisons", fix="Check the path and the filters")
     reject_sets(feature_names=feature_names)
     names = None if feature_names is None else list(feature_names)
     docid = None
-    if first.ndim == 1:
-        items, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
-        _refuse_itself(codes[:n], codes[n:], items)
+    if winners.ndim == 1:
+        items, codes = np.unique(np.concatenate([winners, losers]), return_inverse=True)
+        _check_opponents(codes[:n_pairs], codes[n_pairs:], items)
         docid = items[codes]
-        X = sparse.csr_matrix((np.ones(2 * n), (np.arange(2 * n), codes)))
+        X = sparse.csr_matrix((np.ones(2 * n_pairs), (np.arange(2 * n_pairs), codes)))
         names = [*map(str, items.tolist()), *(names or [])]
         if features is not None:
-            better, worse = (np.atleast_2d(np.asarray(part, np.float64)) for part in features)
-            if better.shape != worse.shape or len(better) != n:
-                raise SchemaError(
-                    "features of the two sides differ in shape, or from the comparisons",
-                    fix="Pass (rows of the winners, rows of the losers), one row a comparison",
-                )
+            rows = _stack_features(features, n_pairs)
             if feature_names is None:
-                names += [f"feature {j + 1}" for j in range(better.shape[1])]
-            style = sparse.csr_matrix(np.vstack([better, worse]))
-            X = sparse.hstack([X, style], format="csr")
+                names += [f"feature {j + 1}" for j in range(rows.shape[1])]
+            X = sparse.hstack([X, rows], format="csr")
     else:
         if features is not None:
-            raise SchemaError("features beside rows of features", fix="Pass item ids, or rows")
-        stack = sparse.vstack if sparse.issparse(first) else np.vstack
-        X = stack([first, second])
-    order = np.arange(2 * n).reshape(2, n).T.ravel()  # winner, loser, winner, loser ...
-    return _doubled(X, order, n, docid, names, weight, tie)
+            raise SchemaError(
+                "given although winner and loser are rows of features",
+                parameter="features",
+                fix="Pass item ids, or leave it out",
+            )
+        stack = sparse.vstack if sparse.issparse(winners) else np.vstack
+        X = stack([winners, losers])
+    return _to_lists(X, n_pairs, docid, names, weight, tie)
 
 
-def _side(rows: Any, name: str) -> Any:
-    found = rows.tocsr() if sparse.issparse(rows) else np.asarray(rows)
-    if found.ndim not in (1, 2):
-        raise SchemaError(f"{name} has shape {found.shape}", fix="Pass item ids, or rows")
-    return found
+def _check_side(rows: Any, name: str) -> Any:
+    side = rows.tocsr() if sparse.issparse(rows) else np.asarray(rows)
+    if side.ndim not in (1, 2):
+        raise SchemaError(f"{name} has shape {side.shape}", fix="Pass item ids, or rows")
+    return side
 
 
-def _refuse_itself(a: NDArray[Any], b: NDArray[Any], items: NDArray[Any]) -> None:
-    same = np.flatnonzero(a == b)
-    if len(same):
+def _check_opponents(winners: NDArray[Any], losers: NDArray[Any], items: NDArray[Any]) -> None:
+    equal = np.flatnonzero(winners == losers)
+    if len(equal):
+        item = items[winners[equal[0]]]
+        raise SchemaError(f"comparison {equal[0]} compares {item} with itself", fix="Leave it out")
+
+
+def _stack_features(features: tuple[Any, Any], n_pairs: int) -> Any:
+    """Stack the winners' rows of features on the losers'."""
+    winners, losers = (np.atleast_2d(np.asarray(rows, np.float64)) for rows in features)
+    if winners.shape != losers.shape or len(winners) != n_pairs:
         raise SchemaError(
-            f"comparison {same[0]} sets {items[a[same[0]]]} against itself", fix="Leave it out"
+            f"{winners.shape} values of winners and {losers.shape} of losers for {n_pairs} "
+            "comparisons",
+            parameter="features",
+            fix="Pass (rows of the winners, rows of the losers), one row per comparison",
         )
+    return sparse.csr_matrix(np.vstack([winners, losers]))
 
 
-def _doubled(
+def _to_lists(
     X: Any,
-    order: NDArray[np.int64],
-    n: int,
+    n_pairs: int,
     docid: NDArray[Any] | None,
     names: list[str] | None,
     weight: ArrayLike | None,
     tie: ArrayLike | None,
 ) -> Dataset:
-    """Two rows a comparison; a tie a second time the other way round, each at half its weight."""
-    value = np.ones(n) if weight is None else check_weight(weight, n)
-    label = np.tile([1.0, 0.0], n)
-    number = np.arange(n)
-    tied = np.zeros(n, dtype=np.bool_) if tie is None else np.asarray(tie, dtype=np.bool_)
-    if tied.shape != (n,):
-        raise SchemaError(f"tie has shape {tied.shape}", fix="Pass one mark per comparison")
-    again = np.flatnonzero(tied)
-    value = np.where(tied, 0.5 * value, value)
-    rows = np.concatenate([order, order.reshape(n, 2)[again].ravel()])
-    label = np.concatenate([label, np.tile([0.0, 1.0], len(again))])
-    number = np.concatenate([number, number[again]])
-    value = np.concatenate([value, value[again]])
+    """Make a list of each comparison, given the rows of all winners, then of all losers.
+
+    A tie makes a second list with the labels swapped; each counts half.
+    """
+    pair_weights = np.ones(n_pairs) if weight is None else check_weight(weight, n_pairs)
+    tied = np.zeros(n_pairs, dtype=np.bool_) if tie is None else np.asarray(tie, dtype=np.bool_)
+    if tied.shape != (n_pairs,):
+        raise SchemaError(
+            f"shape {tied.shape} for {n_pairs} comparisons",
+            parameter="tie",
+            fix="Pass one boolean per comparison",
+        )
+    ties = np.flatnonzero(tied)
+    pair_weights = np.where(tied, 0.5 * pair_weights, pair_weights)
+    pair_weights = np.concatenate([pair_weights, pair_weights[ties]])
+    numbers = np.concatenate([np.arange(n_pairs), ties])
+    rows = np.column_stack([numbers, numbers + n_pairs]).ravel()  # winner, loser, winner, loser ...
+    labels = np.concatenate([np.tile([1.0, 0.0], n_pairs), np.tile([0.0, 1.0], len(ties))])
+    row_weights = None
+    if weight is not None or tie is not None:
+        # The weight of a pair is the product of its rows' weights.
+        row_weights = np.repeat(np.sqrt(pair_weights), 2)
     return Dataset.from_arrays(
         X[rows],
-        label,
-        np.repeat(np.arange(len(value)), 2),
+        labels,
+        np.repeat(np.arange(len(numbers)), 2),
         docid=None if docid is None else docid[rows],
         feature_names=names,
-        weight=None if weight is None and tie is None else np.repeat(np.sqrt(value), 2),
-        columns={"comparison": np.repeat(number, 2)},
+        weight=row_weights,
+        columns={"comparison": np.repeat(numbers, 2)},
     )
 
 
 def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None = None) -> Dataset:
-    """Comparisons from CSV, JSON lines, Parquet or Arrow files, one a row.
+    """Read comparisons from CSV, JSON lines, Parquet or Arrow files, one per row.
+
+    The columns ``tie`` and ``weight`` are read where they exist; other columns are ignored.
 
     Parameters
     ----------
     winner, loser
         Columns of item ids. Columns ``winner_x`` and ``loser_x`` are a feature ``x`` of either
-        side; without the columns of ids these are all there is.
+        side; without the columns of ids these are the only features.
     names
-        The features to give, where others have been learnt from.
-
-    The columns ``tie`` and ``weight`` are read where they exist; any further ones are left alone.
+        Names of the result's features, in order, where a model was trained on others.
     """
     import pyarrow as pa
 
-    table = pa.concat_tables([_table(source) for source in find_sources(paths)])
-    sides = [
-        [c for c in table.column_names if c.startswith(f"{side}_")] for side in (winner, loser)
-    ]
-    shared = [name.removeprefix(f"{winner}_") for name in sides[0]]
-    ids = [name in table.column_names for name in (winner, loser)]
-    if {f"{loser}_{name}" for name in shared} != set(sides[1]) or not (all(ids) or shared):
+    table = pa.concat_tables([_read_table(source) for source in find_sources(paths)])
+    prefixes = (f"{winner}_", f"{loser}_")
+    columns = [[c for c in table.column_names if c.startswith(prefix)] for prefix in prefixes]
+    features = [name.removeprefix(prefixes[0]) for name in columns[0]]
+    has_ids = [name in table.column_names for name in (winner, loser)]
+    paired = {f"{loser}_{name}" for name in features} == set(columns[1])
+    if not paired or not (all(has_ids) or features):
         raise SchemaError(
-            f"the columns {', '.join(table.column_names)} are no two sides of comparisons",
+            f"the columns {', '.join(table.column_names)} are not two sides of comparisons",
             fix=f"Give {winner} and {loser}, and each feature twice: {winner}_x and {loser}_x",
         )
-    values = {name: _column(table, name) for name in table.column_names
-              if name in {winner, loser, "tie", "weight", *sides[0], *sides[1]}}  # fmt: skip
-    rows: Any = tuple(
-        np.column_stack([values[f"{side}_{name}"] for name in shared]) if shared else None
-        for side in (winner, loser)
-    )
+    used = {winner, loser, "tie", "weight", *columns[0], *columns[1]}
+    values = {name: _to_array(table, name) for name in table.column_names if name in used}
+    rows = None
+    if features:
+        rows = tuple(
+            np.column_stack([values[f"{prefix}{name}"] for name in features]) for prefix in prefixes
+        )
+    sides: Any = rows
+    if all(has_ids):
+        sides = (values[winner], values[loser])
     data = Dataset.from_pairs(
-        *((values[winner], values[loser]) if all(ids) else rows),
+        *sides,
         weight=values.get("weight"),
         tie=values.get("tie"),
-        features=rows if all(ids) and shared else None,
-        feature_names=shared or None,
+        features=rows if all(has_ids) else None,
+        feature_names=features or None,
     )
-    return data if names is None else _with_features(data, names)
+    return data if names is None else _select_features(data, names)
 
 
-def _table(source: Source) -> Any:
+def _read_table(source: Source) -> Any:
     import pyarrow as pa
     from pyarrow import csv, feather, json, parquet
 
-    kinds = {".csv": csv.read_csv, ".jsonl": json.read_json, ".ndjson": json.read_json,
-             ".parquet": parquet.read_table, ".arrow": feather.read_table}  # fmt: skip
+    readers = {".csv": csv.read_csv, ".jsonl": json.read_json, ".ndjson": json.read_json,
+               ".parquet": parquet.read_table, ".arrow": feather.read_table}  # fmt: skip
     path = Path(source.name)
-    if path.suffix not in kinds:
+    if path.suffix not in readers:
         raise SchemaError(
-            "comparisons are read from .csv, .jsonl, .parquet and .arrow files", file=source.name,
-            fix="Write one of these",
-        )  # fmt: skip
+            "comparisons are read from .csv, .jsonl, .parquet and .arrow files",
+            file=source.name,
+            fix="Convert the file to one of these",
+        )
     try:
-        return kinds[path.suffix](path)
+        return readers[path.suffix](path)
     except pa.ArrowInvalid as error:
-        raise SchemaError(str(error), file=source.name, fix="Mend the file") from error
+        raise SchemaError(str(error), file=source.name, fix="Correct the file") from error
 
 
-def _column(table: Any, name: str) -> NDArray[Any]:
+def _to_array(table: Any, name: str) -> NDArray[Any]:
     if table[name].null_count:
         raise SchemaError("a comparison has no value", column=name, fix="Fill or drop it")
     return np.asarray(table[name].to_numpy())
 
 
-def _with_features(data: Dataset, names: Sequence[str]) -> Dataset:
-    place = {name: j for j, name in enumerate(names)}
-    own = data.feature_names or ()
-    unknown = [name for name in own if name not in place]
+def _select_features(data: Dataset, names: Sequence[str]) -> Dataset:
+    """Return the data with the columns ``names``, zero where it does not have them."""
+    column_of = {name: j for j, name in enumerate(names)}
+    own_names = data.feature_names or ()
+    unknown = [name for name in own_names if name not in column_of]
     if unknown:
         raise SchemaError(
-            f"{', '.join(unknown[:5])} was not there in training", fix="Leave such comparisons out"
+            f"the model was trained without the features {', '.join(unknown[:5])}",
+            fix="Leave such comparisons out",
         )
     X = sparse.coo_matrix(data.X)
-    columns = np.array([place[name] for name in own])[X.col]
+    columns = np.array([column_of[name] for name in own_names])[X.col]
     wide = sparse.csr_matrix((X.data, (X.row, columns)), shape=(data.n_rows, len(names)))
     return replace(data, X=wide, feature_names=tuple(names), query_index=data.queries)

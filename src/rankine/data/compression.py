@@ -1,8 +1,8 @@
-"""The bytes of a file: of the right kind, decompressed with bounded memory.
+"""Read and write the bytes of files, compressed or not, in bounded memory.
 
 Compression is recognised by the first bytes. Truncated or damaged data, bytes after the end, and
-data that expand beyond ``max_ratio`` are typed errors. A file of several gzip members (or frames)
-is one stream. Files that are not what the caller takes them for are named.
+data that expand beyond ``max_ratio`` are errors. A file of several gzip members (or frames)
+is one stream. ``refuse_other_kinds`` recognises files that are no LETOR text.
 """
 
 from __future__ import annotations
@@ -21,33 +21,40 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError, attach_file_to_errors
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
-from rankine.data.sources import HEAD_BYTES, Source, read_some, unreadable
+from rankine.data.sources import HEAD_BYTES, Source, read_fully, read_some, unreadable
 
-#: Name -> (suffix, first bytes).
-_KINDS = {
+#: Suffix and first bytes of each compression.
+_COMPRESSIONS = {
     "gzip": (".gz", b"\x1f\x8b"),
     "bzip2": (".bz2", b"BZh"),
     "xz": (".xz", b"\xfd7zXZ\x00"),
     "zstd": (".zst", b"\x28\xb5\x2f\xfd"),
 }
 
-#: An xz file may ask for gigabytes of dictionary; the strongest preset needs 65 MB.
+#: Memory for the dictionary of an xz file, which may need gigabytes; the strongest preset of
+#: common tools needs 65 MB.
 _XZ_MEMORY = 256 * 2**20
-#: Compressed bytes read, and bytes made of them, at a time.
-_INPUT_BYTES, _PIECE_BYTES = 2**18, 2**20
-#: The ratio is not judged before this many bytes came out: small files may be very repetitive.
+#: Compressed bytes read, and decompressed bytes made of them, at a time.
+_INPUT_BYTES, _OUTPUT_BYTES = 2**18, 2**20
+#: The expansion ratio is not checked below this size: small files may be very repetitive.
 _RATIO_FREE = 16 * 2**20
 
 
 class ByteStream:
-    """Bytes of a source after decompression; ``consumed`` are those taken from the file."""
+    """The decompressed bytes of a source.
+
+    Attributes
+    ----------
+    consumed
+        Bytes of the file read so far.
+    """
 
     def __init__(self, file: Any) -> None:
         self._file = file
         self.consumed = 0
 
     def readinto(self, view: memoryview) -> int:
-        """Fill a part of ``view``; 0 only at the end."""
+        """Fill a part of ``view`` and return its size, 0 only at the end."""
         try:
             count = int(self._file.readinto(view) or 0)
         except OSError as error:
@@ -57,16 +64,19 @@ class ByteStream:
 
 
 def strip_compression(name: str) -> str:
-    """File name without a compression suffix."""
-    for suffix, _ in _KINDS.values():
+    """Return a file name without a compression suffix."""
+    for suffix, _ in _COMPRESSIONS.values():
         if name.endswith(suffix):
             return name[: -len(suffix)]
     return name
 
 
 def compression_of(head: bytes) -> str | None:
-    """Kind of compression that the first bytes announce."""
-    return next((kind for kind, (_, magic) in _KINDS.items() if head.startswith(magic)), None)
+    """Return the name of the compression that starts with these bytes, or None."""
+    for kind, (_, magic) in _COMPRESSIONS.items():
+        if head.startswith(magic):
+            return kind
+    return None
 
 
 @contextmanager
@@ -77,29 +87,32 @@ def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
         if kind is None:
             yield ByteStream(file)
             return
-        with closing(_Unpacked(file, kind, options.max_ratio)) as stream:
+        with closing(_DecompressedStream(file, kind, options.max_ratio)) as stream:
             yield stream
 
 
 @contextmanager
 def open_target(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open for writing, whole or not at all, compressed as the suffix says; ``-`` is stdout."""
+    """Open for writing, compressed by the suffix; ``-`` is standard output.
+
+    The file appears only when it is complete.
+    """
     target = os.fspath(path)
     if target == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with atomic_file(target) as file, _compressor(target, file) as packed:
-        yield packed
+    with atomic_file(target) as file, _compressor(target, file) as writer:
+        yield writer
 
 
 def _compressor(name: str, file: BinaryIO) -> Any:
-    """Writer that compresses into ``file`` as the suffix of ``name`` says; ``close`` ends it."""
+    """Return a writer that compresses into ``file`` by the suffix of ``name``."""
     import gzip
 
     lower = name.lower()
     if lower.endswith(".gz"):
-        # No time stamp and no name inside: equal data give equal files.
+        # Without a time stamp and a name, equal data give equal files.
         return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6)
     if lower.endswith(".bz2"):
         return bz2.BZ2File(file, "wb")
@@ -108,12 +121,12 @@ def _compressor(name: str, file: BinaryIO) -> Any:
     if lower.endswith(".zst"):
         import pyarrow as pa
 
-        return pa.CompressedOutputStream(pa.PythonFile(_Unclosed(file), "w"), "zstd")
-    return _Unclosed(file)
+        return pa.CompressedOutputStream(pa.PythonFile(_OpenWriter(file), "w"), "zstd")
+    return _OpenWriter(file)
 
 
-class _Unclosed(io.RawIOBase):
-    """A writer that leaves closing to the owner of the file."""
+class _OpenWriter(io.RawIOBase):
+    """A writer whose ``close`` leaves the file open: its owner closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -125,78 +138,79 @@ class _Unclosed(io.RawIOBase):
         return self._file.write(data)
 
 
-class _Unpacked(ByteStream):
-    """Bytes out of compressed ones, made ahead on a thread while the last ones are read.
-
-    Both are counted, so that a compression bomb is stopped.
-    """
+class _DecompressedStream(ByteStream):
+    """Decompresses on a thread, ahead of the reader; stops when the bytes expand too far."""
 
     def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
         super().__init__(file)
-        pieces = self._frames() if kind == "zstd" else self._members(kind)
-        self._pieces = read_ahead(self._bounded(pieces, max_ratio))
-        self._left = memoryview(b"")
+        if kind == "zstd":
+            chunks = self._read_zstd()
+        else:
+            chunks = self._read_members(kind)
+        self._chunks = read_ahead(self._check_ratio(chunks, max_ratio))
+        self._pending = memoryview(b"")
 
     def close(self) -> None:
         """Stop the thread."""
-        self._pieces.close()
+        self._chunks.close()
 
-    def _bounded(self, pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
-        given = 0
-        for piece in pieces:
-            given += len(piece)
-            if given > _RATIO_FREE and given > limit * self.consumed:
+    def _check_ratio(self, chunks: Iterator[bytes], max_ratio: int) -> Iterator[bytes]:
+        n_bytes = 0
+        for chunk in chunks:
+            n_bytes += len(chunk)
+            if n_bytes > _RATIO_FREE and n_bytes > max_ratio * self.consumed:
                 raise LimitError(
-                    f"expands to more than {limit} times its size",
-                    fix="If the file can be trusted, pass a larger max_ratio",
+                    f"the file expands to more than {max_ratio} times its size",
+                    parameter="max_ratio",
+                    fix="If the file can be trusted, raise the limit",
                 )
-            yield piece
+            yield chunk
 
     def readinto(self, view: memoryview) -> int:
-        if not self._left:
-            self._left = memoryview(next(self._pieces, b""))
-        count = min(len(view), len(self._left))
-        view[:count] = self._left[:count]
-        self._left = self._left[count:]
+        if not self._pending:
+            self._pending = memoryview(next(self._chunks, b""))
+        count = min(len(view), len(self._pending))
+        view[:count] = self._pending[:count]
+        self._pending = self._pending[count:]
         return count
 
-    def _take(self, count: int = _INPUT_BYTES) -> bytes:
-        piece = read_some(self._file, count)
-        self.consumed += len(piece)
-        return piece
+    def _read(self, count: int = _INPUT_BYTES) -> bytes:
+        data = read_some(self._file, count)
+        self.consumed += len(data)
+        return data
 
-    def _members(self, kind: str) -> Iterator[bytes]:
-        """gzip, bzip2 or xz: members one after the other, each complete, nothing in between."""
-        magic = _KINDS[kind][1]
-        pending = self._take()
+    def _read_members(self, kind: str) -> Iterator[bytes]:
+        """Decompress the members of a gzip, bzip2 or xz file; each must be complete."""
+        magic = _COMPRESSIONS[kind][1]
+        pending = self._read()
         while pending:
-            while len(pending) < len(magic) and (more := self._take()):
-                pending += more
+            if len(pending) < len(magic):
+                pending += read_fully(_FunctionFile(self._read), len(magic) - len(pending))
             if not pending.startswith(magic):
                 raise _broken(f"bytes after the end of the {kind} data")
             member = _decompressor(kind)
             while not member.eof:
                 if not pending and getattr(member, "needs_input", True):
-                    pending = self._take()
+                    pending = self._read()
                     if not pending:
                         raise _broken(f"the {kind} data end too early: the file was cut")
                 try:
-                    piece = member.decompress(pending, _PIECE_BYTES)
+                    chunk = member.decompress(pending, _OUTPUT_BYTES)
                 except (zlib.error, OSError, lzma.LZMAError, ValueError) as error:
                     raise _broken(f"damaged {kind} data ({error})") from error
                 pending = getattr(member, "unconsumed_tail", b"")
-                if piece:
-                    yield piece
-            pending = member.unused_data or self._take()
+                if chunk:
+                    yield chunk
+            pending = member.unused_data or self._read()
 
-    def _frames(self) -> Iterator[bytes]:
-        """Zstandard frames, through Arrow."""
+    def _read_zstd(self) -> Iterator[bytes]:
+        """Decompress Zstandard frames, by Arrow."""
         import pyarrow as pa
 
-        stream = pa.CompressedInputStream(pa.PythonFile(_Taken(self._take), "r"), "zstd")
+        stream = pa.CompressedInputStream(pa.PythonFile(_FunctionFile(self._read), "r"), "zstd")
         try:
-            while piece := stream.read(_PIECE_BYTES):
-                yield piece
+            while chunk := stream.read(_OUTPUT_BYTES):
+                yield chunk
         except OSError as error:
             raise _broken(f"damaged or cut zstd data ({error})") from error
 
@@ -213,29 +227,27 @@ def _broken(reason: str) -> CompressionError:
     return CompressionError(reason, fix="Fetch or compress the file again")
 
 
-class _Taken(io.RawIOBase):
-    """A file by the function that reads it."""
+class _FunctionFile(io.RawIOBase):
+    """A binary file that reads by a function."""
 
-    def __init__(self, take: Callable[[int], bytes]) -> None:
-        self._take = take
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
 
     def readable(self) -> bool:
         return True
 
     def read(self, count: int = -1) -> bytes:
-        return self._take(count)
+        return self._read(count)
 
 
 _TEXT = "Pass LETOR text: 'label qid:ID index:value ... # docid'"
 _UTF8 = "Convert it to UTF-8 without a byte order mark, e.g. iconv -f UTF-16 -t UTF-8"
 _UNPACK = "Unpack it first"
-_UNPACK_OR_NUMPY = (
-    "Unpack it first, or load an .npz with numpy.load and pass its arrays to "
-    "rankine.Dataset.from_arrays"
-)
+_NUMPY = "Load it with numpy.load and pass the arrays to rankine.Dataset.from_arrays"
+_UNPACK_OR_NUMPY = f"Unpack it first; if it is an .npz: {_NUMPY}"
 _MODEL = "This is a model, not data"
 
-#: First bytes, what they mean, what to do. Longer marks stand before shorter ones.
+#: First bytes, their meaning, and what to do. Longer marks are before shorter ones.
 _MARKS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xef\xbb\xbf", "UTF-8 with a byte order mark", "Remove the first three bytes: tail -c +4"),
     (b"\xff\xfe\x00\x00", "UTF-32 text", _UTF8),
@@ -248,11 +260,7 @@ _MARKS: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "an Arrow file", "Let rankine choose the format, or pass format='arrow'"),
     (b"FEA1", "a Feather V1 file", "Write it again as Feather V2 or Parquet"),
     (b"\xff\xff\xff\xff", "an Arrow stream", "Write it as an Arrow file or Parquet"),
-    (
-        b"\x93NUMPY",
-        "a numpy array (.npy)",
-        "Load it with numpy.load and pass the arrays to rankine.Dataset.from_arrays",
-    ),
+    (b"\x93NUMPY", "a numpy array (.npy)", _NUMPY),
     (b"PK\x03\x04", "a zip archive (or .npz, .xlsx)", _UNPACK_OR_NUMPY),
     (b"PK\x05\x06", "an empty zip archive", _UNPACK),
     (b"\x1f\x8b", "gzip data inside compressed data", _UNPACK),
@@ -273,13 +281,16 @@ _MARKS: tuple[tuple[bytes, str, str], ...] = (
     (b"%PDF", "a PDF document", _TEXT),
 )
 
-#: No line of text starts with a control character, nor with half a letter.
+#: Bytes that no line of text starts with: control characters and parts of UTF-8 sequences.
 _NEVER_FIRST = frozenset(bytes([k]) for k in range(256) if not (9 <= k <= 13 or 32 <= k < 127))
 _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml", b"<body", b"<svg", b"<error")
 
 
 def kind_of(head: bytes) -> tuple[str, str] | None:
-    """(kind, fix) of a file that is certainly not LETOR text, by its first 512 bytes."""
+    """Return (kind, fix) of a file that is certainly not LETOR text, by its first 512 bytes.
+
+    None where it may be text.
+    """
     for mark, kind, fix in _MARKS:
         if head.startswith(mark):
             return kind, fix
@@ -300,11 +311,12 @@ def kind_of(head: bytes) -> tuple[str, str] | None:
 
 
 def _mostly_nul(head: bytes) -> bool:
+    # Every other byte of UTF-16 text in Latin letters is 0.
     return len(head) >= 2 and 2 * head.count(0) > len(head)
 
 
 def fill(stream: ByteStream, view: memoryview) -> int:
-    """Fill the view as far as the stream allows."""
+    """Fill the view, or less at the end of the stream, and return the number of bytes."""
     count = 0
     while count < len(view) and (more := stream.readinto(view[count:])):
         count += more
@@ -315,8 +327,8 @@ def refuse_other_kinds(stream: ByteStream) -> bytes:
     """Read the first bytes and raise FileKindError when they are those of another kind of file."""
     store = bytearray(HEAD_BYTES)
     head = bytes(store[: fill(stream, memoryview(store))])
-    found = kind_of(head)
-    if found is not None:
-        kind, fix = found
+    other_kind = kind_of(head)
+    if other_kind is not None:
+        kind, fix = other_kind
         raise FileKindError(f"this is {kind}, not LETOR text", fix=fix)
     return head

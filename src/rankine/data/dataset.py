@@ -1,4 +1,4 @@
-"""Rows, labels and queries in memory: checked, viewed as kernels read them, joined."""
+"""Data sets in memory: the ``Dataset``, checks of its arrays, and joining of its parts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
-#: Weights above 0; products of those of two rows and a query are numbers that keep their digits.
+#: Range of weights above 0: the product of two rows' and a query's weight neither overflows nor
+#: loses digits.
 LIGHTEST, HEAVIEST = 1e-75, 1e75
 #: Lists at the start of a source that scales, cuts and values are measured on.
 SAMPLE_LISTS = 10_000
-#: NumPy casts these to numbers, and loses what they are.
-_NO_NUMBERS = (np.datetime64, np.timedelta64, np.complexfloating)
-#: Strings of any length without the width of the longest.
+#: NumPy casts these to numbers although they mean something else.
+_NOT_NUMBERS = (np.datetime64, np.timedelta64, np.complexfloating)
+#: Strings of any length; NumPy's fixed-width type would make every row as wide as the longest.
 TEXT = np.dtypes.StringDType()
-
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class CodedText(NamedTuple):
 
 
 class NamedColumns(Mapping[str, NDArray[Any]]):
-    """Columns by name; text stays coded until it is asked for as an array."""
+    """Columns by name; text stays coded until its array is requested."""
 
     def __init__(self, stored: Mapping[str, NDArray[Any] | CodedText]) -> None:
         self._stored = dict(stored)
@@ -71,31 +71,32 @@ class NamedColumns(Mapping[str, NDArray[Any]]):
         return f"columns {', '.join(self._stored)}"
 
     def coded(self, name: str) -> CodedText | None:
-        """A column of text without decoding it; None for any other column."""
+        """Return a column of text without decoding it; None for any other column."""
         values = self._stored[name]
         return values if isinstance(values, CodedText) else None
 
     def items_as_stored(self) -> Iterator[tuple[str, NDArray[Any] | CodedText]]:
-        """Names and what is kept of each column."""
+        """Iterate over names and columns, text coded."""
         return iter(self._stored.items())
 
 
 def take_columns(columns: Mapping[str, NDArray[Any]], rows: Any) -> Mapping[str, NDArray[Any]]:
-    """Rows of columns, text as it is kept; few rows bring few texts with them."""
+    """Take rows of columns; text stays coded."""
     if not isinstance(columns, NamedColumns):
         return {name: np.asarray(values)[rows] for name, values in columns.items()}
-    return NamedColumns({
-        name: _take_text(values, rows) if isinstance(values, CodedText) else values[rows]
-        for name, values in columns.items_as_stored()
-    })  # fmt: skip
+    taken: dict[str, NDArray[Any] | CodedText] = {}
+    for name, values in columns.items_as_stored():
+        taken[name] = _take_text(values, rows) if isinstance(values, CodedText) else values[rows]
+    return NamedColumns(taken)
 
 
 def _take_text(values: CodedText, rows: Any) -> CodedText:
     codes = values.codes[rows]
     if 4 * len(codes) >= len(values.texts):
         return values._replace(codes=codes)
-    used, places = np.unique(codes, return_inverse=True)
-    return CodedText(places.astype(np.int32), [values.texts[k] for k in used.tolist()])
+    # A few rows must not keep a long dictionary in memory.
+    used_codes, codes = np.unique(codes, return_inverse=True)
+    return CodedText(codes.astype(np.int32), [values.texts[k] for k in used_codes.tolist()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +120,11 @@ class Dataset:
     columns
         Further named columns (a cutoff per list, margins, prices ...), one value per row.
     sources
-        Files this came from.
+        Files that the rows were read from.
     read_counts
-        Counters of what the reader did (rows skipped, values replaced ...).
+        Counts of what the reader changed or skipped (bad rows, missing values ...).
+    query_index
+        Rows grouped by query, where that was computed before; see ``queries``.
     lines
         Line of each row in its text file, in blocks of a stream; errors name it.
     encoding
@@ -159,9 +162,9 @@ class Dataset:
     ) -> Dataset:
         """Make a dataset of arrays, sparse matrices or data frames.
 
-        Float32 and float64 features are used as they stand. ``group`` (rows per query, in row
-        order) may stand in for ``qid``. NaN is a missing value; infinity is refused unless
-        ``infinite`` is set.
+        Features of type float32 or float64 are not copied. ``group`` (rows per query, in row
+        order) can be passed instead of ``qid``. NaN is a missing value; infinity is refused
+        unless ``infinite`` is set.
         """
         from rankine.data.frames import split_frame
 
@@ -169,29 +172,28 @@ class Dataset:
         matrix = check_matrix(frame.values, frame.names, infinite=infinite)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
-        if qid is None and group is None:
-            qid = frame.qid
-        if group is not None:
-            if qid is not None:
-                raise SchemaError("both qid and group were given", fix="Pass one of them")
-            index = QueryIndex.from_group(group, n_rows)
+        if group is None:
+            index = QueryIndex.from_qid(frame.qid if qid is None else qid, n_rows)
+        elif qid is not None:
+            raise SchemaError("both qid and group were given", fix="Pass one of them")
         else:
-            index = QueryIndex.from_qid(qid, n_rows)
+            index = QueryIndex.from_group(group, n_rows)
         names = None if frame.names is None else tuple(str(name) for name in frame.names)
         if names is not None and len(names) != matrix.shape[1]:
             raise SchemaError(
                 f"{len(names)} feature names for {matrix.shape[1]} columns",
+                parameter="feature_names",
                 fix="Name every column once",
             )
         return cls(
             matrix,
             labels,
             index.ids[index.codes] if n_rows else index.ids,
-            None if docid is None else _column(docid, n_rows, "docid"),
+            None if docid is None else _check_column(docid, n_rows, "docid"),
             names,
             None if weight is None else check_weight(weight, n_rows),
-            None if position is None else _column(position, n_rows, "position"),
-            {name: _column(values, n_rows, name) for name, values in (columns or {}).items()},
+            None if position is None else _check_column(position, n_rows, "position"),
+            {name: _check_column(column, n_rows, name) for name, column in (columns or {}).items()},
             query_index=index,
         )
 
@@ -220,9 +222,9 @@ class Dataset:
         tie
             True where neither won: half a win for either side.
         features
-            Beside item ids: rows of the winners and rows of the losers (length, style ...).
+            With item ids: rows of the winners and rows of the losers (length, style ...).
         feature_names
-            Names of the features (beside item ids: of ``features``).
+            Names of the features (with item ids: of ``features``).
 
         Examples
         --------
@@ -230,9 +232,9 @@ class Dataset:
         >>> data.n_queries, data.feature_names
         (3, ('a', 'b', 'c'))
         """
-        from rankine.data.comparisons import pairs_dataset
+        from rankine.data.comparisons import make_pairs
 
-        return pairs_dataset(winner, loser, weight, tie, features, feature_names)
+        return make_pairs(winner, loser, weight, tie, features, feature_names)
 
     @cached_property
     def queries(self) -> QueryIndex:
@@ -246,7 +248,7 @@ class Dataset:
 
     @cached_property
     def rows(self) -> Rows:
-        """Storage as the kernels read it."""
+        """Row storage as the kernels read it."""
         return as_rows(self.X)
 
     @cached_property
@@ -272,8 +274,8 @@ class Dataset:
 
     @property
     def nnz(self) -> int:
-        """Stored values."""
-        return int(self.X.nnz) if sparse.issparse(self.X) else int(self.X.size)
+        """Number of stored values."""
+        return int(self.X.nnz if sparse.issparse(self.X) else self.X.size)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -283,7 +285,7 @@ class Dataset:
         return fingerprint([self])
 
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
-        """Rows by number, in the given order; a slice gives views where it can."""
+        """Take rows by number, in the given order; a slice gives views where it can."""
         return replace(
             self,
             X=self.X[rows],
@@ -298,18 +300,20 @@ class Dataset:
         )
 
     def take_queries(self, queries: NDArray[Any]) -> Dataset:
-        """Whole queries by position in ``queries.ids``."""
+        """Take whole queries by their positions in ``queries.ids``."""
         index = self.queries
-        chosen = np.asarray(queries, dtype=np.int64)
-        if index.rows is None and len(chosen) and (np.diff(chosen) == 1).all():
-            return self.take(slice(int(index.starts[chosen[0]]), int(index.starts[chosen[-1] + 1])))
-        sizes = index.sizes[chosen]
-        before = np.cumsum(sizes) - sizes
-        places = np.arange(sizes.sum()) + np.repeat(index.starts[chosen] - before, sizes)
-        return self.take(places if index.rows is None else index.rows[places])
+        numbers = np.asarray(queries, dtype=np.int64)
+        if index.rows is None and len(numbers) and (np.diff(numbers) == 1).all():
+            return self.take(
+                slice(int(index.starts[numbers[0]]), int(index.starts[numbers[-1] + 1]))
+            )
+        sizes = index.sizes[numbers]
+        sizes_before = np.cumsum(sizes) - sizes
+        positions = np.arange(sizes.sum()) + np.repeat(index.starts[numbers] - sizes_before, sizes)
+        return self.take(positions if index.rows is None else index.rows[positions])
 
     def blocks(self, max_rows: int = 65536) -> Iterator[Dataset]:
-        """Query-aligned parts of at most ``max_rows`` rows (or one query, if that is longer)."""
+        """Yield query-aligned parts of at most ``max_rows`` rows, or one longer query."""
         starts = self.queries.starts
         first = 0
         while first < self.n_queries:
@@ -333,56 +337,47 @@ class Dataset:
         return dataset_html(self)
 
     def __repr__(self) -> str:
-        kind = "sparse" if sparse.issparse(self.X) else "dense"
+        storage = "sparse" if sparse.issparse(self.X) else "dense"
         return (
-            f"Dataset({self.n_rows:,} rows x {self.n_features:,} {kind} features, "
+            f"Dataset({self.n_rows:,} rows x {self.n_features:,} {storage} features, "
             f"{self.n_queries:,} queries)"
         )
 
 
-def row_slices(data: Dataset, values: int) -> Iterator[slice]:
-    """Rows in order, about so many values at a time, one row at least."""
-    step = max(1, values * data.n_rows // max(data.nnz, 1))
+def row_slices(data: Dataset, n_values: int) -> Iterator[slice]:
+    """Yield slices of the rows in order, each of about ``n_values`` values and at least one row."""
+    step = max(1, n_values * data.n_rows // max(data.nnz, 1))
     return (slice(start, start + step) for start in range(0, data.n_rows, step))
 
 
 def row_scores(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X w, each row summed by itself: a row's score does not depend on the rows around it."""
+    """Compute X w, each row summed separately: a score does not depend on the other rows."""
     return Products(as_rows(X), X.shape[1]).scores(np.ascontiguousarray(coef, dtype=np.float64))
 
 
 def as_rows(X: Any) -> Rows:
-    """View a matrix as kernel storage; int32 indices are viewed as unsigned, never copied."""
+    """View a matrix as row storage of the kernels; indices are viewed as unsigned, never copied."""
     if not sparse.issparse(X):
         return DenseRows(X)
-    indices = X.indices
-    unsigned = np.uint32 if indices.dtype.itemsize == 4 else np.uint64
-    return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
+    return CsrRows(X.indptr.astype(np.int64, copy=False), _as_unsigned(X.indices), X.data)
+
+
+def _as_unsigned(indices: NDArray[Any]) -> NDArray[Any]:
+    # Unsigned indices save kernels a test for negative ones per access.
+    return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
 
 
 def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool = False) -> Any:
-    """C-ordered float array or canonical CSR; NaN is a missing value. Copies only where it must.
+    """Return features as C-ordered floats or canonical CSR, copied only where necessary.
 
-    Errors name the row and the column, by its name where there are ``names``. ``infinite`` lets
-    infinity stand.
+    NaN is a missing value; infinity is refused unless ``infinite`` is set. Errors name row and
+    column, by its name where ``names`` are given.
     """
     if sparse.issparse(X):
-        matrix = X.tocsr()
-        if matrix.dtype.kind not in "fiub":
-            raise _no_numbers(matrix.dtype)
-        if matrix.dtype not in (np.float32, np.float64):
-            matrix = matrix.astype(np.float64)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy() if matrix is X else matrix
-            matrix.sum_duplicates()
-        if not infinite and not all_finite(matrix.data) and np.isinf(matrix.data).any():
-            at = int(np.argmax(np.isinf(matrix.data)))
-            row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
-            raise _infinite(row, int(matrix.indices[at]), matrix.data[at], names)
-        return matrix
+        return _check_csr(X, names, infinite=infinite)
     array = np.asarray(X)
     if array.dtype.kind not in "fiub":
-        array = _as_numbers(array, names)
+        array = _parse_numbers(array, names)
     if array.ndim != 2:
         raise SchemaError(f"X has {array.ndim} dimensions", fix="Pass rows x features")
     if array.dtype not in (np.float32, np.float64):
@@ -390,80 +385,98 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     array = np.ascontiguousarray(array)
     if not infinite and not all_finite(array) and np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0].tolist()
-        raise _infinite(row, column, array[row, column], names)
+        raise _infinite_error(row, column, array[row, column], names)
     return array
 
 
-def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
-    """Python objects and digits in text as numbers; times are no numbers."""
+def _check_csr(X: Any, names: Sequence[Any] | None, *, infinite: bool) -> Any:
+    matrix = X.tocsr()
+    if matrix.dtype.kind not in "fiub":
+        raise _type_error(matrix.dtype)
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy() if matrix is X else matrix
+        matrix.sum_duplicates()
+    if not infinite and not all_finite(matrix.data) and np.isinf(matrix.data).any():
+        position = int(np.argmax(np.isinf(matrix.data)))
+        row = int(np.searchsorted(matrix.indptr, position, side="right")) - 1
+        raise _infinite_error(row, int(matrix.indices[position]), matrix.data[position], names)
+    return matrix
+
+
+def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
+    """Convert Python objects and digits in text to numbers; refuse times and complex numbers."""
     if array.dtype.kind not in "OUST":
-        raise _no_numbers(array.dtype)
-    if not any(issubclass(kind, _NO_NUMBERS) for kind in set(map(type, array.flat))):
+        raise _type_error(array.dtype)
+    if not any(issubclass(cell_type, _NOT_NUMBERS) for cell_type in set(map(type, array.flat))):
         with suppress(TypeError, ValueError, OverflowError):
             return array.astype(np.float64)
-    cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
-    place, value = next(cells, ((), array))
-    text = isinstance(value, (str, bytes))
-    why = "" if text else "; argument must be a string or a number"  # scikit-learn asks for it
-    what = f"is {reprlib.repr(value)}, not a number{why}"
+    bad_cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
+    position, value = next(bad_cells, ((), array))
+    what = f"is {reprlib.repr(value)}, not a number"
+    if not isinstance(value, (str, bytes)):
+        what += "; argument must be a string or a number"  # scikit-learn's checks look for this
     fix = "Encode it as numbers first, or leave the column out"
-    if len(place) == 2:
-        raise cell_error(*place, names, what, fix)
+    if len(position) == 2:
+        raise cell_error(*position, names, what, fix)
     raise SchemaError(f"X {what}", fix=fix)
 
 
 def _is_number(value: Any) -> bool:
     try:
-        return not isinstance(value, _NO_NUMBERS) and isinstance(float(value), float)
+        return not isinstance(value, _NOT_NUMBERS) and isinstance(float(value), float)
     except (TypeError, ValueError, OverflowError):
         return False
 
 
-def _no_numbers(dtype: Any) -> SchemaError:
-    # The words of scikit-learn, by which others know them.
-    why = "; Complex data not supported" if dtype.kind == "c" else ""
-    return SchemaError(f"X is of type {dtype}, not numbers{why}", fix="Encode it as numbers")
+def _type_error(dtype: Any) -> SchemaError:
+    reason = f"X is of type {dtype}, not numbers"
+    if dtype.kind == "c":
+        reason += "; Complex data not supported"  # scikit-learn's checks look for this
+    return SchemaError(reason, fix="Encode it as numbers")
 
 
-def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
+def _infinite_error(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
     fix = "Store finite numbers, and NaN where a value is missing"
     return cell_error(row, column, names, f"is {value}; Input X contains infinity", fix)
 
 
 def all_finite(values: NDArray[Any]) -> bool:
     """Whether every value is finite."""
-    # A finite sum proves finite terms without a temporary; an overflowing sum is looked at again.
+    # A finite sum proves finite terms without a temporary array; a sum that overflows does not
+    # prove anything.
     with np.errstate(all="ignore"):
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def check_finite(values: NDArray[Any], name: str) -> None:
-    """Refuse NaN and infinity, naming the first place."""
+    """Refuse NaN and infinity, and name the first one's position."""
     if all_finite(values):
         return
-    bad = np.argwhere(~np.isfinite(values))
-    place = ", ".join(str(k) for k in bad[0])
+    position = tuple(np.argwhere(~np.isfinite(values))[0])
+    shown = ", ".join(str(k) for k in position)
     raise SchemaError(
-        f"{name}[{place}] is {values[tuple(bad[0])]}; Input {name} contains NaN or infinity",
+        f"{name}[{shown}] is {values[position]}; Input {name} contains NaN or infinity",
         fix="Remove or impute such values before training",
     )
 
 
-def _real(values: ArrayLike, name: str, fix: str) -> NDArray[np.float64]:
-    """Numbers as float64; complex numbers, times and texts are refused."""
+def _to_real(values: ArrayLike, name: str, fix: str) -> NDArray[np.float64]:
+    """Convert numbers to float64; refuse complex numbers, times and texts."""
     try:
-        found = np.asarray(values)
-        if found.dtype.kind not in "cmM":
-            return found.astype(np.float64, copy=False)
-        why = f"they are of type {found.dtype}"
+        array = np.asarray(values)
+        if array.dtype.kind not in "cmM":
+            return array.astype(np.float64, copy=False)
+        why = f"they are of type {array.dtype}"
     except (TypeError, ValueError, OverflowError) as error:
         why = str(error)
     raise SchemaError(f"{name} are not numeric: {why}", fix=fix)
 
 
 def check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    """Labels as finite float64, one per row."""
-    labels = _real(y, "labels", "Pass real numbers, larger is better")
+    """Return labels as finite float64, one per row."""
+    labels = _to_real(y, "labels", "Pass real numbers, larger is better")
     if labels.shape != (n_rows,):
         raise SchemaError(
             f"y has shape {labels.shape} for {n_rows} rows", fix="Pass one label per row"
@@ -473,22 +486,25 @@ def check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
 
 
 def beyond_weights(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Weights that are so large or small that their products would be infinite or 0."""
+    """Return which weights are so large or small that their products would be infinite or 0."""
     return (values > HEAVIEST) | ((values > 0) & (values < LIGHTEST))
 
 
 def check_weight(
     weight: ArrayLike, n_rows: int, name: str = "sample_weight"
 ) -> NDArray[np.float64]:
-    """Weights as float64, one per row, each 0 or within the range of weights, not all 0."""
-    values = _real(weight, f"the numbers of {name}", "Pass weights >= 0")
+    """Return weights as float64, one per row, each 0 or between LIGHTEST and HEAVIEST, not all 0.
+
+    scikit-learn's checks look for some of the messages.
+    """
+    values = _to_real(weight, f"the numbers of {name}", "Pass weights >= 0")
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
-        one = "query" if name == "query_weight" else "row"
+        item = "query" if name == "query_weight" else "row"
         raise SchemaError(
             f"{name}.shape == {values.shape}, expected {(n_rows,)}",
-            fix=f"Pass one weight per {one}",
+            fix=f"Pass one weight per {item}",
         )
     check_finite(values, name)
     if (values < 0).any():
@@ -496,8 +512,8 @@ def check_weight(
     beyond = np.flatnonzero(beyond_weights(values))
     if len(beyond):
         raise SchemaError(
-            f"weight {values[beyond[0]]:g} at position {beyond[0]} is beyond "
-            f"{LIGHTEST:g} to {HEAVIEST:g}",
+            f"weight {values[beyond[0]]:g} at position {beyond[0]} is not between "
+            f"{LIGHTEST:g} and {HEAVIEST:g}",
             fix="Multiply all weights by one number",
         )
     if n_rows and not (values > 0).any():
@@ -507,7 +523,7 @@ def check_weight(
     return values
 
 
-def _column(values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+def _check_column(values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
     column = np.asarray(values)
     if column.shape != (n_rows,):
         raise SchemaError(
@@ -524,7 +540,7 @@ def require_rows(data: Dataset) -> Dataset:
 
 
 def is_column_storage(X: Any) -> bool:
-    """Whether X is a CSC matrix that can be used as it stands: canonical, float32 or float64."""
+    """Whether X is a CSC matrix that kernels can use without a copy: canonical and of floats."""
     return bool(
         sparse.issparse(X)
         and X.format == "csc"
@@ -534,12 +550,11 @@ def is_column_storage(X: Any) -> bool:
 
 
 def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
-    """Columns and shape of a matrix: views of a canonical CSC, one copy of anything else."""
+    """Return column storage and shape of a matrix: views of a canonical CSC, else a copy."""
     if is_column_storage(X):
         check_finite(X.data, "X")
-        unsigned = np.uint32 if X.indices.dtype.itemsize == 4 else np.uint64
         indptr = X.indptr.astype(np.int64, copy=False)
-        return CscColumns(indptr, X.indices.view(unsigned), X.data), X.shape
+        return CscColumns(indptr, _as_unsigned(X.indices), X.data), X.shape
     matrix = check_matrix(X)
     return columns_of(as_rows(matrix), matrix.shape[1]), matrix.shape
 
@@ -547,12 +562,12 @@ def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
 def first_lists(
     blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
 ) -> Iterator[Dataset]:
-    """The first ``count`` lists, however they are cut; as ``whole`` blocks where asked."""
-    left = count
+    """Yield the first ``count`` lists, however blocks are cut; ``whole`` keeps blocks uncut."""
+    n_left = count
     for block in blocks:
-        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
-        left -= block.n_queries
-        if left <= 0:
+        yield block if whole or block.n_queries <= n_left else block.take_queries(np.arange(n_left))
+        n_left -= block.n_queries
+        if n_left <= 0:
             return
 
 
@@ -693,7 +708,10 @@ def _stack_csr_and_release(matrices: list[Any], shape: tuple[int, int], dtype: A
 
 
 def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
-    """CSR matrix of checked arrays, without scipy's copies; offsets stay 64-bit when they must."""
+    """Build a canonical CSR matrix of checked arrays without scipy's copies and checks.
+
+    Indices and offsets have 32 bits where they can: scipy requires both to be of one type.
+    """
     if len(data) < 2**31 and indices.dtype == np.int32:
         indptr = indptr.astype(np.int32)
     else:

@@ -1,6 +1,6 @@
-"""Labels from columns: small formulas (``clicked + 4*purchased``), and grades from counts.
+"""Compute labels from columns: by small formulas (``clicked + 4*purchased``), or by cutting counts.
 
-A formula is read by Python's own parser and checked against the list below, never evaluated as
+A formula is parsed by Python's own parser and checked against the list below, never evaluated as
 code: numbers, columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A
 column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere.
 """
@@ -47,9 +47,9 @@ class Expression:
     Attributes
     ----------
     text
-        As it was written.
+        The formula as it was written.
     columns
-        Columns it reads, in order of appearance.
+        Names of its columns, in order of appearance.
     """
 
     text: str
@@ -57,8 +57,8 @@ class Expression:
     _tree: Any
 
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Value for every row; a row where it is not finite is an error."""
-        numbers = {name: _numbers(columns, name) for name in self.columns}
+        """Compute the value of every row, which must be finite."""
+        numbers = {name: _to_numbers(columns, name) for name in self.columns}
         n_rows = len(next(iter(numbers.values())))
         with np.errstate(all="ignore"):
             values = np.broadcast_to(_evaluate(self._tree, numbers), (n_rows,))
@@ -73,7 +73,7 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """Read a formula; an error points at the place where it breaks.
+    """Parse a formula; an error names the character where it is wrong.
 
     Examples
     --------
@@ -85,39 +85,37 @@ def parse_expression(text: str) -> Expression:
         raise ParameterError(
             f"the expression is longer than {MAX_LENGTH} characters", fix="Add a column instead"
         )
-    reader = _FormulaReader(text)
-    tree = reader.read(reader.body(), 0)
-    if not reader.columns:
+    parser = _FormulaParser(text)
+    tree = parser.convert(parser.parse(), 0)
+    if not parser.columns:
         raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
-    return Expression(text, tuple(dict.fromkeys(reader.columns)), tree)
+    return Expression(text, tuple(dict.fromkeys(parser.columns)), tree)
 
 
-class _FormulaReader:
-    """From Python's syntax tree to the few nodes that a formula may have.
-
-    The tree is made of floats, column names and (operation, left, right).
-    """
+class _FormulaParser:
+    """Converts Python's syntax tree to one of floats, column names and (operation, left, right)."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.columns: list[str] = []
-        self._names: dict[str, str] = {}
-        self._code = re.sub(_NAME, self._stand_in, re.sub(r"\s", " ", text))
+        self._names: dict[str, str] = {}  # of columns, by placeholder
+        self._code = re.sub(_NAME, self._to_identifier, re.sub(r"\s", " ", text))
 
-    def _stand_in(self, match: re.Match[str]) -> str:
-        """An identifier of the same length for what Python would not take as it stands."""
+    def _to_identifier(self, match: re.Match[str]) -> str:
+        """Replace a name that is no identifier of Python by a placeholder of the same length."""
         name = match[1] or match[0]
         if match[1] is None and name.isascii() and not keyword.iskeyword(name):
             return name
-        stand_in = f"_{len(self._names)}".ljust(len(match[0]), "_")
-        while stand_in in self.text:
-            stand_in += "_"
-        self._names[stand_in] = name
-        return stand_in
+        placeholder = f"_{len(self._names)}".ljust(len(match[0]), "_")
+        while placeholder in self.text:
+            placeholder += "_"
+        self._names[placeholder] = name
+        return placeholder
 
-    def body(self) -> ast.AST:
+    def parse(self) -> ast.AST:
+        """Return Python's syntax tree of the formula."""
         code = self._code.lstrip()
-        if "#" in code:  # a comment would be dropped in silence
+        if "#" in code:  # Python would ignore a comment silently
             raise self._error(code.index("#"))
         try:
             return ast.parse(code, mode="eval").body
@@ -126,7 +124,8 @@ class _FormulaReader:
         except (ValueError, RecursionError, MemoryError):
             raise self._error(0) from None
 
-    def read(self, node: Any, depth: int) -> Any:
+    def convert(self, node: Any, depth: int) -> Any:
+        """Convert a node of Python's syntax tree; refuse what a formula must not hold."""
         if depth > MAX_DEPTH:
             raise ParameterError("the expression nests too deeply", fix="Add a column instead")
         match node:
@@ -136,13 +135,13 @@ class _FormulaReader:
                 self.columns.append(self._names.get(name, name))
                 return self.columns[-1]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return (np.subtract, 0.0, self.read(inner, depth + 1))
+                return (np.subtract, 0.0, self.convert(inner, depth + 1))
             case ast.BinOp(op=op, right=right) | ast.Compare(ops=[op], comparators=[right]) if (
                 type(op) in _OPERATIONS
             ):
-                left = self.read(node.left, depth)
-                return (_OPERATIONS[type(op)], left, self.read(right, depth + 1))
-        raise self._error(self._stop(node))
+                left = self.convert(node.left, depth)
+                return (_OPERATIONS[type(op)], left, self.convert(right, depth + 1))
+        raise self._error(self._bad_character(node))
 
     def _number(self, node: Any, value: float) -> float:
         try:
@@ -153,21 +152,22 @@ class _FormulaReader:
             raise self._error(node.col_offset)
         return number
 
-    def _stop(self, node: Any) -> int:
-        """Where a formula ends that is followed by something else: after a node's first part."""
+    def _bad_character(self, node: Any) -> int:
+        """Return where a node that is no formula starts to be wrong: after its first part."""
         first: Any = next(ast.iter_child_nodes(node), None)
-        after = getattr(first, "end_col_offset", None)
+        offset = getattr(first, "end_col_offset", None)
         if isinstance(node, ast.Compare):
-            after = node.comparators[0].end_col_offset
-        if after is None or first.col_offset != node.col_offset:
-            after = node.col_offset
-        return len(self._code.lstrip().encode()[:after].decode())
+            offset = node.comparators[0].end_col_offset
+        if offset is None or first.col_offset != node.col_offset:
+            offset = node.col_offset
+        return len(self._code.lstrip().encode()[:offset].decode())  # offsets of ast are in bytes
 
-    def _error(self, place: int) -> ParameterError:
-        place += len(self._code) - len(self._code.lstrip())
-        rest = self.text[place:]
+    def _error(self, position: int) -> ParameterError:
+        position += len(self._code) - len(self._code.lstrip())
+        following = self.text[position:]
+        position += len(following) - len(following.lstrip())
         return ParameterError(
-            f"cannot read {self.text!r} at character {place + len(rest) - len(rest.lstrip()) + 1}",
+            f"cannot read {self.text!r} at character {position + 1}",
             fix="Write it like clicked + 4*purchased or (price > 3)*clicked",
         )
 
@@ -178,11 +178,11 @@ def _evaluate(tree: Any, numbers: Mapping[str, NDArray[np.float64]]) -> Any:
     if isinstance(tree, str):
         return numbers[tree]
     operation, left, right = tree
-    done = operation(_evaluate(left, numbers), _evaluate(right, numbers))
-    return np.asarray(done, dtype=np.float64)
+    result = operation(_evaluate(left, numbers), _evaluate(right, numbers))
+    return np.asarray(result, dtype=np.float64)  # comparisons give booleans
 
 
-def _numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
     if name not in columns:
         raise SchemaError(
             f"no column {name!r}; there are {', '.join(sorted(columns))}",
@@ -245,28 +245,34 @@ def tiers(
         raise SchemaError(f"counts[{row}] is {values[row]}", fix="Pass finite counts >= 0")
     if (cuts is None) == (quantiles is None):
         raise ParameterError("give either cuts or quantiles", fix="Pass one of them")
-    thresholds = _increasing("cuts", cuts) if cuts is not None else _quantiles(values, quantiles)
+    if cuts is not None:
+        thresholds = _check_increasing("cuts", cuts)
+    else:
+        thresholds = _quantile_cuts(values, quantiles)
     return np.searchsorted(thresholds, values, side="right").astype(np.float64)
 
 
-def _increasing(name: str, numbers: Any) -> NDArray[np.float64]:
-    found = np.asarray(numbers, dtype=np.float64)
-    good = found.ndim == 1 and len(found) > 0 and bool(np.isfinite(found).all())
-    if not good or (found <= 0).any() or (np.diff(found) <= 0).any():
+def _check_increasing(name: str, numbers: Any) -> NDArray[np.float64]:
+    values = np.asarray(numbers, dtype=np.float64)
+    is_finite_list = values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all())
+    if not is_finite_list or (values <= 0).any() or (np.diff(values) <= 0).any():
         raise ParameterError(
-            f"{name}={numbers!r} are not increasing positive numbers", fix=f"Sort the {name}"
+            f"{numbers!r} are not increasing positive numbers", parameter=name, fix="Sort them"
         )
-    return found
+    return values
 
 
-def _quantiles(values: NDArray[np.float64], quantiles: Any) -> NDArray[np.float64]:
-    """Smallest positive count, then the first counts above each quantile."""
-    shares = _increasing("quantiles", quantiles)
+def _quantile_cuts(values: NDArray[np.float64], quantiles: Any) -> NDArray[np.float64]:
+    """Return the smallest positive count and the first counts above each quantile."""
+    shares = _check_increasing("quantiles", quantiles)
     if shares[-1] >= 1:
-        raise ParameterError(f"quantiles={quantiles!r} reach 1", fix="Pass numbers below 1")
+        raise ParameterError(
+            f"{quantiles!r} reach 1", parameter="quantiles", fix="Pass numbers below 1"
+        )
     positive = np.unique(values[values > 0])
     if len(positive) == 0:
         return positive
-    below = np.quantile(values[values > 0], shares, method="inverted_cdf")
-    above = np.searchsorted(positive, below, side="right")
-    return np.unique(np.append(positive[0], positive[above[above < len(positive)]]))
+    quantile_values = np.quantile(values[values > 0], shares, method="inverted_cdf")
+    next_larger = np.searchsorted(positive, quantile_values, side="right")
+    next_larger = next_larger[next_larger < len(positive)]
+    return np.unique(np.append(positive[0], positive[next_larger]))

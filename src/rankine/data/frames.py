@@ -1,8 +1,8 @@
-"""Data frames of any library, split into values, names and an optional ``qid`` column.
+"""Split data frames of any library into values, names and an optional ``qid`` column.
 
-pandas is read column by column (sparse columns become CSR); everything else that speaks Arrow's
-C stream interface (polars, pyarrow, duckdb ...) goes through Arrow. A missing value, a category
-or a text is an error that names the column and what to do about it.
+pandas frames are read column by column (sparse columns become CSR). All others with Arrow's C
+stream interface (polars, pyarrow, duckdb ...) are converted by Arrow. Categories, texts and
+infinities are errors that name the column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEXT_FIX = "Encode it as numbers first, or leave the column out"
 
 
 class FrameParts(NamedTuple):
-    """A matrix, its column names, and the query ids found in it."""
+    """A matrix, its column names or None, and the query ids of its ``qid`` column or None."""
 
     values: Any
     names: tuple[str, ...] | None
@@ -30,7 +30,7 @@ class FrameParts(NamedTuple):
 
 
 def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
-    """Separate a frame's ``qid`` column from its features; other inputs pass through.
+    """Separate a frame's ``qid`` column from its features; return other inputs unchanged.
 
     The matrix is float32 if every column is, else float64. ``names`` replace those of the frame.
     """
@@ -38,9 +38,9 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
     if not is_frame(X):
         return FrameParts(X, None if names is None else tuple(names), None)
     features, qid = take_qid(X)
-    found = _column_names(features) if names is None else tuple(names)
+    column_names = _column_names(features) if names is None else tuple(names)
     matrix = _pandas_matrix(features) if _is_pandas(features) else _arrow_matrix(features)
-    return FrameParts(matrix, found, qid)
+    return FrameParts(matrix, column_names, qid)
 
 
 def is_frame(X: Any) -> bool:
@@ -54,7 +54,7 @@ def is_frame(X: Any) -> bool:
 
 
 def take_qid(X: Any) -> tuple[Any, Any]:
-    """A frame without its ``qid`` column, and that column; ``(X, None)`` when there is none."""
+    """Return a frame without its ``qid`` column, and that column; None where there is none."""
     if not is_frame(X) or "qid" not in _names_of(X):
         return X, None
     if _is_pandas(X):
@@ -69,7 +69,7 @@ def _is_pandas(X: Any) -> bool:
 
 
 def _names_of(X: Any) -> list[Any]:
-    """Names of the columns of a pandas, polars or pyarrow table."""
+    """Return the column names of a pandas, polars or pyarrow table."""
     if hasattr(X, "column_names"):
         return list(X.column_names)
     arrow = getattr(getattr(X, "schema", None), "names", None)
@@ -77,21 +77,21 @@ def _names_of(X: Any) -> list[Any]:
 
 
 def _column_names(X: Any) -> tuple[str, ...] | None:
-    """String names, each once; numbers in their place are no names."""
-    found = _names_of(X)
-    if not all(isinstance(name, str) for name in found):
+    """Return names that are strings, which must be distinct; None for columns that are numbered."""
+    names = _names_of(X)
+    if not all(isinstance(name, str) for name in names):
         return None
-    for k, name in enumerate(found):
-        if name in found[:k]:
+    for k, name in enumerate(names):
+        if name in names[:k]:
             raise SchemaError(f"two columns are called {name!r}", fix="Rename one", column=name)
-    return tuple(found)
+    return tuple(names)
 
 
 # ---------------------------------------------------------------------- pandas
 def _pandas_matrix(frame: Any) -> Any:
-    kinds = list(frame.dtypes)
-    if kinds and all(hasattr(kind, "fill_value") for kind in kinds):  # pandas' sparse columns
-        if any(kind.fill_value != 0 for kind in kinds):
+    dtypes = list(frame.dtypes)
+    if dtypes and all(hasattr(dtype, "fill_value") for dtype in dtypes):  # sparse columns
+        if any(dtype.fill_value != 0 for dtype in dtypes):
             raise SchemaError(
                 "sparse columns must have 0 as their fill value", fix="Convert them to dense"
             )
@@ -101,15 +101,15 @@ def _pandas_matrix(frame: Any) -> Any:
 
 
 def _pandas_column(series: Any, name: Any) -> NDArray[Any]:
-    kind = series.dtype
-    if isinstance(kind, np.dtype) and kind.kind in "fiub":
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
         return np.asarray(series.to_numpy())
-    label = str(name)
-    if getattr(kind, "kind", "O") not in "fiub":
-        raise _error(f"column is of type {kind}, not a number", label, _TEXT_FIX)
+    if getattr(dtype, "kind", "O") not in "fiub":
+        raise _error(f"column is of type {dtype}, not a number", str(name), _TEXT_FIX)
+    # Extension types, such as nullable integers.
     if series.isna().any():
         return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(series.to_numpy(dtype=getattr(kind, "numpy_dtype", np.float64)))
+    return np.asarray(series.to_numpy(dtype=getattr(dtype, "numpy_dtype", np.float64)))
 
 
 def _pandas_ids(series: Any) -> NDArray[Any]:
@@ -135,8 +135,8 @@ def _arrow_matrix(X: Any) -> NDArray[Any]:
     from rankine.data.readers.values import BatchLocation, RowFaults, is_number, to_numbers
 
     table = _arrow_table(X)
-    narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in table.schema.types)
-    dtype = np.dtype(np.float32 if narrow else np.float64)
+    is_narrow = all(pt.is_float32(t) or pt.is_float16(t) for t in table.schema.types)
+    dtype = np.dtype(np.float32 if is_narrow else np.float64)
     faults = RowFaults(BatchLocation("data frame"), table.num_rows, skip=False)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -170,9 +170,9 @@ def _arrow_ids(X: Any) -> NDArray[Any]:
 
 
 def _stack(columns: list[NDArray[Any]], names: Sequence[Any], n_rows: int) -> NDArray[Any]:
-    """Column-wise copy into one C-ordered array; float32 only if every column is float32."""
-    narrow = bool(columns) and all(column.dtype == np.float32 for column in columns)
-    matrix = np.empty((n_rows, len(columns)), dtype=np.float32 if narrow else np.float64)
+    """Copy columns into one C-ordered array; float32 only if every column is float32."""
+    is_narrow = bool(columns) and all(column.dtype == np.float32 for column in columns)
+    matrix = np.empty((n_rows, len(columns)), dtype=np.float32 if is_narrow else np.float64)
     for j, column in enumerate(columns):
         matrix[:, j] = column
     if not all_finite(matrix) and np.isinf(matrix).any():

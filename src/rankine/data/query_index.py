@@ -1,7 +1,7 @@
-"""Which rows belong to which query, whatever order they came in, and to which label.
+"""Group rows by query, and by query and label.
 
-``LabelIndex`` orders rows by (query, label), for pair sampling, counting and levels; it is built
-once, in O(m) when a query has few distinct labels and O(m log m) otherwise.
+``LabelIndex`` orders rows by (query, label), for pair sampling, counting and levels. It takes O(m)
+for a query of m rows with few distinct labels, and O(m log m) otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class QueryIndex:
 
     @classmethod
     def from_qid(cls, qid: ArrayLike | None, n_rows: int) -> QueryIndex:
-        """Group rows by query id; ``None`` puts all rows in one query with id 0."""
+        """Group rows by query id; None puts all rows in one query with id 0."""
         if qid is None:
             starts = np.array([0, n_rows] if n_rows else [0], dtype=np.int64)
             return cls(np.zeros(min(n_rows, 1), dtype=np.int64), starts)
@@ -50,6 +50,7 @@ class QueryIndex:
             )
         if n_rows == 0:
             return cls(values, np.zeros(1, dtype=np.int64))
+        # Work on runs of equal ids: in the usual case every query is one run.
         runs = np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1]).astype(np.int64)
         run_ids = values[runs]
         unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
@@ -65,16 +66,16 @@ class QueryIndex:
 
     @classmethod
     def from_group(cls, sizes: ArrayLike, n_rows: int) -> QueryIndex:
-        """Take consecutive groups of the given sizes; their sum must be the number of rows."""
+        """Group consecutive rows by the sizes of the groups, which must sum to ``n_rows``."""
         counts = check_group(sizes)
         total = int(counts.sum())
         if total != n_rows:
             raise SchemaError(
-                f"group sizes add up to {total} rows but the data has {n_rows}",
+                f"the sizes add up to {total} rows but the data has {n_rows}",
+                parameter="group",
                 fix="Pass sizes in row order, one per query; or pass qid, one id per row",
             )
-        kept = counts[counts > 0]
-        starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
         return cls(np.flatnonzero(counts > 0).astype(np.int64), starts)
 
     @property
@@ -98,73 +99,89 @@ class QueryIndex:
         return self.scatter(np.repeat(np.arange(self.n_queries, dtype=np.int64), self.sizes))
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Row-ordered values in grouped order."""
+        """Return values that are in row order in grouped order."""
         return values if self.rows is None else values[self.rows]
 
     def scatter(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Grouped values back in row order."""
+        """Return values that are in grouped order in row order."""
         if self.rows is None:
             return values
-        out = np.empty_like(values)
-        out[self.rows] = values
-        return out
+        row_values = np.empty_like(values)
+        row_values[self.rows] = values
+        return row_values
 
     def rows_of(self, query: int) -> NDArray[np.int64]:
-        """Row numbers of the query at position ``query``."""
-        span = np.arange(self.starts[query], self.starts[query + 1])
-        return span if self.rows is None else self.rows[span]
+        """Return the row numbers of the query at position ``query`` of ``ids``."""
+        positions = np.arange(self.starts[query], self.starts[query + 1])
+        return positions if self.rows is None else self.rows[positions]
 
 
 def check_group(sizes: ArrayLike) -> NDArray[np.int64]:
-    """Rows per query as int64; anything but non-negative integers is refused."""
+    """Return rows per query as int64; refuse all but non-negative integers."""
     counts = np.asarray(sizes)
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-        raise SchemaError("group must be a list of row counts", fix="Pass non-negative integers")
+        raise SchemaError(
+            "not a list of row counts", parameter="group", fix="Pass non-negative integers"
+        )
     return counts.astype(np.int64, copy=False)
 
 
 def check_qid(qid: ArrayLike) -> NDArray[Any]:
-    """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
+    """Return query ids as int64 or strings; whole floats are taken as integers."""
     values = np.asarray(qid)
     if values.dtype.kind == "U" and not hasattr(qid, "dtype"):
-        values = np.asarray(qid, dtype=object)  # numpy makes text of a NaN among strings
+        values = np.asarray(qid, dtype=object)  # NumPy turns a NaN among strings into text
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
-    if values.dtype.kind in "iub":
-        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+    kind = values.dtype.kind
+    if kind in "iub":
+        if kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
             raise SchemaError("qid exceeds 2^63 - 1", fix="Pass such ids as strings")
         return values.astype(np.int64, copy=False)
-    if values.dtype.kind in "UT":
+    if kind in "UT":
         return values
-    if values.dtype.kind == "f":
+    if kind == "f":
         with np.errstate(invalid="ignore"):
             bad = ~((values == np.floor(values)) & (np.abs(values) < 2**53))
-        if not bad.any():
-            return values.astype(np.int64)
-        raise _bad_id(values, int(np.argmax(bad)))
-    if values.dtype.kind == "O":
-        kinds = {type(value) for value in values}
-        if kinds <= {str}:
-            return values.astype(str)
-        if all(issubclass(kind, (int, np.integer)) for kind in kinds):
-            far = [not -(2**63) <= value < 2**63 for value in values]
-            if any(far):
-                raise _bad_id(values, far.index(True))
-            return values.astype(np.int64)
-        missing = [v is None or v != v for v in values]  # noqa: PLR0124
-        if any(missing):
-            raise _bad_id(values, missing.index(True))
-        usual = str if sum(isinstance(v, str) for v in values) * 2 > len(values) else int
-        odd = [not isinstance(v, (usual, np.integer) if usual is int else usual) for v in values]
-        raise _bad_id(values, odd.index(True))
+        if bad.any():
+            raise _bad_id(values, int(np.argmax(bad)))
+        return values.astype(np.int64)
+    if kind == "O":
+        return _check_objects(values)
     raise SchemaError(
         f"qid is of type {values.dtype}", fix="Pass integers or strings", column="qid"
     )
 
 
+def _check_objects(values: NDArray[Any]) -> NDArray[Any]:
+    """Return ids given as Python objects as int64 or strings."""
+    types = {type(value) for value in values}
+    if types <= {str}:
+        return values.astype(str)
+    if all(issubclass(id_type, (int, np.integer)) for id_type in types):
+        too_large = [not -(2**63) <= value < 2**63 for value in values]
+        if any(too_large):
+            raise _bad_id(values, too_large.index(True))
+        return values.astype(np.int64)
+    missing = [_is_missing(value) for value in values]
+    if any(missing):
+        raise _bad_id(values, missing.index(True))
+    # Name the first id that is not of the type of most others.
+    is_text = [isinstance(value, str) for value in values]
+    if sum(is_text) * 2 > len(values):
+        odd = [not text for text in is_text]
+    else:
+        odd = [not isinstance(value, (int, np.integer)) for value in values]
+    raise _bad_id(values, odd.index(True))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value  # noqa: PLR0124 - NaN and NaT differ from themselves
+
+
 def _bad_id(values: NDArray[Any], row: int) -> SchemaError:
     value = values[row]
-    if value is None or value != value:  # noqa: PLR0124 - NaN and NaT differ from themselves
+    if _is_missing(value):
         return SchemaError(
             f"the qid of row {row} is missing", fix="Give every row a query id", column="qid"
         )
@@ -203,7 +220,7 @@ class LabelIndex:
 
     @classmethod
     def build(cls, queries: QueryIndex, y: NDArray[Any]) -> LabelIndex:
-        """Index the labels of grouped rows."""
+        """Order rows by query and label."""
         labels = np.ascontiguousarray(queries.gather(y), dtype=np.float64)
         order, level_ptr, level_starts = _order_by_label(labels, queries.starts)
         if queries.rows is not None:
@@ -222,7 +239,10 @@ class LabelIndex:
 
     @cached_property
     def pair_counts(self) -> NDArray[np.int64]:
-        """N_q = (m_q^2 - sum over levels of n_l^2) / 2, in 64 bits."""
+        """Pairs of rows with different labels per query.
+
+        N_q = (m_q^2 - sum over levels of n_l^2) / 2, in 64 bits.
+        """
         sizes = np.diff(self.query_starts)
         squares = np.concatenate([[0], np.cumsum(self.level_sizes**2)])
         return (sizes**2 - np.diff(squares[self.level_ptr])) // 2
@@ -238,7 +258,10 @@ class LabelIndex:
         return int(self.pair_counts.sum())
 
     def level_masses(self, weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Of each level, its weight times that of its query's other levels."""
+        """Return the weight of each level times the weight of its query's other levels.
+
+        Without weights every row weighs 1.
+        """
         if weight is None:
             level = self.level_sizes.astype(np.float64)
         else:
@@ -246,7 +269,7 @@ class LabelIndex:
         return level * sums_of_others(level, self.level_ptr)
 
     def require_pairs(self) -> None:
-        """Raise NoPairsError when there is nothing to rank."""
+        """Raise NoPairsError if no query holds two different labels."""
         if len(self.queries_with_pairs) == 0:
             raise NoPairsError(
                 "no query holds two different labels, so no pair can be formed",
@@ -255,9 +278,10 @@ class LabelIndex:
 
 
 def sums_of_others(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of each value, the sum of the others of its part; part k begins at ``starts[k]``.
+    """Return the sum of the other values of each value's part; part k begins at ``starts[k]``.
 
-    Nothing is taken from a larger sum, which would leave rounding in the place of small values.
+    The sums before and after a value are added: to subtract the value from the sum of all would
+    leave rounding errors in place of small sums.
     """
     out = np.empty_like(values)
     _sum_others(values, starts, out)
@@ -267,19 +291,19 @@ def sums_of_others(values: NDArray[np.float64], starts: NDArray[np.int64]) -> ND
 @jit
 def _sum_others(values: Any, starts: Any, out: Any) -> None:
     for part in range(starts.shape[0] - 1):
-        before = 0.0
+        total = 0.0
         for k in range(starts[part], starts[part + 1]):
-            out[k] = before
-            before += values[k]
-        after = 0.0
+            out[k] = total
+            total += values[k]
+        total = 0.0
         for k in range(starts[part + 1] - 1, starts[part] - 1, -1):
-            out[k] += after
-            after += values[k]
+            out[k] += total
+            total += values[k]
 
 
 @jit
 def _level_of(table: Any, count: int, value: float) -> int:
-    """Labels below ``value`` among the first ``count`` of the sorted table."""
+    """Return the number of labels below ``value`` among the first ``count`` of a sorted table."""
     low = 0
     high = count
     while low < high:
@@ -293,7 +317,10 @@ def _level_of(table: Any, count: int, value: float) -> int:
 
 @jit
 def _few_levels(labels: Any, table: Any) -> int:
-    """Fill ``table`` with the sorted distinct labels; negative when they are more than it holds."""
+    """Fill ``table`` with the sorted distinct labels and return their number.
+
+    The result is negative when the table is too short.
+    """
     count = 0
     for value in labels:
         low = _level_of(table, count, value)
@@ -310,23 +337,23 @@ def _few_levels(labels: Any, table: Any) -> int:
 
 @jit
 def _count_into(labels: Any, base: int, table: Any, count: int, order: Any, ends: Any) -> None:
-    """Counting sort of one query; ``ends[l]`` becomes the end of level l relative to the query."""
-    place = np.zeros(count, dtype=np.int64)
+    """Sort one query by counting; ``ends[l]`` becomes the end of level l within the query."""
+    position = np.zeros(count, dtype=np.int64)
     level_of = np.empty(labels.shape[0], dtype=np.uint8)
     for i in range(labels.shape[0]):
         level = _level_of(table, count, labels[i]) if count > 2 else np.int64(labels[i] > table[0])
         level_of[i] = level
-        place[level] += 1
+        position[level] += 1
     end = 0
     for level in range(count):
-        size = place[level]
-        place[level] = end
+        size = position[level]
+        position[level] = end
         end += size
         ends[level] = end
     for i in range(labels.shape[0]):
         level = level_of[i]
-        order[base + place[level]] = base + i
-        place[level] += 1
+        order[base + position[level]] = base + i
+        position[level] += 1
 
 
 @jit
@@ -349,13 +376,13 @@ def _order_by_label(labels: Any, starts: Any) -> Any:
                 level_starts[total] = start + ends[level]
         else:
             size = stop - start
-            rising = values.copy()
+            sorted_labels = values.copy()
             for k in range(start, stop):
                 order[k] = k
-            spare = np.empty(size)
-            merge_sort(rising, order[start:stop], spare, np.empty(size, dtype=np.int64))
+            workspace = np.empty(size)
+            merge_sort(sorted_labels, order[start:stop], workspace, np.empty(size, dtype=np.int64))
             for k in range(1, size):
-                if rising[k] != rising[k - 1]:
+                if sorted_labels[k] != sorted_labels[k - 1]:
                     total += 1
                     level_starts[total] = start + k
             total += 1

@@ -1,7 +1,7 @@
-"""Splits that never cut a query: at random, in folds, or in order of time.
+"""Split data without cutting queries: at random, in folds, or in order of time.
 
-Proportions are any positive numbers: ``(9, 1, 1)`` and ``(9/11, 1/11, 1/11)`` say the same. A part
-of a stream is the same blocks, with only some of their queries.
+Proportions are any positive numbers: ``(9, 1, 1)`` and ``(9/11, 1/11, 1/11)`` are equal. A part of
+a stream consists of the same blocks with only some of their queries.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ScanPart",
-    "by_hash",
-    "by_order",
     "named_parts",
     "parse_split",
     "query_folds",
@@ -38,27 +36,27 @@ __all__ = [
     "split_queries",
 ]
 
-#: Called with each block of a pass in turn; positions of the queries to keep.
-Choose = Callable[[Dataset], NDArray[np.int64]]
+#: Called with each block of a pass in order; returns the positions of the queries to keep.
+QueryChooser = Callable[[Dataset], NDArray[np.int64]]
 
-#: Queries counted in a stream, by time column; forgotten with the stream.
-_COUNTS: WeakKeyDictionary[Any, dict[str | None, int]] = WeakKeyDictionary()
+#: Number of queries of each stream by time column; entries disappear with the stream.
+_QUERY_COUNTS: WeakKeyDictionary[Any, dict[str | None, int]] = WeakKeyDictionary()
 
 
 class ScanPart(LabelledStream):
-    """Chosen queries of a stream; re-iterable, with the attributes of a ``Scan``.
+    """Some queries of a stream; it can be read as often as the stream.
 
     Parameters
     ----------
     scan
         The whole stream.
-    start
+    start_pass
         Called at the start of each pass; returns the function that chooses queries of a block.
     """
 
-    def __init__(self, scan: Scan, start: Callable[[], Choose]) -> None:
+    def __init__(self, scan: Scan, start_pass: Callable[[], QueryChooser]) -> None:
         self._scan = scan
-        self._start = start
+        self._start_pass = start_pass
         self.options = scan.options
         self.sources = scan.sources
 
@@ -87,21 +85,21 @@ class ScanPart(LabelledStream):
         return self._scan.log_encoding()
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """One pass over the part; blocks without chosen queries are left out."""
-        choose = self._start()
+        """Yield blocks of the chosen queries, in one pass over the stream."""
+        choose = self._start_pass()
         for block in self._scan.blocks(block_rows):
-            chosen = choose(block)
-            if len(chosen) == block.n_queries:
+            queries = choose(block)
+            if len(queries) == block.n_queries:
                 yield block
-            elif len(chosen):
-                yield block.take_queries(chosen)
+            elif len(queries):
+                yield block.take_queries(queries)
 
     def compute_fingerprint(self) -> str:
         """Read the chosen rows once and compute their digest."""
         return fingerprint(self.blocks())
 
     def load(self) -> Dataset:
-        """The part in memory."""
+        """Load the part into memory."""
         return concat(self.blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
@@ -111,8 +109,10 @@ class ScanPart(LabelledStream):
         return f"Part of {self._scan!r}"
 
 
-def by_hash(shares: NDArray[np.float64], part: int, seed: np.uint64) -> Callable[[], Choose]:
-    """Queries whose hash, as a number in [0, 1), lies between two shares."""
+def _choose_by_hash(
+    shares: NDArray[np.float64], part: int, seed: np.uint64
+) -> Callable[[], QueryChooser]:
+    """Choose the queries whose hash, as a number in [0, 1), is between two shares."""
 
     def choose(block: Dataset) -> NDArray[np.int64]:
         unit = query_units(block.queries.ids, seed)
@@ -121,31 +121,31 @@ def by_hash(shares: NDArray[np.float64], part: int, seed: np.uint64) -> Callable
     return lambda: choose
 
 
-def by_order(
+def _choose_by_order(
     scan: Scan, shares: NDArray[np.float64], part: int, time: str | None
-) -> Callable[[], Choose]:
-    """Queries number ``shares[part] n`` to ``shares[part + 1] n`` of the n in the stream."""
+) -> Callable[[], QueryChooser]:
+    """Choose the queries number ``shares[part] n`` to ``shares[part + 1] n`` of n in the stream."""
 
-    def start() -> Choose:
+    def start_pass() -> QueryChooser:
         cuts = np.rint(shares * _count_queries(scan, time)).astype(np.int64)
-        seen = 0
+        n_queries = 0
 
         def choose(block: Dataset) -> NDArray[np.int64]:
-            nonlocal seen
-            first, seen = seen, seen + block.n_queries
-            low, high = max(int(cuts[part]), first), min(int(cuts[part + 1]), seen)
+            nonlocal n_queries
+            first, n_queries = n_queries, n_queries + block.n_queries
+            low, high = max(int(cuts[part]), first), min(int(cuts[part + 1]), n_queries)
             return np.arange(low - first, max(high, low) - first)
 
         return choose
 
-    return start
+    return start_pass
 
 
 def _count_queries(scan: Scan, time: str | None) -> int:
-    """Queries of the stream, by one pass that is remembered; times must not run backwards."""
-    known = _COUNTS.get(scan)
-    if known is not None and time in known:
-        return known[time]
+    """Count the queries of a stream in one pass, whose result is kept; check the order of times."""
+    counts = _QUERY_COUNTS.get(scan)
+    if counts is not None and time in counts:
+        return counts[time]
 
     total = 0
     latest = None
@@ -162,12 +162,12 @@ def _count_queries(scan: Scan, time: str | None) -> int:
                 fix="Sort the files by time, or use rankine.load",
             )
         latest = times[-1]
-    _COUNTS.setdefault(scan, {})[time] = total
+    _QUERY_COUNTS.setdefault(scan, {})[time] = total
     return total
 
 
 def query_units(ids: NDArray[Any], seed: np.uint64) -> NDArray[np.float64]:
-    """A number in [0, 1) for each query id, the same wherever the id appears."""
+    """Return a number in [0, 1) for each query id, the same wherever the id appears."""
     if ids.dtype.kind == "i":
         return _units(ids.astype(np.int64), seed)
     key = seed.tobytes()
@@ -215,10 +215,12 @@ def split_queries(
     >>> train.n_queries, test.n_queries
     (2, 1)
     """
-    shares = _shares(proportions)
+    shares = _cumulate(proportions)
     seed = stream_seed(resolve_seed(random_state), SPLIT)
     if not isinstance(data, Dataset):
-        return tuple(ScanPart(data, by_hash(shares, part, seed)) for part in range(len(shares) - 1))
+        return tuple(
+            ScanPart(data, _choose_by_hash(shares, part, seed)) for part in range(len(shares) - 1)
+        )
     order = permutation(seed, data.n_queries)
     return _parts(data, order, shares)
 
@@ -232,15 +234,16 @@ def query_folds(
     """
     if not 2 <= n_folds <= data.n_queries:
         raise ParameterError(
-            f"n_folds={n_folds} for {data.n_queries} queries",
+            f"{n_folds} folds for {data.n_queries} queries",
+            parameter="n_folds",
             fix="Choose at least 2 and at most the number of queries",
         )
     seed = stream_seed(resolve_seed(random_state), SPLIT)
     order = permutation(seed, data.n_queries)
     for fold in range(n_folds):
-        held = np.zeros(data.n_queries, dtype=np.bool_)
-        held[order[fold::n_folds]] = True
-        yield _take(data, np.flatnonzero(~held)), _take(data, np.flatnonzero(held))
+        in_test = np.zeros(data.n_queries, dtype=np.bool_)
+        in_test[order[fold::n_folds]] = True
+        yield _take(data, np.flatnonzero(~in_test)), _take(data, np.flatnonzero(in_test))
 
 
 def split_in_order(
@@ -264,12 +267,17 @@ def split_in_order(
     tuple
         Datasets in the original row order (or re-iterable streams), one per proportion.
     """
-    shares = _shares(proportions)
+    shares = _cumulate(proportions)
     if not isinstance(data, Dataset):
         if time is not None and not isinstance(time, str):
-            raise ParameterError("a stream's times are a column", fix="Pass the column's name")
+            raise ParameterError(
+                "the times of a stream must be one of its columns",
+                parameter="time",
+                fix="Pass the column's name",
+            )
         return tuple(
-            ScanPart(data, by_order(data, shares, part, time)) for part in range(len(shares) - 1)
+            ScanPart(data, _choose_by_order(data, shares, part, time))
+            for part in range(len(shares) - 1)
         )
     if time is None:
         return _parts(data, np.arange(data.n_queries), shares)
@@ -278,34 +286,36 @@ def split_in_order(
 
 
 def parse_split(text: str) -> tuple[float, ...]:
-    """Shares of ``"time:9/11,1/11,1/11"``: two or three positive numbers or fractions.
+    """Parse a split such as ``"time:9/11,1/11,1/11"``: two or three positive shares.
 
     Examples
     --------
     >>> parse_split("time:0.8,0.2")
     (0.8, 0.2)
     """
-    kind, colon, rest = text.partition(":")
+    order, colon, numbers = text.partition(":")
     try:
-        shares = tuple(float(Fraction(part.strip())) for part in rest.split(","))
+        shares = tuple(float(Fraction(number.strip())) for number in numbers.split(","))
     except (ValueError, ZeroDivisionError):
         shares = ()
-    good = kind == "time" and colon and len(shares) in (2, 3) and all(s > 0 for s in shares)
-    if not good:
+    valid = order == "time" and colon and len(shares) in (2, 3) and all(s > 0 for s in shares)
+    if not valid:
         raise ParameterError(
-            f"cannot read the split {text!r}", fix="Write it like time:9/11,1/11,1/11"
+            f"cannot read the split {text!r}",
+            parameter="split",
+            fix="Write it like time:9/11,1/11,1/11",
         )
     return shares
 
 
 def named_parts(data: Any, split: str, time: str | None) -> dict[str, Any]:
-    """``"train"``, ``"valid"`` and, with three shares, ``"test"`` of a split by time."""
+    """Return the parts "train", "valid" and, with three shares, "test" of a split by time."""
     parts = split_in_order(data, parse_split(split), time)
     return dict(zip(("train", "valid", "test")[: len(parts)], parts, strict=True))
 
 
 def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
-    """Time of each query's latest row."""
+    """Return the time of each query's latest row."""
     if isinstance(time, str):
         if time not in data.columns:
             raise SchemaError(
@@ -320,7 +330,8 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
             f"times are {values.dtype} of shape {values.shape} for {data.n_rows} rows",
             fix="Pass one number or date per row",
         )
-    if np.isnat(values).any() if values.dtype.kind == "M" else not np.isfinite(values).all():
+    missing = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values)
+    if missing.any():
         raise SchemaError("some times are missing", fix="Give every row its time")
     index = data.queries
     if index.n_queries == 0:
@@ -328,12 +339,13 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
     return np.asarray(np.maximum.reduceat(index.gather(values), index.starts[:-1]))
 
 
-def _shares(proportions: Sequence[float]) -> NDArray[np.float64]:
-    """Cumulative shares from 0 to 1."""
+def _cumulate(proportions: Sequence[float]) -> NDArray[np.float64]:
+    """Return the cumulative shares of the parts, from 0 to 1."""
     parts = np.asarray(proportions, dtype=np.float64)
     if parts.ndim != 1 or len(parts) < 2 or not np.isfinite(parts).all() or (parts <= 0).any():
         raise ParameterError(
-            f"proportions={proportions!r} are not two or more positive numbers",
+            f"{proportions!r} are not two or more positive numbers",
+            parameter="proportions",
             fix="Pass for example (0.8, 0.2) or (9, 1, 1)",
         )
     ends = np.cumsum(parts) / parts.sum()
@@ -349,15 +361,16 @@ def _parts(
         part = int(np.argmax(np.diff(cuts) == 0))
         raise ParameterError(
             f"part {part + 1} would hold none of the {len(order)} queries",
+            parameter="proportions",
             fix="Choose other proportions, or more data",
         )
     return tuple(_take(data, np.sort(order[a:b])) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
 
 
 def _take(data: Dataset, queries: NDArray[np.int64]) -> Dataset:
-    """Whole queries, their rows in the original order."""
+    """Take whole queries, their rows in the original order."""
     if data.queries.rows is None:
         return data.take_queries(queries)
-    held = np.zeros(data.n_queries, dtype=np.bool_)
-    held[queries] = True
-    return data.take(np.flatnonzero(held[data.queries.codes]))
+    chosen_queries = np.zeros(data.n_queries, dtype=np.bool_)
+    chosen_queries[queries] = True
+    return data.take(np.flatnonzero(chosen_queries[data.queries.codes]))

@@ -1,8 +1,8 @@
-"""Files that appear only when they are complete: LETOR text, Parquet, Arrow IPC, npz.
+"""Write LETOR text, Parquet, Arrow IPC and npz; a file appears only when it is complete.
 
 A writer takes datasets in row order and of any size, the path, and the options of its format; it
 returns the number of rows written. Text holds the shortest decimals that read back as the same
-numbers. Parquet and Arrow are streamed; npz is joined in memory.
+numbers. Text, Parquet and Arrow are written block by block; npz is joined in memory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.compression import open_target
 from rankine.data.dataset import Dataset, concat, row_slices
 from rankine.data.options import ReadOptions
-from rankine.data.readers.column_plan import SPARSE, FileNotes, write_notes
+from rankine.data.readers.column_plan import SPARSE, FileMetadata, encode_metadata
 from rankine.data.scan import align, run_ends
 
 LAYOUTS = ("columns", "sparse")
-#: Members of an npz archive that are no further columns.
-_RESERVED = (
+#: Arrays of an npz file that are not further columns.
+_NPZ_NAMES = (
     "X",
     "data",
     "indices",
@@ -48,8 +48,8 @@ _RESERVED = (
 _SLAB_VALUES = 2**18
 
 
-def _some(blocks: Iterator[Dataset]) -> Dataset:
-    """The first block; no rows is an error."""
+def _take_first(blocks: Iterator[Dataset]) -> Dataset:
+    """Take the first block; refuse data without rows."""
     first = next(blocks, None)
     if first is None:
         raise EmptyDataError("there are no rows to write", fix="Check the input")
@@ -82,24 +82,24 @@ def write_letor(
     target = os.fspath(path)
     n_rows = 0
     with ExitStack() as files:
-        main = files.enter_context(open_target(target))
-        side = _SideFiles(target, files)
-        sizes: list[int] = []
-        last = None
+        rows_file = files.enter_context(open_target(target))
+        side_files = _SideFiles(target, files)
+        group_sizes: list[int] = []
+        last_id = None
         for block in blocks:
             _check_columns(block)
             for part in map(block.take, row_slices(block, _SLAB_VALUES)):
-                main.write(_format(part, base, zeros=zeros, ids=not group))
-                side.write(part)
-            ends = run_ends(block.qid)
-            fresh = np.diff(ends, prepend=0).tolist()
-            if fresh and sizes and block.qid[0] == last:
-                sizes[-1] += fresh.pop(0)
-            sizes += fresh
-            last = block.qid[-1] if len(ends) else last
+                rows_file.write(_format_rows(part, base, zeros=zeros, ids=not group))
+                side_files.write(part)
+            sizes = np.diff(run_ends(block.qid), prepend=0).tolist()
+            if sizes and group_sizes and block.qid[0] == last_id:
+                group_sizes[-1] += sizes.pop(0)  # the query continues from the block before
+            group_sizes += sizes
+            if block.n_rows:
+                last_id = block.qid[-1]
             n_rows += block.n_rows
         if group:
-            side.file("query").write("".join(f"{size}\n" for size in sizes).encode())
+            side_files.open("query").write("".join(f"{size}\n" for size in group_sizes).encode())
     return n_rows
 
 
@@ -109,22 +109,21 @@ class _SideFiles:
     def __init__(self, target: str, files: ExitStack) -> None:
         self._target = target
         self._files = files
-        self._open: dict[str, Any] = {}
+        self._by_name: dict[str, Any] = {}
 
-    def file(self, name: str) -> Any:
+    def open(self, name: str) -> Any:
         if self._target == "-":
-            raise SchemaError(f"{name} needs a file of its own", fix="Write to a file, or drop it")
-        if name not in self._open:
-            self._open[name] = self._files.enter_context(atomic_file(f"{self._target}.{name}"))
-        return self._open[name]
+            raise SchemaError(f"{name} needs a separate file", fix="Write to a file, or drop it")
+        if name not in self._by_name:
+            self._by_name[name] = self._files.enter_context(atomic_file(f"{self._target}.{name}"))
+        return self._by_name[name]
 
     def write(self, part: Dataset) -> None:
         for name in ("weight", "position"):
             values = getattr(part, name)
             if values is not None:
-                self.file(name).write(
-                    "".join(f"{text}\n" for text in _strings(values).to_pylist()).encode()
-                )
+                lines = "".join(f"{text}\n" for text in _to_strings(values).to_pylist())
+                self.open(name).write(lines.encode())
 
 
 def _check_columns(block: Dataset) -> None:
@@ -135,20 +134,20 @@ def _check_columns(block: Dataset) -> None:
         )
 
 
-def _format(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
-    """Lines of a slab, formatted column-wise by Arrow."""
+def _format_rows(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
+    """Format rows as lines, column by column, by Arrow."""
     matrix = _as_csr(part.X, zeros=zeros)
     pairs = pc.binary_join_element_wise(
-        _strings(matrix.indices.astype(np.int64) + base), _strings(matrix.data), ":"
+        _to_strings(matrix.indices.astype(np.int64) + base), _to_strings(matrix.data), ":"
     )
     features = pa.ListArray.from_arrays(pa.array(matrix.indptr.astype(np.int32)), pairs)
-    fields = [_strings(part.y)]
+    fields = [_to_strings(part.y)]
     if ids:
-        fields.append(pc.binary_join_element_wise("qid:", _query_ids(part.qid), ""))
+        fields.append(pc.binary_join_element_wise("qid:", _format_ids(part.qid), ""))
     line = pc.binary_join_element_wise(*fields, pc.binary_join(features, " "), " ")
     line = pc.utf8_rtrim(line, " ")
     if part.docid is not None:
-        docids = _tokens(part.docid, "document id", empty=True)
+        docids = _check_tokens(part.docid, "document id", empty=True)
         comment = pc.binary_join_element_wise(" #docid = ", docids, "")
         line = pc.binary_join_element_wise(line, pc.if_else(pc.equal(docids, ""), "", comment), "")
     return ("\n".join(line.to_pylist()) + "\n").encode()
@@ -166,27 +165,29 @@ def _as_csr(X: Any, *, zeros: bool) -> Any:
     )
 
 
-def _strings(values: NDArray[Any]) -> Any:
-    """Shortest decimal that reads back as the same number, by Arrow's formatter."""
+def _to_strings(values: NDArray[Any]) -> Any:
+    """Format numbers as the shortest decimals that read back as the same numbers."""
     return pc.cast(pa.array(values), pa.string())
 
 
-def _query_ids(qid: NDArray[Any]) -> Any:
-    return _strings(qid) if qid.dtype.kind in "iu" else _tokens(qid, "query id", empty=False)
+def _format_ids(qid: NDArray[Any]) -> Any:
+    if qid.dtype.kind in "iu":
+        return _to_strings(qid)
+    return _check_tokens(qid, "query id", empty=False)
 
 
-def _tokens(values: NDArray[Any], what: str, *, empty: bool) -> Any:
-    """Texts that a reader will see as one token, or an error."""
-    found = pa.array(values.tolist(), type=pa.string())
+def _check_tokens(values: NDArray[Any], what: str, *, empty: bool) -> Any:
+    """Return texts as Arrow's; refuse those that a reader would not see as one token."""
+    texts = pa.array(values.tolist(), type=pa.string())
     pattern = r"^[^\s\pC]*$" if empty else r"^[^\s\pC#]+$"
-    good = pc.match_substring_regex(found, pattern)
-    if not pc.all(good).as_py():
-        bad = found[pc.index(good, False).as_py()].as_py()
+    valid = pc.match_substring_regex(texts, pattern)
+    if not pc.all(valid).as_py():
+        bad = texts[pc.index(valid, False).as_py()].as_py()
         raise SchemaError(
             f"{what} {bad!r} cannot be written as text",
             fix="Remove blanks and control characters, or write Parquet",
         )
-    return found
+    return texts
 
 
 def write_parquet(
@@ -205,22 +206,22 @@ def write_parquet(
     layout
         "columns" or "sparse"; None takes the storage of the first block.
     base
-        First index of the sparse layout; it is noted in the file.
+        First index of the sparse layout; it is stored in the file's metadata.
     compression
         "none", "snappy", "gzip", "brotli", "lz4" or "zstd".
     row_group_rows
         A row group ends with the first query that reaches this many rows, so that each query is
-        in one row group and the statistics of ``qid`` tell which.
+        in one row group, which the statistics of ``qid`` tell.
     """
     import pyarrow.parquet as pq
 
     check_choice("compression", compression, ("none", "snappy", "gzip", "brotli", "lz4", "zstd"))
     options = ReadOptions(block_rows=row_group_rows, max_query_rows=sys.maxsize)
     aligned = align(iter(blocks), options)
-    first = _some(aligned)
+    first = _take_first(aligned)
     maker = _BatchMaker(first, layout, base)
-    chosen = {"compression": compression, "write_page_checksum": True}
-    with atomic_file(path) as file, pq.ParquetWriter(file, maker.schema, **chosen) as writer:
+    settings = {"compression": compression, "write_page_checksum": True}
+    with atomic_file(path) as file, pq.ParquetWriter(file, maker.schema, **settings) as writer:
         return maker.write_all(
             chain([first], aligned),
             lambda batch: writer.write_batch(batch, row_group_size=batch.num_rows),
@@ -235,24 +236,25 @@ def write_arrow(
     base: int = 1,
     compression: str = "lz4",
 ) -> int:
-    """Write an Arrow IPC file, or a stream when the name ends in ``.arrows``; a batch per block.
+    """Write an Arrow IPC file, or a stream when the name ends in ``.arrows``; one batch per block.
 
     The parameters are those of the Parquet writer; compression is "none", "lz4" or "zstd".
     """
     check_choice("compression", compression, ("none", "lz4", "zstd"))
-    chosen = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
-    start = pa.ipc.new_stream if os.fspath(path).endswith(".arrows") else pa.ipc.new_file
+    codec = None if compression == "none" else compression
+    settings = pa.ipc.IpcWriteOptions(compression=codec)
+    open_writer = pa.ipc.new_stream if os.fspath(path).endswith(".arrows") else pa.ipc.new_file
     stream = (block for block in blocks if block.n_rows)
-    first = _some(stream)
+    first = _take_first(stream)
     maker = _BatchMaker(first, layout, base)
-    with atomic_file(path) as file, start(file, maker.schema, options=chosen) as writer:
+    with atomic_file(path) as file, open_writer(file, maker.schema, options=settings) as writer:
         return maker.write_all(chain([first], stream), writer.write_batch)
 
 
 class _BatchMaker:
-    """Turns the blocks of one data set into batches of one schema, fixed by the first block.
+    """Turns the blocks of a data set into batches of one schema.
 
-    Its storage, types, names and columns are those of the file.
+    The first block decides the storage, types, names and columns of the file.
     """
 
     def __init__(self, first: Dataset, layout: str | None, base: int) -> None:
@@ -266,26 +268,26 @@ class _BatchMaker:
         self.names = first.feature_names
         self.extra = tuple(first.columns)
         self.dtype = first.X.dtype
-        batch_schema = self._batch(first).schema
-        metadata = FileNotes(
+        batch_schema = self._to_batch(first).schema
+        metadata = FileMetadata(
             first.n_features,
             base,
             self.names is not None,
             self.names if self.sparse else None,
             self.extra,
         )
-        self.schema = batch_schema.with_metadata(write_notes(metadata))
+        self.schema = batch_schema.with_metadata(encode_metadata(metadata))
 
     def write_all(self, blocks: Iterable[Dataset], write: Callable[[pa.RecordBatch], None]) -> int:
-        """Write one batch a block; returns the rows written."""
+        """Write one batch per block and return the number of rows."""
         n_rows = 0
         for block in blocks:
-            write(self._make(block))
+            write(self._check_batch(block))
             n_rows += block.n_rows
         return n_rows
 
-    def _make(self, block: Dataset) -> pa.RecordBatch:
-        """One batch of the file's schema."""
+    def _check_batch(self, block: Dataset) -> pa.RecordBatch:
+        """Make the batch of a block; refuse a block that does not fit the file's schema."""
         if (
             block.n_features != self.n_features
             or block.feature_names != self.names
@@ -296,7 +298,7 @@ class _BatchMaker:
                 "or other names or columns",
                 fix="Give all blocks the same features and columns",
             )
-        batch = self._batch(block)
+        batch = self._to_batch(block)
         if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
             raise SchemaError(
                 "a block has other columns or types than the first block",
@@ -304,14 +306,14 @@ class _BatchMaker:
             )
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def _batch(self, block: Dataset) -> pa.RecordBatch:
-        arrays: dict[str, pa.Array] = {"label": pa.array(block.y), "qid": _ids(block.qid)}
+    def _to_batch(self, block: Dataset) -> pa.RecordBatch:
+        arrays: dict[str, pa.Array] = {"label": pa.array(block.y), "qid": _to_arrow(block.qid)}
         for name in ("docid", "weight", "position"):
             values = getattr(block, name)
             if values is not None:
-                arrays[name] = _ids(np.asarray(values))
-        features = self._lists(block.X) if self.sparse else self._columns(block.X)
-        extra = {name: _ids(np.asarray(values)) for name, values in block.columns.items()}
+                arrays[name] = _to_arrow(np.asarray(values))
+        features = self._to_lists(block.X) if self.sparse else self._to_columns(block.X)
+        extra = {name: _to_arrow(np.asarray(values)) for name, values in block.columns.items()}
         for group in (extra, features):
             for name, array in group.items():
                 if name in arrays:
@@ -323,26 +325,28 @@ class _BatchMaker:
                 arrays[name] = array
         return pa.RecordBatch.from_pydict(arrays)
 
-    def _columns(self, X: Any) -> dict[str, pa.Array]:
+    def _to_columns(self, X: Any) -> dict[str, pa.Array]:
         dense = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=self.dtype)
         names = self.names or tuple(f"f{j + 1}" for j in range(self.n_features))
         return {name: pa.array(dense[:, j]) for j, name in enumerate(names)}
 
-    def _lists(self, X: Any) -> dict[str, pa.Array]:
+    def _to_lists(self, X: Any) -> dict[str, pa.Array]:
         rows = X if sparse.issparse(X) else sparse.csr_matrix(X)
-        wide = rows.nnz >= 2**31
-        kind = pa.LargeListArray if wide else pa.ListArray
-        pointer = pa.array(rows.indptr.astype(np.int64 if wide else np.int32, copy=False))
+        list_type, offset_type = pa.ListArray, np.int32
+        if rows.nnz >= 2**31:
+            list_type, offset_type = pa.LargeListArray, np.int64
+        pointer = rows.indptr.astype(offset_type, copy=False)
         indices = rows.indices.astype(np.int32, copy=False)
         if self.base:
             indices = indices + np.int32(self.base)
         values = np.asarray(rows.data, dtype=self.dtype)
-        parts = zip(SPARSE, (indices, values), strict=True)
-        return {name: kind.from_arrays(pointer, pa.array(part)) for name, part in parts}
+        items = zip(SPARSE, (indices, values), strict=True)
+        offsets = pa.array(pointer)
+        return {name: list_type.from_arrays(offsets, pa.array(item)) for name, item in items}
 
 
-def _ids(values: NDArray[Any]) -> pa.Array:
-    """Integers, numbers, times or text as an Arrow array."""
+def _to_arrow(values: NDArray[Any]) -> pa.Array:
+    """Convert integers, numbers, times or text to an Arrow array."""
     if values.dtype.kind in "UTO":
         return pa.array(values.tolist(), type=pa.string())
     return pa.array(values)
@@ -355,7 +359,7 @@ def write_npz(
     layout: str | None = None,
     compression: str = "none",
 ) -> int:
-    """Write an npz archive, by numpy, with a dense ``X`` (layout "columns") or CSR ("sparse").
+    """Write arrays for ``numpy.load``: a dense ``X`` (layout "columns") or CSR ("sparse").
 
     Compression is "none" or "deflate".
     """
@@ -363,16 +367,17 @@ def write_npz(
     if layout is not None:
         check_choice("layout", layout, LAYOUTS)
     stream = (block for block in blocks if block.n_rows)
-    members = _members(concat([_some(stream), *stream]), layout)
+    data = concat(chain([_take_first(stream)], stream))
+    arrays = {**_matrix_arrays(data.X, layout), **_column_arrays(data)}
     save: Any = np.savez if compression == "none" else np.savez_compressed
     with atomic_file(path) as file:
-        save(file, **members)
-    return len(members["y"])
+        save(file, **arrays)
+    return data.n_rows
 
 
-def _members(data: Dataset, layout: str | None) -> dict[str, NDArray[Any]]:
+def _column_arrays(data: Dataset) -> dict[str, NDArray[Any]]:
     for name in data.columns:
-        if name in _RESERVED:
+        if name in _NPZ_NAMES:
             raise SchemaError(
                 f"a column is called {name!r}, which has another meaning",
                 fix="Rename it",
@@ -388,15 +393,14 @@ def _members(data: Dataset, layout: str | None) -> dict[str, NDArray[Any]]:
         "feature_names": names,
         **data.columns,
     }
-    found = {name: np.asarray(values) for name, values in columns.items() if values is not None}
-    plain = {
-        name: np.asarray(v.tolist(), dtype=str) if v.dtype.kind in "TO" else v
-        for name, v in found.items()
-    }
-    return {**_matrix(data.X, layout), **plain}
+    arrays = {name: np.asarray(values) for name, values in columns.items() if values is not None}
+    for name, array in arrays.items():
+        if array.dtype.kind in "TO":  # numpy.load reads neither without pickle
+            arrays[name] = np.asarray(array.tolist(), dtype=str)
+    return arrays
 
 
-def _matrix(X: Any, layout: str | None) -> dict[str, NDArray[Any]]:
+def _matrix_arrays(X: Any, layout: str | None) -> dict[str, NDArray[Any]]:
     if layout == "columns" or (layout is None and not sparse.issparse(X)):
         return {"X": X.toarray() if sparse.issparse(X) else X}
     rows = sparse.csr_matrix(X)

@@ -168,7 +168,9 @@ def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> Measured:
     check_queries(pool, partitions, contents)
     totals = np.array([part[:5] for part in contents], dtype=np.int64).sum(axis=0)
     ends = np.minimum(np.cumsum([part.queries for part in contents]), SAMPLE_LISTS)
-    return Measured(*totals.tolist(), tuple(np.diff(ends, prepend=0).tolist()))
+    rows, queries, queries_used, pairs, missing = totals.tolist()
+    sample = tuple(np.diff(ends, prepend=0).tolist())
+    return Measured(rows, queries, queries_used, pairs, missing, sample)
 
 
 def check_queries(

@@ -1,39 +1,39 @@
-"""Judging a new ranker on the log of the old one, before any user sees it.
+"""Estimate the value of a new ranker from the log of an old one, before any user sees it.
 
-The value of a ranker is the expected reward (clicks, say) per list. The old ranker's log says what
-happened under the old order; each impression counts with a weight w that makes it speak for the
-new one. With rewards r, lists l and n of them:
+The value of a ranker is the expected reward (such as clicks) per list. The log shows rewards under
+the old order; each impression gets a weight w that corrects for the difference to the new order.
+With rewards r, lists l and their number n:
 
 ips
-    ``V = 1/n sum w r`` (inverse propensity score).
+    ``V = 1/n sum w r`` (inverse propensity scoring).
 snips
-    ``V = sum w r / sum w e``, times the mean of its expectation: self-normalised. It is steadier,
-    and slightly biased.
+    ``V = sum w r / sum w e``, times the mean of its expectation: self-normalised. It varies less
+    and has a small bias.
 dr
-    ``V = 1/n sum_l [direct_l + sum w (r - predicted)]``: doubly robust. A model of clicks predicts
-    the value, and the weighted log corrects it. It is right when either the weights or the model
-    are, and less noisy when both are near.
+    ``V = 1/n sum_l [direct_l + sum w (r - predicted)]``: doubly robust. A click model predicts the
+    value, and the weighted log corrects it. The estimate is consistent if either the weights or the
+    model are right, and has less variance if both are nearly right.
 
-The weights follow from what a click depends on:
+The weights follow from a model of clicks:
 
 position_based
-    P(click) = theta_k gamma(item): w = theta at the new position over theta at the old one, and
-    e = theta_k. It needs the propensities of positions, not those of the old ranker.
+    P(click) = theta_k gamma(item): w is theta at the new position divided by theta at the old one,
+    and e = theta_k. It needs the propensities of positions, not those of the old ranker.
 independent
-    P(click) depends on the item and its position in any way, not on the other items: w is the
-    chance that the new ranker shows the item at this position over the chance that the old one
-    did, and e = 1 (the item-position estimator of Li et al. 2018; independent IPS). It needs an
-    old ranker that varied its order.
+    P(click) depends on the item and its position in any way, but not on the other items: w is the
+    probability that the new ranker shows the item at this position divided by that of the old one,
+    and e = 1 (the item-position estimator of Li et al. 2018; independent IPS). It needs an old
+    ranker that varied its order.
 
-Intervals are normal, from the variation between lists. A log that says too little about the new
-ranker is refused.
+Intervals are normal approximations from the variation between lists. A log that says too little
+about the new ranker is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,7 +57,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value per list with its standard error and interval."""
+    """A mean reward per list with its standard error and interval."""
 
     name: str
     value: float
@@ -68,24 +68,24 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What the log says about a new ranker.
+    """Estimates of the value of a new ranker from the log of an old one.
 
     Attributes
     ----------
     old
         Value of the ranker that made the log: its mean reward per list.
     estimates
-        Values of the new one: ``ips``, ``snips`` and, with a model of clicks, ``dr``.
+        Values of the new ranker: ``ips``, ``snips`` and, with a click model, ``dr``.
     lists, rows
-        Size of the log.
+        Number of lists and rows of the log.
     effective_rows
-        ``(sum w)^2 / sum w^2``: as many equally weighted rows say as much.
+        Effective sample size ``(sum w)^2 / sum w^2``.
     overlap
-        Share of what the new ranker would show that the log can speak for, near 1 when all is well.
+        Share of the new ranker's impressions that the log covers, ideally near 1.
     max_weight, clipped
-        Weights above ``max_weight`` were cut to it, and the share of rows where that happened.
+        Weights were limited to ``max_weight``; share of the rows where this happened.
     confidence
-        Of the intervals.
+        Confidence level of the intervals.
     """
 
     old: Estimate
@@ -99,20 +99,20 @@ class Counterfactual:
     confidence: float
 
     def __getitem__(self, name: str) -> Estimate:
-        return next(found for found in self.estimates if found.name == name)
+        return next(estimate for estimate in self.estimates if estimate.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as ``--json`` prints it."""
+        """Return data for JSON, as ``--json`` prints it."""
         return asdict(self)
 
     def tables(self) -> list[Table]:
-        """The estimates, and how much they stand on."""
-        width = f"{self.confidence:.0%} interval"
+        """Return tables of the estimates and of their basis."""
+        interval = f"{self.confidence:.0%} interval"
         rows = [
             (e.name, f"{e.value:.4f}", f"[{e.low:.4f}, {e.high:.4f}]")
             for e in (self.old, *self.estimates)
         ]
-        facts = [
+        basis = [
             ("lists", f"{self.lists:,}"),
             ("rows", f"{self.rows:,}"),
             ("effective rows", f"{self.effective_rows:,.0f}"),
@@ -120,8 +120,8 @@ class Counterfactual:
             ("clipped rows", f"{self.clipped:.2%}"),
         ]
         return [
-            Table("Reward per list", ("estimate", "value", width), rows),
-            Table("What it stands on", ("", ""), facts),
+            Table("Reward per list", ("estimate", "value", interval), rows),
+            Table("Basis of the estimates", ("", ""), basis),
         ]
 
 
@@ -143,41 +143,42 @@ def counterfactual(
     min_overlap: float = 0.5,
     confidence: float = 0.95,
 ) -> Counterfactual:
-    """Value of ordering every logged list by other scores.
+    """Estimate the value of ordering every logged list by other scores.
 
     Parameters
     ----------
     log
-        Whatever ``rankine.logs.clicks.read_clicks`` reads.
+        A click log in any form that ``rankine.logs.clicks.read_clicks`` reads.
     scores
-        The new ranker's score of every row of the log, or the column that holds it. It orders the
-        rows that the list has; equal scores keep the old order.
+        The new ranker's score of every row of the log, or the name of a column. Rows of a list are
+        ordered by it; equal scores keep the old order.
     model
-        ``"position_based"`` or ``"independent"``, see above.
+        ``"position_based"`` or ``"independent"``; see the module.
     propensity
-        Of the position-based model, from ``rankine.estimate_propensity``.
+        Propensities of the position-based model, from ``rankine.estimate_propensity``.
     logged
         Column with the probability that the old ranker showed the row at its position, for the
-        independent model. Without it the chances are counted: how often the same search showed
-        the item at the position, by the old and by the new order (``search`` and ``item`` needed).
+        independent model. Without it, probabilities are the frequencies with which the same search
+        showed the item at the position in the old and in the new order (needs ``search`` and
+        ``item``).
     k
-        Only the first k positions of the new order count; None counts all.
+        Number of positions of the new order that count; None: all.
     query, label, position, item, search
-        Columns. With ``item`` the doubly robust estimate is made: its model of clicks has one
-        relevance per search-item pair, estimated on the other half of the lists.
+        Columns of the log. With ``item`` the doubly robust estimate is computed: its click model
+        has one relevance per search-item pair, estimated on the other half of the lists.
     max_weight
-        Cut larger weights to it: less noise, some bias.
+        Limit of the weights: reduces variance, adds some bias.
     min_effective, min_overlap
-        Refuse logs with fewer effective rows or less overlap.
+        Smallest effective sample size and overlap; logs below are refused.
     confidence
-        Of the intervals.
+        Confidence level of the intervals.
 
     Examples
     --------
     >>> from rankine.logs.simulation import simulate
     >>> log = simulate(5000, rankers="random", random_state=0)
-    >>> found = counterfactual(log, log.attraction, propensity=log.propensity, item="item")
-    >>> found.old.value < found["dr"].value
+    >>> result = counterfactual(log, log.attraction, propensity=log.propensity, item="item")
+    >>> result.old.value < result["dr"].value
     True
     """
     extra = [name for name in (logged, scores) if isinstance(name, str)]
@@ -187,32 +188,35 @@ def counterfactual(
     values = clicks.columns[scores] if isinstance(scores, str) else np.asarray(scores)
     if values.shape != (clicks.n_rows,):
         raise SchemaError(
-            f"{values.shape} scores for {clicks.n_rows} rows", fix="Give one score per row"
+            f"shape {values.shape} does not match the {clicks.n_rows} rows of the log",
+            fix="Pass one score per row",
+            parameter="scores",
         )
     old = clicks.required_positions() - 1
     new = _new_positions(clicks, np.asarray(values, dtype=np.float64))
-    counts = np.ones(clicks.n_rows) if k is None else (new < k).astype(np.float64)
+    counted, old_counted = np.ones(clicks.n_rows), np.ones(clicks.n_rows)
+    if k is not None:
+        counted, old_counted = (new < k).astype(np.float64), (old < k).astype(np.float64)
     if logged is not None:
         if model != "independent":
             raise ParameterError(
-                "logged probabilities belong to the independent model",
-                fix="Set model='independent'",
+                "logged probabilities are used by the independent model only",
+                fix="Set model to 'independent'",
+                parameter="logged",
             )
-        sums = _logged(clicks, logged, old, new, counts, max_weight)
+        sums = _sums_from_probabilities(clicks, logged, old, new, counted, max_weight)
     else:
-        at_old, at_new, cells = _exposure(clicks, model, propensity, old, new)
-        sums = _counted(clicks, cells, at_old, counts * at_new, max_weight)
+        exposure = _exposure(clicks, model, propensity, old, new)
+        sums = _sums_from_exposure(clicks, exposure, counted, max_weight)
     robust = None
     if item is not None:
-        at = propensity if model == "position_based" else ()
-        predicted, direct = _predict(clicks, at, old, new, counts)
-        fault = sums.weight * (clicks.label - predicted)
-        robust = direct + sum_by(clicks.lists, fault)
-    before = sum_by(clicks.lists, clicks.label * (k is None or old < k))
-    return _summary(
-        replace(sums, robust=robust, before=before), max_weight, min_effective, min_overlap,
-        confidence,
-    )  # fmt: skip
+        known_propensity = propensity if model == "position_based" else ()
+        predicted, direct = _predict(clicks, known_propensity, old, new, counted)
+        residual = sums.weight * (clicks.label - predicted)
+        robust = direct + sum_by(clicks.lists, residual)
+    old_reward = sum_by(clicks.lists, clicks.label * old_counted)
+    sums = replace(sums, robust=robust, old_reward=old_reward)
+    return _estimate_all(sums, max_weight, min_effective, min_overlap, confidence)
 
 
 def value_estimates(
@@ -229,86 +233,110 @@ def value_estimates(
     min_overlap: float = 0.5,
     confidence: float = 0.95,
 ) -> Counterfactual:
-    """The three estimates from weights that are known, as in a bandit's log.
+    """Estimate from known weights, as in the log of a bandit.
 
     Parameters
     ----------
     reward, weight
-        Of every row: what was won, and the chance under the new ranker over that under the old.
+        Reward of each row, and its probability under the new ranker divided by that under the old.
     lists
-        Number of the list of each row, from 0; None makes every row a list.
+        Number of the list of each row, from 0; None: every row is a list.
     control, expected
-        e of each row, and the expectation of ``sum w e`` of each list (default: its rows' sum of
-        e).
+        e of each row, and the expectation of ``sum w e`` of each list (default: sum of e over its
+        rows).
     predicted, direct
-        Of a model of clicks: the reward of each row, and the value of the new ranker on each list.
-        Both or neither.
+        Predictions of a click model: the reward of each row, and the value of the new ranker on
+        each list. Pass both or neither.
     max_weight, min_effective, min_overlap, confidence
-        As for ``counterfactual``.
+        See ``counterfactual``.
 
     Examples
     --------
-    >>> found = value_estimates([1, 0, 0, 1], [2, 0.5, 1, 0.5], min_effective=1)
-    >>> found["ips"].value, found["snips"].value
+    >>> result = value_estimates([1, 0, 0, 1], [2, 0.5, 1, 0.5], min_effective=1)
+    >>> result["ips"].value, result["snips"].value
     (0.625, 0.625)
     """
     r, w = np.asarray(reward, dtype=np.float64), np.asarray(weight, dtype=np.float64)
     if r.shape != w.shape or r.ndim != 1 or not (np.isfinite(w) & np.isfinite(r) & (w >= 0)).all():
         raise SchemaError(
-            "rewards and weights are finite numbers, one per row, and weights are not negative",
+            "rewards and weights must be finite numbers, one per row, and weights not negative",
             fix="Check for old probabilities of 0",
         )
     if (predicted is None) != (direct is None):
-        raise ParameterError("predicted and direct belong together", fix="Give both or neither")
-    owner = np.arange(len(r)) if lists is None else np.asarray(lists, dtype=np.int64)
+        raise ParameterError("predicted and direct are needed together", fix="Pass both or neither")
+    list_numbers = np.arange(len(r)) if lists is None else np.asarray(lists, dtype=np.int64)
     e = np.broadcast_to(np.asarray(control, dtype=np.float64), r.shape)
     w, clipped = _clip(w, max_weight, np.arange(len(w)))
 
     def per_list(values: Floats) -> Floats:
-        return sum_by(owner, values)
+        return sum_by(list_numbers, values)
 
-    hope = per_list(e) if expected is None else np.asarray(expected, dtype=np.float64)
+    if expected is None:
+        expected_control = per_list(e)
+    else:
+        expected_control = np.asarray(expected, dtype=np.float64)
     robust = None
     if predicted is not None and direct is not None:
-        fault = w * (r - np.asarray(predicted, dtype=np.float64))
-        robust = np.asarray(direct, dtype=np.float64) + per_list(fault)
-    sums = _Sums(w, per_list(w * r), per_list(w * e), hope, per_list(r), robust, clipped)
-    return _summary(sums, max_weight, min_effective, min_overlap, confidence)
+        residual = w * (r - np.asarray(predicted, dtype=np.float64))
+        robust = np.asarray(direct, dtype=np.float64) + per_list(residual)
+    sums = _ListSums(
+        w, per_list(w * r), per_list(w * e), expected_control, per_list(r), robust, clipped
+    )
+    return _estimate_all(sums, max_weight, min_effective, min_overlap, confidence)
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """What the estimates are made of: the weight of each row; the rest is per list."""
+class _ListSums:
+    """Sums per list from which the estimates are computed.
+
+    Attributes
+    ----------
+    weight
+        Weight of each row.
+    reward, control
+        Weighted sums of rewards and of e.
+    expected_control
+        Expectation of ``control``.
+    old_reward
+        Reward of the old order.
+    robust
+        Terms of the doubly robust estimate.
+    clipped
+        Share of the rows whose weight was limited.
+    """
 
     weight: Floats
-    won: Floats  # weighted reward
-    held: Floats  # weighted control
-    hope: Floats  # what ``held`` is expected to be
-    before: Floats  # reward of the old order
+    reward: Floats
+    control: Floats
+    expected_control: Floats
+    old_reward: Floats
     robust: Floats | None
     clipped: float
 
 
-def _summary(
-    sums: _Sums, max_weight: float | None, min_effective: float, min_overlap: float,
+def _estimate_all(
+    sums: _ListSums, max_weight: float | None, min_effective: float, min_overlap: float,
     confidence: float,
 ) -> Counterfactual:  # fmt: skip
     if not 0 < confidence < 1:
-        raise ParameterError(f"confidence={confidence} is not in (0, 1)", fix="Use 0.95, say")
-    w, won, held, hope = sums.weight, sums.won, sums.held, sums.hope
+        raise ParameterError(
+            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
+        )
+    w, reward, control, expected = sums.weight, sums.reward, sums.control, sums.expected_control
     effective = float(w.sum() ** 2 / (w @ w)) if w.any() else 0.0
-    overlap = float(held.sum() / hope.sum()) if hope.sum() > 0 else 0.0
-    _refuse(effective, min_effective, overlap, min_overlap)
-    ratio = won.sum() / held.sum()
-    # the ratio of two means, linearised (delta method)
-    spread = ratio * hope.mean() + (won - ratio * held) * (hope.mean() / held.mean())
-    values = {"ips": won, "snips": spread}
+    overlap = float(control.sum() / expected.sum()) if expected.sum() > 0 else 0.0
+    _check_overlap(effective, min_effective, overlap, min_overlap)
+    ratio = reward.sum() / control.sum()
+    # The ratio of two means, linearised (delta method).
+    residual = reward - ratio * control
+    linearised = ratio * expected.mean() + residual * (expected.mean() / control.mean())
+    values = {"ips": reward, "snips": linearised}
     if sums.robust is not None:
         values["dr"] = sums.robust
     return Counterfactual(
-        _estimate("old", sums.before, confidence),
+        _estimate("old", sums.old_reward, confidence),
         tuple(_estimate(name, each, confidence) for name, each in values.items()),
-        len(won),
+        len(reward),
         len(w),
         effective,
         overlap,
@@ -319,32 +347,36 @@ def _summary(
 
 
 def _estimate(name: str, values: Floats, confidence: float) -> Estimate:
-    """Mean of one value per list, with a normal interval."""
+    """Return the mean of one value per list with a normal interval."""
     from scipy.stats import norm
 
     mean = float(values.mean())
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
-    reach = float(norm.ppf((1 + confidence) / 2)) * error
-    return Estimate(name, mean, error, mean - reach, mean + reach)
+    half_width = float(norm.ppf((1 + confidence) / 2)) * error
+    return Estimate(name, mean, error, mean - half_width, mean + half_width)
 
 
-def _refuse(effective: float, least: float, overlap: float, least_overlap: float) -> None:
-    if overlap < least_overlap:
+def _check_overlap(
+    effective: float, min_effective: float, overlap: float, min_overlap: float
+) -> None:
+    if overlap < min_overlap:
         raise OverlapError(
-            f"the log can speak for {overlap:.0%} of what the new ranker would show, less than "
-            f"min_overlap={least_overlap:g}",
-            fix="Log an order that varies more, judge a nearer ranker, or interleave",
+            f"the log covers {overlap:.0%} of what the new ranker would show, less than "
+            f"{min_overlap:.0%}",
+            fix="Log an order that varies more, evaluate a more similar ranker, or interleave",
+            parameter="min_overlap",
         )
-    if effective < least:
+    if effective < min_effective:
         raise OverlapError(
-            f"the weighted log says as much as {effective:.1f} rows, fewer than "
-            f"min_effective={least:g}",
-            fix="Give a longer log, set max_weight, or interleave",
+            f"the weighted log has an effective size of {effective:.1f} rows, less than "
+            f"{min_effective:g}",
+            fix="Use a longer log, limit the weights by max_weight, or interleave",
+            parameter="min_effective",
         )
 
 
 def _new_positions(log: ClickLog, scores: Floats) -> Ints:
-    """Rank of every row in its list by falling score, from 0; ties keep the old order."""
+    """Return the rank of every row in its list by descending score, from 0; ties keep order."""
     order = np.lexsort((log.required_positions(), -scores, log.lists))
     starts = np.r_[0, np.cumsum(np.bincount(log.lists))]
     new = np.empty(log.n_rows, dtype=np.int64)
@@ -352,114 +384,134 @@ def _new_positions(log: ClickLog, scores: Floats) -> Ints:
     return new
 
 
+class _Exposure(NamedTuple):
+    """Exposure of each row in the old and in the new order, and the cells that pool rows.
+
+    The rows of a cell have the same expected reward per exposure.
+    """
+
+    old: Floats
+    new: Floats
+    old_cell: Ints
+    new_cell: Ints
+
+
 def _exposure(
     log: ClickLog, model: str, propensity: Sequence[float], old: Ints, new: Ints
-) -> tuple[Floats, Floats, tuple[Ints, Ints]]:
-    """How much each row is seen in the old and in the new order, and what it is pooled with.
-
-    The last two number the cells that a row belongs to in the old and in the new order; rows of a
-    cell have the same reward per exposure.
-    """
-    pooled = log.search is not None and log.item is not None
+) -> _Exposure:
+    has_pairs = log.search is not None and log.item is not None
     if model == "position_based":
         theta = position_propensity(propensity)
         if theta.ndim != 1 or len(theta) == 0 or not (theta > 0).all():
             raise ParameterError(
                 "the position-based model needs the propensity of each position",
-                fix="Pass propensity=rankine.estimate_propensity(...)",
+                fix="Pass the result of rankine.estimate_propensity",
+                parameter="propensity",
             )
-        cell = log.pair if pooled else np.arange(log.n_rows)
-        at_old, at_new = (theta[np.minimum(place, len(theta) - 1)] for place in (old, new))
-        return at_old, at_new, (cell, cell)
+        cell = log.pair if has_pairs else np.arange(log.n_rows)
+        last = len(theta) - 1  # positions below have the propensity of the last one
+        return _Exposure(theta[np.minimum(old, last)], theta[np.minimum(new, last)], cell, cell)
     if model != "independent":
-        raise ParameterError(f"model={model!r} is unknown", fix="Use position_based or independent")
-    if not pooled:
+        raise ParameterError(
+            f"there is no model {model!r}",
+            fix="Use position_based or independent",
+            parameter="model",
+        )
+    if not has_pairs:
         raise ParameterError(
             "the independent model needs the old ranker's probabilities",
-            fix="Name their column (logged=), or search= and item= to count them in the log",
+            fix="Name their column (logged), or search and item to count them in the log",
+            parameter="model",
         )
     ones = np.ones(log.n_rows)
-    places = int(max(old.max(), new.max())) + 1
-    cells, _ = encode(np.r_[log.pair * places + old, log.pair * places + new])
-    return ones, ones, (cells[: log.n_rows], cells[log.n_rows :])
+    n_positions = int(max(old.max(), new.max())) + 1
+    cells, _ = encode(np.r_[log.pair * n_positions + old, log.pair * n_positions + new])
+    return _Exposure(ones, ones, cells[: log.n_rows], cells[log.n_rows :])
 
 
-def _counted(
-    log: ClickLog,
-    cells: tuple[Ints, Ints],
-    at_old: Floats,
-    at_new: Floats,
-    max_weight: float | None,
-) -> _Sums:
-    """Weights by counting: exposure of a cell in the new order over that in the old one.
+def _sums_from_exposure(
+    log: ClickLog, exposure: _Exposure, counted: Floats, max_weight: float | None
+) -> _ListSums:
+    """Compute weights by counting: a cell's exposure in the new order divided by that in the old.
 
-    Summed over all lists the share of a list is ``w r``. It is written as its expectation given
-    the mean reward of each cell, plus a residual: its variation between lists is then that of an
-    estimate with counted weights (the variation of ``w r`` itself would be too large).
+    Summed over all lists, the share of a list is ``w r``. It is written as its expectation given
+    the mean reward of each cell, plus a residual. Its variation between lists is then that of an
+    estimate with counted weights; the variation of ``w r`` itself would be too large.
     """
-    was, would = cells
-    size = int(max(was.max(), would.max())) + 1
-    before = sum_by(was, at_old, size)
-    after = sum_by(would, at_new, size)
-    known = before > 0
-    whole = np.divide(after, before, out=np.zeros(size), where=known)
-    cut, clipped = _clip(whole, max_weight, was)
-    kept = np.divide(cut, whole, out=np.zeros(size), where=whole > 0)
-    mean = sum_by(was, log.label, size)
-    mean = np.divide(mean, before, out=np.zeros(size), where=known)
-    seen = at_new * kept[would]
-    times = np.bincount(was, minlength=size)
-    # a mean of n rows takes one of n freedoms from their residuals
-    freed = np.sqrt(times / np.maximum(times - 1, 1))
-    share = seen * mean[would] + (cut * freed)[was] * (log.label - at_old * mean[was])
-    won, held, hope = (sum_by(log.lists, each) for each in (share, seen, at_new))
-    return _Sums(cut[was], won, held, hope, won, None, clipped)
+    old_cell, new_cell = exposure.old_cell, exposure.new_cell
+    new_exposure = counted * exposure.new
+    size = int(max(old_cell.max(), new_cell.max())) + 1
+    old_total = sum_by(old_cell, exposure.old, size)
+    new_total = sum_by(new_cell, new_exposure, size)
+    covered = old_total > 0
+    full_weight = np.divide(new_total, old_total, out=np.zeros(size), where=covered)
+    weight, clipped = _clip(full_weight, max_weight, old_cell)
+    remaining = np.divide(weight, full_weight, out=np.zeros(size), where=full_weight > 0)
+    mean = sum_by(old_cell, log.label, size)
+    mean = np.divide(mean, old_total, out=np.zeros(size), where=covered)
+    covered_exposure = new_exposure * remaining[new_cell]
+    n_rows = np.bincount(old_cell, minlength=size)
+    # The mean of n rows takes one of n degrees of freedom from their residuals.
+    inflation = np.sqrt(n_rows / np.maximum(n_rows - 1, 1))
+    residual = (weight * inflation)[old_cell] * (log.label - exposure.old * mean[old_cell])
+    share = covered_exposure * mean[new_cell] + residual
+    reward, control, expected = (
+        sum_by(log.lists, each) for each in (share, covered_exposure, new_exposure)
+    )
+    return _ListSums(weight[old_cell], reward, control, expected, reward, None, clipped)
 
 
-def _logged(
+def _sums_from_probabilities(
     log: ClickLog,
     column: str,
     old: Ints,
     new: Ints,
-    counts: Floats,
+    counted: Floats,
     max_weight: float | None,
-) -> _Sums:
-    """Weights by the probabilities that the old ranker logged."""
-    chance = np.asarray(log.columns[column], dtype=np.float64)
-    if not ((chance > 0) & (chance <= 1)).all():
-        raise SchemaError("logged probabilities lie in (0, 1]", fix="Check the column")
-    every = np.arange(log.n_rows)
-    weight, clipped = _clip(counts * (new == old) / chance, max_weight, every)
-    won, held, hope = (sum_by(log.lists, each) for each in (weight * log.label, weight, counts))
-    return _Sums(weight, won, held, hope, won, None, clipped)
+) -> _ListSums:
+    """Compute weights from the probabilities that the old ranker logged."""
+    probability = np.asarray(log.columns[column], dtype=np.float64)
+    if not ((probability > 0) & (probability <= 1)).all():
+        raise SchemaError(
+            f"column {column!r} has logged probabilities outside (0, 1]", fix="Check the column"
+        )
+    rows = np.arange(log.n_rows)
+    weight, clipped = _clip(counted * (new == old) / probability, max_weight, rows)
+    reward, control, expected = (
+        sum_by(log.lists, each) for each in (weight * log.label, weight, counted)
+    )
+    return _ListSums(weight, reward, control, expected, reward, None, clipped)
 
 
 def _clip(weight: Floats, max_weight: float | None, rows: Ints) -> tuple[Floats, float]:
-    """Weights cut to ``max_weight``, and the share of the rows that lost something."""
+    """Limit weights to ``max_weight``; return them and the share of the rows that changed."""
     if max_weight is None:
         return weight, 0.0
     if not max_weight > 0:
-        raise ParameterError(f"max_weight={max_weight} is not positive", fix="Use 10.0, say")
+        raise ParameterError(
+            f"{max_weight} is not positive", fix="Use 10.0", parameter="max_weight"
+        )
     return np.minimum(weight, max_weight), float((weight[rows] > max_weight).mean())
 
 
 def _predict(
     log: ClickLog, propensity: Sequence[float], old: Ints, new: Ints, counted: Floats
 ) -> tuple[Floats, Floats]:
-    """Reward of each row where it stood, and of each list in the new order.
+    """Predict the reward of each row at its old position, and of each list in the new order.
 
-    ``e_k (C + 1) / (E + 1)``: the chance of a click on an average item at the position, times
-    clicks over expected clicks of the pair, both from the lists of the other half.
+    The prediction is ``e_k (C + 1) / (E + 1)``: the probability of a click on an average item at
+    the position, times clicks divided by expected clicks of the search-item pair.
     """
     mean = expected_clicks(log, propensity)
-    by_place = sum_by(old, mean) / np.maximum(np.bincount(old), 1)
+    by_position = sum_by(old, mean) / np.maximum(np.bincount(old), 1)
+    # Pairs are counted on the other half of the lists, so that no list predicts its own rewards.
     half = log.lists % 2
     key = 2 * log.pair + half
     size = 2 * (int(log.pair.max()) + 1)
-    worth = log.label.sum() / mean.sum()
-    clicks = sum_by(key, log.label, size) / worth
+    reward_per_click = log.label.sum() / mean.sum()
+    clicks = sum_by(key, log.label, size) / reward_per_click
     expected = sum_by(key, mean, size)
-    other = key ^ 1
-    relevance = worth * (clicks[other] + 1) / (expected[other] + 1)
-    after = counted * by_place[np.minimum(new, len(by_place) - 1)] * relevance
-    return mean * relevance, sum_by(log.lists, after)
+    other_half = key ^ 1
+    relevance = reward_per_click * (clicks[other_half] + 1) / (expected[other_half] + 1)
+    new_rewards = counted * by_position[np.minimum(new, len(by_position) - 1)] * relevance
+    return mean * relevance, sum_by(log.lists, new_rewards)

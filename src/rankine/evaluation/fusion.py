@@ -1,23 +1,23 @@
-r"""Fusion of retrievers: the weights of hybrid search, learnt from judgements.
+r"""Fusion of retrievers: learn the weights of hybrid search from judgements.
 
 A document's fused score is :math:`\sum_r w_r\, n_r(s_r)` with weights :math:`w_r \ge 0` of sum 1
-and the normalisation n of an engine (``rankine.kernels.run_scores``). Two ways to find weights:
+and the normalisation n of an engine (``rankine.kernels.run_scores``). There are two learners:
 
 search
-    The metric itself on a grid of weights. Candidate c falls short of the best one by
-    :math:`\Delta_c` on average over the queries, with paired standard error :math:`\sigma_c`; the
-    weights are the mean of all candidates, each counted :math:`\exp(-(\Delta_c/\sigma_c)^2/2)`.
-    With few queries many candidates are as good as the best one, and their mean is steadier.
+    Evaluates the metric itself on a grid of weights. Candidate c is worse than the best one by
+    :math:`\Delta_c` on average over the queries, with paired standard error :math:`\sigma_c`. The
+    result is the mean of all candidates with weights :math:`\exp(-(\Delta_c/\sigma_c)^2/2)`. With
+    few queries many candidates are as good as the best one, and their mean varies less.
 ranksvm
     ``RankSVM(positive=True)``: the certified optimum of a convex loss over all pairs.
 
-Normalisation and way are chosen by cross-validation over queries.
+Cross-validation over queries selects normalisation and learner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,47 +40,51 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import order_descending
 from rankine.logs.clicks import encode
 from rankine.metrics import Metric, parse_metric
-from rankine.metrics.engine import query_evaluator
+from rankine.metrics.engine import QueryEvaluator, query_evaluator
 from rankine.model import LinearModel
 from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
 
-#: Weights in steps of 1 / STEPS, as OpenSearch's optimiser tries them.
+#: Weights are multiples of 1 / STEPS, as in OpenSearch's optimiser.
 STEPS = 10
-#: Candidates at most; with more runs weights are drawn instead of a full grid.
+#: Largest number of candidates. If the full grid is larger, weights are drawn at random.
 MAX_CANDIDATES = 300
-#: RankSVM learns from documents among the first NEAR * cutoff of some run.
+#: RankSVM learns from documents among the first NEAR * cutoff of at least one run.
 NEAR = 3
-#: RankSVM's strength, on features divided by their deviation.
+#: Regularisation strength of RankSVM, for features divided by their standard deviation.
 L2 = 1e-3
+# Names of the systems in the result.
 FUSED, GRID = "fusion", "grid of 0.1"
 EQUAL, WEIGHTED_RRF = "equal weights", "weighted RRF"
+
+#: (normalisation, learner)
+Choice = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """Retrievers fused, beside what is set by hand; all figures are held out.
+    """A learnt fusion of retrievers, compared with weights set by hand. All values are held out.
 
     Attributes
     ----------
     model
-        The fusion: ``Scorer``, ``save`` and every command take it.
+        The fusion, for ``Scorer``, ``save`` and every command.
     data
-        The joined rows: a feature per run, absent where the run lacks the document.
+        The joined rows with a feature per run, absent if the run did not return the document.
     metric
-        What was maximised.
+        Metric that was maximised.
     weights
         Run -> weight; they add up to 1.
     normalization, learner
-        What cross-validation chose.
+        Choice of the cross-validation.
     choices
         (normalisation, learner) -> mean held-out value.
     systems, pairs
-        Held-out means with intervals; the fusion against each of the others.
+        Held-out means with intervals; comparisons of the fusion with each other system.
     verdict
-        One sentence: whether the weights are worth having.
+        One sentence on whether learnt weights are worthwhile.
     notes
-        Counts of what did not match.
+        Numbers of queries and judgements that did not match.
     """
 
     model: LinearModel
@@ -97,7 +101,7 @@ class Fusion:
     notes: Mapping[str, int]
 
     def tables(self) -> list[Table]:
-        """Weights, held-out means, differences."""
+        """Return tables of weights, held-out means and differences."""
         shares = [(name, f"{weight:.3f}") for name, weight in self.weights.items()]
         means = [(s.name, f"{s.mean:.4f}", f"[{s.low:.4f}, {s.high:.4f}]") for s in self.systems]
         held = f"{self.metric}, held out, {self.data.n_queries} queries"
@@ -109,9 +113,7 @@ class Fusion:
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as ``--json`` prints it."""
-        from dataclasses import asdict
-
+        """Return data for JSON, as ``--json`` prints it."""
         return {
             "metric": str(self.metric),
             "queries": self.data.n_queries,
@@ -119,8 +121,8 @@ class Fusion:
             "normalization": self.normalization,
             "learner": self.learner,
             "choices": [
-                {"normalization": n, "learner": way, "mean": mean}
-                for (n, way), mean in self.choices.items()
+                {"normalization": normalization, "learner": learner, "mean": mean}
+                for (normalization, learner), mean in self.choices.items()
             ],
             "systems": [asdict(system) for system in self.systems],
             "pairs": [asdict(pair) for pair in self.pairs],
@@ -154,107 +156,139 @@ def fuse(
     qrels
         TREC judgements (a file or ``Qrels``); a frame may hold a ``label`` column instead.
     metric
-        What to maximise; ties by descending document id, as trec_eval has them.
+        Metric to maximise. Ties are ordered by descending document id, as in trec_eval.
     normalization
-        ``"min_max"``, ``"l2"``, ``"z_score"`` or ``"reciprocal_rank"``; None tries those of the
+        ``"min_max"``, ``"l2"``, ``"z_score"`` or ``"reciprocal_rank"``; None tries all of the
         engine.
     engine
-        Whose rules scores are normalised by: ``"opensearch"`` (has all four),
+        Engine whose rules normalise scores: ``"opensearch"`` (has all four),
         ``"elasticsearch"``, ``"vespa"`` or ``"solr"``.
     rank_constant
-        Of reciprocal ranks.
+        Constant of reciprocal ranks.
     n_folds, random_state
-        Folds of queries, and the seed that shuffles them.
+        Number of folds of queries, and the seed of their assignment.
     confidence, margin, n_resamples
-        See ``rankine.compare``; equal weights will do where the whole interval of the difference
-        lies below ``margin``.
+        See ``rankine.compare``. Equal weights are good enough if the whole interval of the
+        difference is below ``margin``.
 
     Returns
     -------
     Fusion
-        The model, and held-out figures of it and of what people set by hand.
+        The model, with its held-out values and those of weights set by hand.
     """
     rule = parse_metric(metric)
-    wanted = _normalizations(normalization, engine)
-    data = _joined(runs, qrels)
-    _check(data, n_folds)
-    judge = _Judge(data, rule, engine, rank_constant)
-    order = permutation(stream_seed(resolve_seed(random_state), SPLIT), len(judge.kept))
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % n_folds
-    grids = {name: judge.grid(name) for name in dict.fromkeys([*wanted, *judge.baselines])}
-    learnt = {
-        (name, "search"): _learn(judge, grids[name], "search", fold, n_folds) for name in wanted
-    }
-    first = max(wanted, key=lambda name: judge.sign * learnt[name, "search"].held.mean())
-    learnt[first, "ranksvm"] = _learn(judge, grids[first], "ranksvm", fold, n_folds)
-    chosen, values = _choose(learnt, fold, n_folds, rule)
-    table = {FUSED: values, **_by_hand(judge, grids, fold, n_folds)}
-    names = list(table)
+    normalizations = _normalizations(normalization, engine)
+    data = _join(runs, qrels)
+    _check_size(data, n_folds)
+    evaluator = _FusionEvaluator(data, rule, engine, rank_constant)
+    n_queries = len(evaluator.queries)
+    order = permutation(stream_seed(resolve_seed(random_state), SPLIT), n_queries)
+    fold = np.empty(n_queries, dtype=np.int64)
+    fold[order] = np.arange(n_queries) % n_folds
+    needed = dict.fromkeys([*normalizations, *evaluator.baselines])
+    grids = {name: evaluator.grid(name) for name in needed}
+    learnt: dict[Choice, _Learnt] = {}
+    for name in normalizations:
+        learnt[name, "search"] = _learn(evaluator, grids[name], "search", fold, n_folds)
+    # RankSVM is slow: only the best normalisation is tried with it.
+    best = max(
+        normalizations, key=lambda name: evaluator.sign * learnt[name, "search"].held_out.mean()
+    )
+    learnt[best, "ranksvm"] = _learn(evaluator, grids[best], "ranksvm", fold, n_folds)
+    choice, values = _choose(learnt, fold, n_folds, evaluator.sign)
+    values_by_system = {FUSED: values, **_values_by_hand(evaluator, grids, fold, n_folds)}
+    names = list(values_by_system)
     systems, pairs = compare_values(
-        names, np.column_stack([table[name] for name in names]), rule,
+        names, np.column_stack(list(values_by_system.values())), rule,
         [(b, 0) for b in range(1, len(names))], confidence, margin, n_resamples,
         resolve_seed(random_state),
     )  # fmt: skip
-    weights = learnt[chosen].final
-    spec = RunScores(*chosen[:1], engine, rank_constant)  # type: ignore[arg-type]
-    rrf = judge.search(grids["reciprocal_rank"], np.arange(len(order))) if (
-        "reciprocal_rank" in grids
-    ) else None  # fmt: skip
-    model = _model(data, weights, spec, rule, chosen[1], rrf)
-    names_of = map(str, data.feature_names or range(1, data.n_features + 1))
+    weights = learnt[choice].weights
+    chosen_normalization, learner = choice
+    parameters: dict[str, Any] = {"normalization": chosen_normalization, "engine": engine,
+                                  "learner": learner}  # fmt: skip
+    if "reciprocal_rank" in grids:
+        rrf_weights = evaluator.search(grids["reciprocal_rank"], np.arange(n_queries))
+        parameters["rrf_weights"] = rrf_weights.tolist()
+    spec = RunScores(chosen_normalization, engine, rank_constant)  # type: ignore[arg-type]
+    model = LinearModel.from_weights(
+        weights,
+        data.feature_names,
+        transforms=(spec,),
+        metric=str(rule),
+        parameters={"ranker": "fusion", **parameters},
+        provenance={"queries": data.n_queries, "rows": data.n_rows},
+    )
+    run_names = map(str, data.feature_names or range(1, data.n_features + 1))
     return Fusion(
-        model, data, rule, dict(zip(names_of, weights.tolist(), strict=True)), chosen[0],
-        chosen[1],
-        {key: float(np.mean(found.held)) for key, found in learnt.items()}, systems, pairs,
-        _verdict(pairs, rule, margin), confidence, dict(data.read_counts),
-    )  # fmt: skip
+        model,
+        data,
+        rule,
+        dict(zip(run_names, weights.tolist(), strict=True)),
+        chosen_normalization,
+        learner,
+        {key: float(np.mean(result.held_out)) for key, result in learnt.items()},
+        systems,
+        pairs,
+        _verdict(pairs, rule, margin),
+        confidence,
+        dict(data.read_counts),
+    )
 
 
 def _normalizations(normalization: str | None, engine: str) -> tuple[str, ...]:
     if engine not in FUSION_RULES:
         raise ParameterError(
-            f"engine={engine!r} is not one of {', '.join(FUSION_RULES)}", fix="Choose one of them"
+            f"there is no engine {engine!r}",
+            fix=f"Choose {', '.join(FUSION_RULES)}",
+            parameter="engine",
         )
-    known = FUSION_RULES[engine].normalizations
-    if normalization is not None and normalization not in known:
+    supported = FUSION_RULES[engine].normalizations
+    if normalization is None:
+        return supported
+    if normalization not in supported:
         raise ParameterError(
-            f"{engine} has no normalization {normalization!r}", fix=f"Choose {', '.join(known)}"
+            f"{engine} has no normalization {normalization!r}",
+            fix=f"Choose {', '.join(supported)}",
+            parameter="normalization",
         )
-    return known if normalization is None else (normalization,)
+    return (normalization,)
 
 
-def _check(data: Dataset, n_folds: int) -> None:
+def _check_size(data: Dataset, n_folds: int) -> None:
     if data.n_features < 2:
-        raise ParameterError(f"{data.n_features} run to fuse", fix="Give two or more runs")
+        raise ParameterError(
+            f"there is {data.n_features} run to fuse", fix="Pass two or more", parameter="runs"
+        )
     if not 2 <= n_folds <= data.n_queries:
         raise ParameterError(
-            f"n_folds={n_folds} for {data.n_queries} judged queries",
-            fix="Judge more queries, or choose fewer folds (2 at least)",
+            f"{n_folds} folds are not possible with {data.n_queries} judged queries",
+            fix="Judge more queries, or choose fewer folds (at least 2)",
+            parameter="n_folds",
         )
 
 
 # -- reading ------------------------------------------------------------------------------------
 
 
-def _joined(runs: Any, qrels: Any) -> Dataset:
-    judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
+def _join(runs: Any, qrels: Any) -> Dataset:
+    if qrels is not None and not isinstance(qrels, Qrels):
+        qrels = read_qrels(qrels)
     if isinstance(runs, Dataset):
         return runs
     if isinstance(runs, (str, Path)) or hasattr(runs, "columns"):
-        return join_frame(runs, judged)
+        return join_frame(runs, qrels)
     if isinstance(runs, Sequence) and len(runs) == 1 and Path(runs[0]).suffix == ".parquet":
-        return join_frame(runs[0], judged)
-    if judged is None:
-        raise ParameterError("runs without judgements", fix="Pass qrels")
-    named = dict(runs) if isinstance(runs, Mapping) else _named(runs)
-    return join_runs(
-        {k: r if isinstance(r, Run) else read_run(r) for k, r in named.items()}, judged
-    )
+        return join_frame(runs[0], qrels)
+    if qrels is None:
+        raise ParameterError("runs need judgements", fix="Pass TREC judgements", parameter="qrels")
+    by_name = dict(runs) if isinstance(runs, Mapping) else _name_runs(runs)
+    loaded = {name: r if isinstance(r, Run) else read_run(r) for name, r in by_name.items()}
+    return join_runs(loaded, qrels)
 
 
-def _named(runs: Sequence[Any]) -> dict[str, Any]:
-    """Runs by their tag, or by the name of the file."""
+def _name_runs(runs: Sequence[Any]) -> dict[str, Any]:
+    """Name runs by their tag, or by the name of the file."""
     reject_sets(runs=runs)
     names = [run.tag if isinstance(run, Run) else Path(run).stem for run in runs]
     for name in names:
@@ -266,7 +300,7 @@ def _named(runs: Sequence[Any]) -> dict[str, Any]:
 
 
 def join_frame(frame: Any, qrels: Qrels | None = None) -> Dataset:
-    """Rows of a data frame or Parquet file: qid, docid, label (or qrels) and a column per run."""
+    """Join a data frame or Parquet file of qid, docid, label (or qrels) and a column per run."""
     import narwhals.stable.v1 as nw
 
     if isinstance(frame, (str, Path)):
@@ -279,7 +313,7 @@ def join_frame(frame: Any, qrels: Qrels | None = None) -> Dataset:
     if missing:
         raise SchemaError(
             f"the frame lacks the column {missing[0]!r}",
-            fix="Name the columns qid, docid and label; or pass qrels for the labels",
+            fix="Name the columns qid, docid and label, or pass qrels for the labels",
         )
     qid, docid = (np.array([str(v) for v in table[name].to_list()]) for name in needed[:2])
     if qrels is None:
@@ -300,55 +334,57 @@ def join_frame(frame: Any, qrels: Qrels | None = None) -> Dataset:
 
 
 def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
-    """One row per retrieved or judged document of each judged query, a feature per run.
+    """Join runs: one row per retrieved or judged document of each judged query, a feature per run.
 
-    Documents stand in descending order of their ids, so that equal scores are broken as trec_eval
-    breaks them. The column ``retrieved`` marks documents that some run holds.
+    Documents are in descending order of their ids, so that ties are broken as in trec_eval. The
+    column ``retrieved`` marks documents that at least one run returned.
     """
     parts: list[Qrels | Run] = [qrels, *runs.values()]
     bounds = np.cumsum([len(part.qid) for part in parts])[:-1]
-    asked, ids = _numbers([part.qid for part in parts])
-    shown, names = _numbers([part.docid for part in parts])
-    judged = int((asked[: len(qrels.qid)] + 1).max(initial=0))  # later numbers have no judgement
-    order = np.argsort(names)[::-1]
-    place = np.empty(len(names), dtype=np.int64)
-    place[order] = np.arange(len(names))
-    codes = list(zip(np.split(asked, bounds), np.split(shown, bounds), strict=True))
-    known = [q < judged for q, _ in codes]
-    keys = [(q * len(names) + place[d])[keep] for (q, d), keep in zip(codes, known, strict=True)]
+    query, query_ids = _number_ids([part.qid for part in parts])
+    document, document_ids = _number_ids([part.docid for part in parts])
+    # Queries are numbered in order of appearance, so the judged ones come first.
+    n_judged = int((query[: len(qrels.qid)] + 1).max(initial=0))
+    order = np.argsort(document_ids)[::-1]
+    rank = np.empty(len(document_ids), dtype=np.int64)
+    rank[order] = np.arange(len(document_ids))
+    # A (query, document) pair as one number that sorts by query, then by descending document id.
+    pair = query * len(document_ids) + rank[document]
+    is_judged = np.split(query < n_judged, bounds)
+    keys = [k[keep] for k, keep in zip(np.split(pair, bounds), is_judged, strict=True)]
     if not sum(map(len, keys[1:])):
         raise DataError(
             "the runs and the judgements have no query in common",
             fix="Check that all use the same query ids",
         )
-    every = np.sort(np.concatenate(keys))
-    rows = every[np.append(True, every[1:] != every[:-1])]
+    rows = np.unique(np.concatenate(keys))
     scores = np.full((len(rows), len(runs)), np.nan)
-    for j, (run, key, keep) in enumerate(zip(runs.values(), keys[1:], known[1:], strict=True)):
+    for j, (run, key, keep) in enumerate(zip(runs.values(), keys[1:], is_judged[1:], strict=True)):
         scores[np.searchsorted(rows, key), j] = run.score[keep]
     labels = np.zeros(len(rows))
     labels[np.searchsorted(rows, keys[0])] = np.maximum(qrels.label, 0.0)
-    owner = rows // len(names)
+    row_query = rows // len(document_ids)
     present = ~np.isnan(scores)
     X = sparse.csr_matrix(
         (scores[present], np.nonzero(present)[1], np.append(0, np.cumsum(present.sum(axis=1)))),
         shape=scores.shape,
     )
-    found = Dataset(
-        X, labels, ids[owner], docid=names[order][rows % len(names)], feature_names=tuple(runs),
-        columns={"retrieved": present.any(axis=1).astype(np.float64)},
-        query_index=QueryIndex(ids[:judged], np.searchsorted(owner, np.arange(judged + 1))),
-    )  # fmt: skip
-    seen = np.bincount(asked[len(qrels.qid) :], minlength=judged) > 0
-    return replace(found, read_counts={
-        "queries_missing_from_runs": int((~seen[:judged]).sum()),
-        "queries_without_judgements": len(ids) - judged,
+    is_retrieved = np.bincount(query[len(qrels.qid) :], minlength=n_judged) > 0
+    counts = {
+        "queries_missing_from_runs": int((~is_retrieved[:n_judged]).sum()),
+        "queries_without_judgements": len(query_ids) - n_judged,
         "negative_judgements": int((qrels.label < 0).sum()),
-    })  # fmt: skip
+    }
+    starts = np.searchsorted(row_query, np.arange(n_judged + 1))
+    return Dataset(
+        X, labels, query_ids[row_query], docid=document_ids[order][rows % len(document_ids)],
+        feature_names=tuple(runs), columns={"retrieved": present.any(axis=1).astype(np.float64)},
+        query_index=QueryIndex(query_ids[:n_judged], starts), read_counts=counts,
+    )  # fmt: skip
 
 
-def _numbers(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
-    """Ids of all parts as numbers in order of appearance, and the distinct ids."""
+def _number_ids(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
+    """Number the ids of all parts in order of appearance; return numbers and distinct ids."""
     codes, distinct = encode(np.concatenate(parts))
     return codes, distinct.astype(np.str_)
 
@@ -357,268 +393,251 @@ def _numbers(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 class _Grid(NamedTuple):
-    """Normalised scores, candidates with their values, and the function from weights to values."""
+    """One normalisation: its scores, all candidates with their values, and the evaluation."""
 
-    name: str
-    Z: NDArray[np.float64]
-    W: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    candidates: NDArray[np.float64]
     values: NDArray[np.float64]
-    measure: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    evaluate: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class _Learnt(NamedTuple):
-    """Held-out values, and the weights of all queries."""
+    """Held-out values of the queries, and the weights learnt from all queries."""
 
-    held: NDArray[np.float64]
-    final: NDArray[np.float64]
+    held_out: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
 
-class _Judge:
-    """The metric of weights, query by query, for the queries that have a value."""
+class _FusionEvaluator:
+    """Evaluate and learn weights on the queries for which the metric is defined.
 
-    def __init__(self, data: Dataset, metric: Metric, engine: str, constant: float) -> None:
+    Attributes
+    ----------
+    queries
+        Numbers of these queries.
+    sign
+        1 if larger values of the metric are better, else -1.
+    baselines
+        Normalisations that users set by hand.
+    """
+
+    def __init__(self, data: Dataset, metric: Metric, engine: str, rank_constant: float) -> None:
         self.data = data
         self.engine = engine
-        self.constant = constant
+        self.rank_constant = rank_constant
         self.sign = 1.0 if metric.larger_is_better else -1.0
         index = data.queries
-        # Rows stand in the order of ties, where this room joined them.
         rule = metric if data.docid is None else run_metric(metric)
+        # Rows that were joined here are in the order of document ids already.
         if rule.ties == "docid" and "retrieved" in data.columns:
             rule = rule.with_options(ties="file")
         columns: dict[str, Any] = dict(data.columns)
         if rule.ties == "docid":
             columns["docid"] = data.docid
         self._gather = index.gather
-        self.y = index.gather(data.y)
-        self.owner = np.repeat(np.arange(index.n_queries), index.sizes)
+        self._labels = index.gather(data.y)
+        self._row_query = np.repeat(np.arange(index.n_queries), index.sizes)
         self._rule, self._columns = rule, columns
-        self._evaluator = query_evaluator(rule, self.y, index, columns)
-        self._known: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._evaluator = query_evaluator(rule, self._labels, index, columns)
+        self._normalized: dict[tuple[str, str], NDArray[np.float64]] = {}
         depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
-        ranks = self._scores("reciprocal_rank", "opensearch").max(axis=1)
-        self.near = ranks > (1.0 - 1e-9) / (constant + depth)
-        blank = self._evaluator.from_scores(np.zeros(data.n_rows)).value
-        self.kept = np.flatnonzero(~np.isnan(blank))
-        if len(self.kept) < 2:
+        best_rank_scores = self._scores("reciprocal_rank", "opensearch").max(axis=1)
+        self._near_top = best_rank_scores > (1.0 - 1e-9) / (rank_constant + depth)
+        values = self._evaluator.from_scores(np.zeros(data.n_rows)).value
+        self.queries = np.flatnonzero(~np.isnan(values))
+        if len(self.queries) < 2:
             raise DataError(
-                f"{len(self.kept)} queries have a value of {metric}", fix="Judge more queries"
+                f"{metric} is defined for {len(self.queries)} queries", fix="Judge more queries"
             )
-        rules = FUSION_RULES[engine].normalizations
-        self.baselines = tuple(n for n in ("min_max", "l2", "reciprocal_rank") if n in rules)
-        self.W = _candidates(data.n_features)
+        supported = FUSION_RULES[engine].normalizations
+        self.baselines = tuple(n for n in ("min_max", "l2", "reciprocal_rank") if n in supported)
+        self.candidates = _candidates(data.n_features)
         self._svm = RankSVM(
             L2, loss="squared_hinge", positive=True, scale="standard", warm_start=True
         )
 
-    def values(self, grid: _Grid, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The metric of each kept query, for one vector of weights."""
-        found: NDArray[np.float64] = grid.measure(weights[None])[0]
-        return found
+    def grid(self, normalization: str) -> _Grid:
+        """Evaluate all candidates under one normalisation."""
+        scores = self._scores(normalization, self.engine)
+        rows, evaluator = self._reachable(scores)
+        reachable = scores[rows]
 
-    def grid(self, name: str) -> _Grid:
-        """All candidates under one normalisation."""
-        Z = self._scores(name, self.engine)
-        rows, evaluator = self._reachable(Z)
-        reachable = Z[rows]
+        def evaluate(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            return evaluator.from_weights(reachable, weights).value[:, self.queries]
 
-        def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = evaluator.from_weights(reachable, weights).value[
-                :, self.kept
-            ]
-            return found
+        return _Grid(scores, self.candidates, evaluate(self.candidates), evaluate)
 
-        return _Grid(name, Z, self.W, values(self.W), values)
+    def _scores(self, normalization: str, engine: str) -> NDArray[np.float64]:
+        """Return normalised scores in grouped order."""
+        key = (normalization, engine)
+        if key not in self._normalized:
+            spec = RunScores(normalization, engine, self.rank_constant)  # type: ignore[arg-type]
+            self._normalized[key] = self._gather(scale_lists(self.data, spec))
+        return self._normalized[key]
 
-    def _scores(self, name: str, engine: str) -> NDArray[np.float64]:
-        """Normalised scores in grouped order."""
-        if (name, engine) not in self._known:
-            spec = RunScores(name, engine, self.constant)  # type: ignore[arg-type]
-            self._known[name, engine] = self._gather(scale_lists(self.data, spec))
-        return self._known[name, engine]
-
-    def _reachable(self, Z: NDArray[np.float64]) -> tuple[Any, Any]:
-        """Rows that can change a value under some weights, and the metric of those rows."""
-        rule, index, columns = self._rule, self.data.queries, self._columns
-        if rule.ties != "file" or not isinstance(rule.cutoff, int):  # of ranks, in row order
+    def _reachable(self, scores: NDArray[np.float64]) -> tuple[Any, QueryEvaluator]:
+        """Return the rows that can change a value under some weights, and their evaluator."""
+        rule, index = self._rule, self.data.queries
+        # The pruning assumes that a fixed number of ranks counts and ties keep the row order.
+        if rule.ties != "file" or not isinstance(rule.cutoff, int):
             return slice(None), self._evaluator
-        marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
+        marks = np.array(self._gather(self._columns.get("retrieved", np.ones(len(scores)))))
         starts, depth = index.starts, rule.cutoff
         map_shards(
-            lambda a, b: _drop_unreachable(Z, starts, depth, marks, a, b), cut_by_weight(starts)
+            lambda a, b: _drop_unreachable(scores, starts, depth, marks, a, b),
+            cut_by_weight(starts),
         )
-        # What is neither marked nor relevant changes no value; every list keeps a row.
-        needed = (marks > 0) | (self.y > 0) | (rule.gain not in (None, "exp", "linear"))
+        # Relevant rows count in the ideal order, and every list keeps at least one row.
+        needed = (marks > 0) | (self._labels > 0) | (rule.gain not in (None, "exp", "linear"))
         needed[starts[:-1]] = True
         rows = np.flatnonzero(needed)
         part = QueryIndex(index.ids, np.searchsorted(rows, starts))
-        columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
-        return rows, query_evaluator(rule, self.y[rows], part, columns)
+        columns = {key: self._gather(np.asarray(v))[rows] for key, v in self._columns.items()}
+        return rows, query_evaluator(rule, self._labels[rows], part, columns)
 
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Weights by the metric itself."""
-        return blend(self.sign * grid.values[:, queries], grid.W)
+        """Learn weights by evaluating the metric on all candidates."""
+        return blend(self.sign * grid.values[:, queries], grid.candidates)
 
     def ranksvm(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Certified optimum over the documents that some run has near the top."""
-        chosen = np.zeros(self.data.n_queries, dtype=np.bool_)
-        chosen[self.kept[queries]] = True
-        rows = np.flatnonzero(self.near & chosen[self.owner])
-        part = Dataset.from_arrays(grid.Z[rows], self.y[rows], self.owner[rows])
+        """Learn weights by RankSVM from the documents near the top of some run."""
+        is_training = np.zeros(self.data.n_queries, dtype=np.bool_)
+        is_training[self.queries[queries]] = True
+        rows = np.flatnonzero(self._near_top & is_training[self._row_query])
+        part = Dataset.from_arrays(grid.scores[rows], self._labels[rows], self._row_query[rows])
         weights: NDArray[np.float64] = self._svm.fit(part).coef_
         total = weights.sum()
-        equal = np.full(len(weights), 1.0 / len(weights))
-        return weights / total if total > 0 else equal
+        if not total > 0:
+            return np.full(len(weights), 1.0 / len(weights))
+        return weights / total
 
 
-def blend(values: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the candidates, each counted by how surely it falls short of the best one.
+def blend(values: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average the candidates, each weighted by how uncertain it is that it is worse than the best.
 
-    ``values`` has one row a candidate and one column a query, larger is better.
+    ``values`` has one row per candidate and one column per query; larger values are better.
     """
-    short = values[np.argmax(values.mean(axis=1))] - values
-    error = short.std(axis=1) / np.sqrt(values.shape[1])
-    ratio = short.mean(axis=1) / np.where(error > 0, error, 1.0)
+    shortfall = values[np.argmax(values.mean(axis=1))] - values
+    error = shortfall.std(axis=1) / np.sqrt(values.shape[1])
+    ratio = shortfall.mean(axis=1) / np.where(error > 0, error, 1.0)
     share = np.exp(-0.5 * ratio**2)
-    found: NDArray[np.float64] = share @ W / share.sum()
-    return found
+    weights: NDArray[np.float64] = share @ candidates / share.sum()
+    return weights
 
 
 @jit
-def _drop_unreachable(Z: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
-    """Unmark documents that stand below k others under any weights; no first k ranks change.
+def _drop_unreachable(scores: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
+    """Unmark documents that rank below k others under all weights; the first k ranks stay equal.
 
-    A document surely stands below another one that scores more in every run, or no less in every
-    run and comes first among ties. The sum of its scores is then no more than the other's, so that
-    a document is held against the kept ones before it in falling order of the sums.
+    A document ranks below another one for sure if that one scores more in every run, or not less in
+    every run and wins ties. The sum of its scores is then not larger. So each document is compared
+    only with the marked documents before it in descending order of the sums.
     """
     for q in range(first, last):
         start, n = starts[q], starts[q + 1] - starts[q]
-        total, order, kept = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        total, order, marked = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         for i in range(n):
-            total[i] = Z[start + i].sum()
+            total[i] = scores[start + i].sum()
         order_descending(total, n, order)
-        n_kept = 0
-        for place in range(n):
-            i = start + order[place]
-            above = 0
-            for j in kept[:n_kept]:
-                beats = True
-                for r in range(Z.shape[1]):
-                    if Z[j, r] < Z[i, r] or (j > i and Z[j, r] == Z[i, r]):
-                        beats = False
+        n_marked = 0
+        for position in range(n):
+            i = start + order[position]
+            n_above = 0
+            for j in marked[:n_marked]:
+                wins = True
+                for r in range(scores.shape[1]):
+                    if scores[j, r] < scores[i, r] or (j > i and scores[j, r] == scores[i, r]):
+                        wins = False
                         break
-                above += beats
-                if above == k:
+                n_above += wins
+                if n_above == k:
                     break
-            if above == k:
+            if n_above == k:
                 marks[i] = 0.0
             elif marks[i] != 0.0:
-                kept[n_kept] = i
-                n_kept += 1
+                marked[n_marked] = i
+                n_marked += 1
 
 
 def _candidates(n_runs: int) -> NDArray[np.float64]:
-    """Weights in tenths that add up to 1; drawn evenly where there would be too many of them."""
+    """Return all weights in tenths that add up to 1, or random weights if these are too many."""
+    # Stars and bars: the gaps between n_runs - 1 bars are the weights.
     bars = list(combinations(range(STEPS + n_runs - 1), n_runs - 1))
     if len(bars) <= MAX_CANDIDATES:
-        cuts = np.array([(-1, *bar, STEPS + n_runs - 1) for bar in bars])
-        return (np.diff(cuts, axis=1) - 1) / STEPS
+        bounds = np.array([(-1, *bar, STEPS + n_runs - 1) for bar in bars])
+        return (np.diff(bounds, axis=1) - 1) / STEPS
     drawn = np.random.default_rng(0).dirichlet(np.ones(n_runs), MAX_CANDIDATES - n_runs)
     return np.vstack([np.eye(n_runs), drawn])
 
 
-def _learn(judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_folds: int) -> _Learnt:
-    """Weights of every fold's other queries, judged on the fold; and of all queries."""
-    learn = judge.search if way == "search" else judge.ranksvm
+def _learn(
+    evaluator: _FusionEvaluator,
+    grid: _Grid,
+    learner: str,
+    fold: NDArray[np.int64],
+    n_folds: int,
+) -> _Learnt:
+    """Learn weights without each fold and evaluate them on it; learn weights from all queries."""
+    learn = evaluator.search if learner == "search" else evaluator.ranksvm
     final = learn(grid, np.arange(len(fold)))
     weights = np.array([learn(grid, np.flatnonzero(fold != k)) for k in range(n_folds)])
-    return _Learnt(grid.measure(weights)[fold, np.arange(len(fold))], final)
+    return _Learnt(grid.evaluate(weights)[fold, np.arange(len(fold))], final)
 
 
 def _choose(
-    learnt: Mapping[tuple[str, str], _Learnt], fold: NDArray[np.int64], n_folds: int, metric: Metric
-) -> tuple[tuple[str, str], NDArray[np.float64]]:
-    """The best choice over all queries; held-out values, a fold's by the other folds' choice."""
-    sign = 1.0 if metric.larger_is_better else -1.0
-    keys = list(learnt)
-    table = np.array([learnt[key].held for key in keys])
-    values = np.empty(table.shape[1])
-    for k in range(n_folds):
-        best = np.argmax(sign * table[:, fold != k].mean(axis=1))
-        values[fold == k] = table[best, fold == k]
-    return keys[int(np.argmax(sign * table.mean(axis=1)))], values
+    learnt: Mapping[Choice, _Learnt], fold: NDArray[np.int64], n_folds: int, sign: float
+) -> tuple[Choice, NDArray[np.float64]]:
+    """Return the best choice, and held-out values of choosing on the other folds."""
+    choices = list(learnt)
+    held_out = np.array([learnt[choice].held_out for choice in choices])
+    best = int(np.argmax(sign * held_out.mean(axis=1)))
+    return choices[best], _best_on_other_folds(held_out, fold, n_folds, sign)
 
 
-def _by_hand(
-    judge: _Judge, grids: Mapping[str, _Grid], fold: NDArray[np.int64], n_folds: int
+def _values_by_hand(
+    evaluator: _FusionEvaluator,
+    grids: Mapping[str, _Grid],
+    fold: NDArray[np.int64],
+    n_folds: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """What people set without learning, or by trying tenths; chosen on the other folds too."""
-    n_runs = judge.data.n_features
-    equal = np.full(n_runs, 1.0 / n_runs)
-    plain = grids["min_max"]
-    single = [int(np.argmax(judge.W[:, j])) for j in range(n_runs)]
-    linear = [grids[name] for name in judge.baselines if name != "reciprocal_rank"]
-    found = {
-        EQUAL: judge.values(plain, equal),
-        "best single run": _held(judge, [plain], fold, n_folds, single),
-        GRID: _held(judge, linear, fold, n_folds),
+    """Return the values of weights that users set by hand, selected on the other folds."""
+    n_runs, sign = evaluator.data.n_features, evaluator.sign
+    equal = np.full((1, n_runs), 1.0 / n_runs)
+    min_max = grids["min_max"]
+    single = [int(np.argmax(evaluator.candidates[:, j])) for j in range(n_runs)]
+    linear = [grids[name].values for name in evaluator.baselines if name != "reciprocal_rank"]
+    values = {
+        EQUAL: min_max.evaluate(equal)[0],
+        "best single run": _best_on_other_folds(min_max.values[single], fold, n_folds, sign),
+        GRID: _best_on_other_folds(np.vstack(linear), fold, n_folds, sign),
     }
     if "reciprocal_rank" in grids:
         ranks = grids["reciprocal_rank"]
-        found[f"RRF({judge.constant:g})"] = judge.values(ranks, equal)
-        found[WEIGHTED_RRF] = _held(judge, [ranks], fold, n_folds)
-    return found
+        values[f"RRF({evaluator.rank_constant:g})"] = ranks.evaluate(equal)[0]
+        values[WEIGHTED_RRF] = _best_on_other_folds(ranks.values, fold, n_folds, sign)
+    return values
 
 
-def _held(
-    judge: _Judge,
-    grids: Sequence[_Grid],
-    fold: NDArray[np.int64],
-    n_folds: int,
-    among: Sequence[int] | None = None,
+def _best_on_other_folds(
+    values: NDArray[np.float64], fold: NDArray[np.int64], n_folds: int, sign: float
 ) -> NDArray[np.float64]:
-    """Values of each fold under the candidate that is best on the other folds."""
-    values = np.vstack([g.values if among is None else g.values[among] for g in grids])
-    out = np.empty(len(fold))
+    """Return the values of each fold in the row that is best on the other folds."""
+    held_out = np.empty(len(fold))
     for k in range(n_folds):
-        best = int(np.argmax(judge.sign * values[:, fold != k].mean(axis=1)))
-        out[fold == k] = values[best, fold == k]
-    return out
-
-
-# -- results ------------------------------------------------------------------------------------
-
-
-def _model(
-    data: Dataset,
-    weights: NDArray[np.float64],
-    spec: RunScores,
-    metric: Metric,
-    learner: str,
-    rrf: NDArray[np.float64] | None,
-) -> LinearModel:
-    fusion = {"normalization": spec.normalization, "engine": spec.engine, "learner": learner}
-    if rrf is not None:
-        fusion["rrf_weights"] = rrf.tolist()
-    return LinearModel.from_weights(
-        weights,
-        data.feature_names,
-        transforms=(spec,),
-        metric=str(metric),
-        parameters={"ranker": "fusion", **fusion},
-        provenance={"queries": data.n_queries, "rows": data.n_rows},
-    )
+        best = int(np.argmax(sign * values[:, fold != k].mean(axis=1)))
+        held_out[fold == k] = values[best, fold == k]
+    return held_out
 
 
 def _verdict(pairs: Sequence[Pair], metric: Metric, margin: float) -> str:
-    """Whether learnt weights are worth having."""
+    """State whether learnt weights are better than equal ones."""
     pair = next(pair for pair in pairs if pair.a == EQUAL)
     interval = f"[{pair.low:+.4f}, {pair.high:+.4f}]"
-    gain = pair.high if metric.larger_is_better else -pair.low
-    least = pair.low if metric.larger_is_better else -pair.high
-    if gain < margin:
+    smallest_gain, largest_gain = pair.low, pair.high
+    if not metric.larger_is_better:
+        smallest_gain, largest_gain = -pair.high, -pair.low
+    if largest_gain < margin:
         return f"equal weights will do: learnt ones gain {interval}, below the margin {margin:g}"
-    if least > 0:
+    if smallest_gain > 0:
         return f"the learnt weights are better than equal ones by {interval}"
     return f"equal weights will do, as far as these queries can tell: the difference is {interval}"

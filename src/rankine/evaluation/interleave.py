@@ -1,12 +1,12 @@
-"""Interleaving: two or more rankers share each list, and clicks say who is preferred.
+"""Interleaving: two or more rankers share each list, and clicks show which one users prefer.
 
-Team-draft (Radlinski, Kurup and Joachims 2008; for more than two, Schuth et al. 2014): in each
-round the teams pick in a random order, each the best item of its ranking that is not yet taken.
-Every item so belongs to a team, which must be logged. A click is a point for its team; position
-bias hits all teams alike.
+Team-draft interleaving (Radlinski, Kurup and Joachims 2008; for more than two rankers, Schuth et
+al. 2014): in each round the teams pick in random order, each the best item of its ranking that is
+not taken yet. Every item then belongs to a team, which must be logged. A click is a point for the
+team of the item; position bias affects all teams alike.
 
-Analysis is by unit (a session, or all sessions of a search): the exact sign test on who has more
-points, ties left out, and a bootstrap of the mean difference.
+The analysis is per unit (a session, or all sessions of a search): an exact sign test of which team
+has more points, without ties, and a bootstrap of the mean difference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _CREDITS = ("clicks", "any", "first", "last")
-_STREAM = 19
+_STREAM = 19  # number of the random stream of drafts
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -48,17 +48,17 @@ Ints = NDArray[np.int64]
 def team_draft(
     rankings: Sequence[Sequence[Hashable]], length: int, *, key: object, random_state: int = 0
 ) -> tuple[list[Any], list[int]]:
-    """One list for one session: its items, and the number of the team that each belongs to.
+    """Draft one list for one session; return its items and the number of the team of each.
 
     Parameters
     ----------
     rankings
-        The items as each ranker orders them, best first; they need not hold the same items.
+        The items in the order of each ranker, best first; rankings may hold different items.
     length
-        Items wanted; fewer where the rankings run out.
+        Number of items; there are fewer if the rankings run out.
     key
-        The session. The same key and ``random_state`` give the same list, so that the next page
-        agrees with the first.
+        Identifies the session. The same key and ``random_state`` give the same list, so that the
+        next page agrees with the first.
 
     Examples
     --------
@@ -66,13 +66,18 @@ def team_draft(
     (['b', 'a', 'd'], [1, 0, 1])
     """
     if len(rankings) < 2 or length < 1:
-        raise ParameterError("a draft needs two rankings and a length", fix="Give both")
-    for each in rankings:
-        reject_sets(rankings=each)
-    number: dict[Hashable, int] = {}
-    orders = [np.array([number.setdefault(i, len(number)) for i in each]) for each in rankings]
+        raise ParameterError(
+            "a draft needs two rankings and a length of at least 1", fix="Pass both"
+        )
+    numbers: dict[Hashable, int] = {}
+    orders = []
+    for ranking in rankings:
+        reject_sets(rankings=ranking)
+        orders.append(np.array([numbers.setdefault(item, len(numbers)) for item in ranking]))
     if any(len(set(order.tolist())) < len(order) for order in orders):
-        raise ParameterError("a ranking names an item twice", fix="Rank every item once")
+        raise ParameterError(
+            "a ranking contains an item twice", fix="Rank every item once", parameter="rankings"
+        )
     width = max(len(order) for order in orders)
     table = np.full((len(orders), width), -1)
     for row, order in zip(table, orders, strict=True):
@@ -80,77 +85,82 @@ def team_draft(
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     seed = stream_seed(random_state, _STREAM, int.from_bytes(digest, "little"))
     picked, team = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
-    count = _draft(table, len(number), seed, picked, team)
-    items = list(number)
+    count = _draft(table, len(numbers), seed, picked, team)
+    items = list(numbers)
     return [items[i] for i in picked[:count].tolist()], team[:count].tolist()
 
 
 def interleave(
     scores: ArrayLike, queries: QueryIndex, length: int, *, random_state: int = 0
 ) -> tuple[Ints, Ints, Ints]:
-    """Team-draft lists for many sessions at once.
+    """Draft lists for many sessions at once.
 
     Parameters
     ----------
     scores
-        One row per ranker, one column per row of the data. Equal scores keep the order of the data.
+        Array of one row per ranker and one column per row of the data. Equal scores keep the order
+        of the data.
     queries
         The lists; each is drafted once.
     length
-        Items per list; all, where a list is shorter.
+        Number of items per list; shorter lists are drafted whole.
 
     Returns
     -------
     rows, position, team
-        Rows of the data as they are shown, list by list; positions from 1; who picked each.
+        Rows of the data in the order shown, list by list; their positions, from 1; the team that
+        picked each.
     """
     table = np.atleast_2d(np.asarray(scores, dtype=np.float64))
     if len(table) < 2 or table.shape[1] != queries.n_rows or not np.isfinite(table).all():
         raise SchemaError(
-            f"scores of shape {table.shape} for {queries.n_rows} rows",
-            fix="Give finite scores of every row by two rankers or more",
+            f"scores have shape {table.shape} for {queries.n_rows} rows",
+            fix="Pass finite scores of every row by at least two rankers",
         )
     if length < 1:
-        raise ParameterError(f"length={length} is not positive", fix="Use 10, say")
+        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
     codes = queries.codes
     orders = np.stack([np.lexsort((np.arange(queries.n_rows), -each, codes)) for each in table])
     starts = np.r_[0, np.cumsum(queries.sizes)].astype(np.int64)
-    kept = np.minimum(queries.sizes, length)
-    ends = np.r_[0, np.cumsum(kept)].astype(np.int64)
+    lengths = np.minimum(queries.sizes, length)
+    ends = np.r_[0, np.cumsum(lengths)].astype(np.int64)
     rows, team = np.empty(ends[-1], dtype=np.int64), np.empty(ends[-1], dtype=np.int64)
-    local = np.empty(queries.n_rows, dtype=np.int64)
-    local[queries.gather(np.arange(queries.n_rows))] = np.arange(queries.n_rows)
-    _draft_all(local[orders], starts, ends, stream_seed(random_state, _STREAM), rows, team)
-    position = np.arange(ends[-1]) - np.repeat(ends[:-1], kept) + 1
+    # row -> its position in grouped order
+    grouped = np.empty(queries.n_rows, dtype=np.int64)
+    grouped[queries.gather(np.arange(queries.n_rows))] = np.arange(queries.n_rows)
+    _draft_all(grouped[orders], starts, ends, stream_seed(random_state, _STREAM), rows, team)
+    position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths) + 1
     return queries.gather(np.arange(queries.n_rows))[rows], position, team
 
 
 @jit
 def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
-    """Fill ``picked`` and ``team``; returns how many items there were."""
-    teams, width = orders.shape
-    taken = np.zeros(n_items, dtype=np.bool_)
-    next_of = np.zeros(teams, dtype=np.int64)
-    turn = np.arange(teams)
+    """Fill ``picked`` and ``team`` with items and their teams; return the number of items."""
+    n_teams, width = orders.shape
+    is_taken = np.zeros(n_items, dtype=np.bool_)
+    next_rank = np.zeros(n_teams, dtype=np.int64)
+    turns = np.arange(n_teams)
     count = 0
-    draw = 0
+    n_draws = 0
     while True:
-        before = count
-        for i in range(teams - 1, 0, -1):
-            j = random_below(seed, draw, i + 1)
-            draw += 1
-            turn[i], turn[j] = turn[j], turn[i]
-        for t in turn:
-            while next_of[t] < width and (
-                orders[t, next_of[t]] < 0 or taken[orders[t, next_of[t]]]
+        previous_count = count
+        # Fisher-Yates shuffle of the teams
+        for i in range(n_teams - 1, 0, -1):
+            j = random_below(seed, n_draws, i + 1)
+            n_draws += 1
+            turns[i], turns[j] = turns[j], turns[i]
+        for t in turns:
+            # -1 pads shorter rankings
+            while next_rank[t] < width and (
+                orders[t, next_rank[t]] < 0 or is_taken[orders[t, next_rank[t]]]
             ):
-                next_of[t] += 1
-            if next_of[t] < width and count < len(picked):
-                picked[count] = orders[t, next_of[t]]
+                next_rank[t] += 1
+            if next_rank[t] < width and count < len(picked):
+                picked[count] = orders[t, next_rank[t]]
                 team[count] = t
-                taken[picked[count]] = True
+                is_taken[picked[count]] = True
                 count += 1
-        if count == before or count == len(picked):
+        if count == previous_count or count == len(picked):
             return count
 
 
@@ -159,25 +169,26 @@ def _draft_all(orders: Any, starts: Any, ends: Any, seed: Any, rows: Any, team: 
     for q in range(len(starts) - 1):
         first, last = starts[q], starts[q + 1]
         a, b = ends[q], ends[q + 1]
-        own = orders[:, first:last] - first
-        _draft(own, last - first, random_bits(seed, q), rows[a:b], team[a:b])
+        list_orders = orders[:, first:last] - first
+        _draft(list_orders, last - first, random_bits(seed, q), rows[a:b], team[a:b])
         rows[a:b] += first
 
 
 @dataclass(frozen=True)
 class Preference:
-    """Team ``b`` against team ``a``.
+    """Comparison of team ``b`` with team ``a``.
 
     Attributes
     ----------
     wins, ties, losses
-        Units where b has more points than a, as many, or fewer.
+        Units in which b has more points than a, as many, or fewer.
     preference
-        wins / (wins + losses); 0.5 without any.
+        wins / (wins + losses); 0.5 if there are none.
     difference, low, high
         Mean points of b minus a per unit, and its bootstrap interval.
     exact, bootstrap
-        Two-sided p-values: sign test on wins and losses; bootstrap of the mean difference.
+        Two-sided p-values of the sign test of wins and losses, and of the bootstrap of the mean
+        difference.
     exact_holm
         ``exact``, adjusted for all pairs of teams.
     verdict
@@ -201,7 +212,7 @@ class Preference:
 
 @dataclass(frozen=True)
 class Interleaving:
-    """The outcome of an interleaved test."""
+    """Result of an interleaved test."""
 
     teams: tuple[str, ...]
     points: tuple[float, ...]
@@ -215,11 +226,11 @@ class Interleaving:
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as ``--json`` prints it."""
+        """Return data for JSON, as ``--json`` prints it."""
         return asdict(self)
 
     def tables(self) -> list[Table]:
-        """Points by team, pairs of teams, and what a decision would take."""
+        """Return tables of points by team and of pairs of teams."""
         total = sum(self.points) or 1.0
         points = [
             (name, f"{shown:,}", f"{won:,.0f}", f"{won / total:.1%}")
@@ -243,15 +254,14 @@ class Interleaving:
             "exact p", "bootstrap p", "verdict",
         )  # fmt: skip
         title = f"{self.n_units:,} units ({self.unit}), {self.lists:,} lists, credit: {self.credit}"
+        decided = frozenset((r, 7) for r, p in enumerate(self.pairs) if p.verdict != "undecided")
         return [
             Table("Points by team", ("team", "items shown", "points", "share"), points),
-            Table(title, header, pairs, bold=frozenset(
-                (r, 7) for r, p in enumerate(self.pairs) if p.verdict != "undecided"
-            )),
-        ]  # fmt: skip
+            Table(title, header, pairs, bold=decided),
+        ]
 
     def markdown(self) -> str:
-        """All tables in Markdown."""
+        """Format all tables in Markdown."""
         return "\n".join(table.markdown() for table in self.tables())
 
 
@@ -268,24 +278,26 @@ def analyse_interleaving(
     n_resamples: int = 10_000,
     random_state: int = 0,
 ) -> Interleaving:
-    """Which team users prefer.
+    """Analyse which team users prefer.
 
     Parameters
     ----------
     log
-        One row per item shown, as ``read_clicks`` reads it, with the team of each.
+        One row per item shown, with its team, in any form that ``read_clicks`` reads.
     team
         Column with the name of the team that picked the item.
     query, label, position
         Columns of the list, the label (a formula; points are its values) and the position.
     search
-        Column of what was searched for. With it a unit is a search with all its lists, since lists
-        of one search are alike; without it every list is a unit.
+        Column of the search. If given, a unit is a search with all its lists, which are not
+        independent; otherwise every list is a unit.
     credit
         ``"clicks"``: every click gives its label in points; ``"any"``: one point for a team with a
         click; ``"first"``, ``"last"``: one point for the first or the last click by position.
-    confidence, n_resamples, random_state
-        Of intervals and bootstrap; 1 - confidence is the level of the verdict.
+    confidence
+        Confidence level of the intervals; 1 - confidence is the level of the verdict.
+    n_resamples, random_state
+        Number of bootstrap samples, and their seed.
 
     Examples
     --------
@@ -295,55 +307,60 @@ def analyse_interleaving(
     'better'
     """
     if credit not in _CREDITS:
-        raise ParameterError(f"credit={credit!r} is unknown", fix=f"Use {', '.join(_CREDITS)}")
-    if not 0 < confidence < 1 or n_resamples < 100:
         raise ParameterError(
-            f"confidence={confidence}, n_resamples={n_resamples}", fix="Use 0.95 and 10000"
+            f"there is no credit {credit!r}", fix=f"Use {', '.join(_CREDITS)}", parameter="credit"
+        )
+    if not 0 < confidence < 1:
+        raise ParameterError(
+            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
+        )
+    if n_resamples < 100:
+        raise ParameterError(
+            f"{n_resamples} is less than 100", fix="Use 10000", parameter="n_resamples"
         )
     clicks = read_clicks(
         log, query=query, label=label, position=position, search=search, columns=(team,)
     )
     codes, names = encode(clicks.columns[team], team)
     if len(names) < 2:
-        raise SchemaError(f"there is one team only: {names[0]!r}", fix="Log the team of every row")
-    n = len(names)
-    points = sum_by(
-        clicks.lists * n + codes,
-        _points(clicks, codes, n, credit),
-        n * (int(clicks.lists.max()) + 1),
-    ).reshape(-1, n)
+        raise SchemaError(f"there is only one team, {names[0]!r}", fix="Log the team of every row")
+    n_teams, n_lists = len(names), int(clicks.lists.max()) + 1
+    row_points = _row_points(clicks, codes, n_teams, credit)
+    points = sum_by(clicks.lists * n_teams + codes, row_points, n_teams * n_lists)
+    points = points.reshape(n_lists, n_teams)
     totals = points.sum(axis=0)
     if clicks.search is not None:
-        first = np.zeros(len(points), dtype=np.int64)
-        first[clicks.lists] = clicks.search
-        points = np.stack([sum_by(first, column) for column in points.T], axis=1)
+        search_of_list = np.zeros(n_lists, dtype=np.int64)
+        search_of_list[clicks.lists] = clicks.search
+        points = np.stack([sum_by(search_of_list, column) for column in points.T], axis=1)
     labels = tuple(str(name) for name in names.tolist())
     pairs = _preferences(labels, points, confidence, n_resamples, random_state)
     return Interleaving(
         labels,
         tuple(totals.tolist()),
-        tuple(np.bincount(codes, minlength=n).tolist()),
+        tuple(np.bincount(codes, minlength=n_teams).tolist()),
         pairs,
         "query" if search is None else "search",
         len(points),
-        int(clicks.lists.max()) + 1,
+        n_lists,
         credit,
         confidence,
         n_resamples,
     )
 
 
-def _points(log: ClickLog, team: Ints, teams: int, credit: str) -> Floats:
-    """Points of each row."""
+def _row_points(log: ClickLog, team: Ints, n_teams: int, credit: str) -> Floats:
+    """Return the points that each row gives its team."""
     if credit == "clicks":
         return log.label
     rows = np.flatnonzero(log.clicked)
     if credit == "any":
-        key = log.lists[rows] * teams + team[rows]
+        key = log.lists[rows] * n_teams + team[rows]
     else:
-        place = log.required_positions()[rows]
-        rows = rows[np.lexsort((place if credit == "first" else -place, log.lists[rows]))]
+        position = log.required_positions()[rows]
+        rows = rows[np.lexsort((position if credit == "first" else -position, log.lists[rows]))]
         key = log.lists[rows]
+    # np.unique returns the first row of each key, which alone gets the point.
     points = np.zeros(log.n_rows)
     points[rows[np.unique(key, return_index=True)[1]]] = 1.0
     return points
@@ -352,65 +369,67 @@ def _points(log: ClickLog, team: Ints, teams: int, credit: str) -> Floats:
 def _preferences(
     names: Sequence[str], points: Floats, confidence: float, n_resamples: int, seed: int
 ) -> tuple[Preference, ...]:
-    places = list(combinations(range(len(names)), 2))
-    gaps = np.column_stack([points[:, b] - points[:, a] for a, b in places])
-    means = bootstrap_means(gaps, n_resamples, seed)
-    wins, losses = (gaps > 0).sum(axis=0), (gaps < 0).sum(axis=0)
+    index_pairs = list(combinations(range(len(names)), 2))
+    differences = np.column_stack([points[:, b] - points[:, a] for a, b in index_pairs])
+    means = bootstrap_means(differences, n_resamples, seed)
+    wins, losses = (differences > 0).sum(axis=0), (differences < 0).sum(axis=0)
     exact = [sign_test(int(w), int(l)) for w, l in zip(wins, losses, strict=True)]
-    found = []
-    for c, ((a, b), adjusted) in enumerate(zip(places, holm(exact), strict=True)):
+    preferences = []
+    for c, ((a, b), adjusted) in enumerate(zip(index_pairs, holm(exact), strict=True)):
         decided = int(wins[c] + losses[c])
         low, high = percentile_interval(means[:, c], confidence)
-        better = "better" if wins[c] > losses[c] else "worse"
-        found.append(
+        verdict = "undecided"
+        if adjusted < 1 - confidence:
+            verdict = "better" if wins[c] > losses[c] else "worse"
+        preferences.append(
             Preference(
                 names[a],
                 names[b],
                 int(wins[c]),
-                len(gaps) - decided,
+                len(differences) - decided,
                 int(losses[c]),
                 float(wins[c] / decided) if decided else 0.5,
-                float(gaps[:, c].mean()),
+                float(differences[:, c].mean()),
                 low,
                 high,
                 exact[c],
                 bootstrap_p(means[:, c]),
                 adjusted,
-                better if adjusted < 1 - confidence else "undecided",
+                verdict,
             )
         )
-    return tuple(found)
+    return tuple(preferences)
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Two-sided p-value of as many wins as losses: twice the smaller binomial tail."""
+    """Return the two-sided p-value of equal wins and losses: twice the smaller binomial tail."""
     from scipy.stats import binom
 
     return float(min(1.0, 2 * binom.cdf(min(wins, losses), wins + losses, 0.5)))
 
 
 def bootstrap_p(means: Floats) -> float:
-    """Two-sided p-value of a zero mean from bootstrap means; those equal to 0 count half."""
-    zero = 0.5 * np.count_nonzero(means == 0)
-    tail = min(np.count_nonzero(means < 0), np.count_nonzero(means > 0)) + zero
+    """Return the two-sided p-value of a zero mean from bootstrap means; zeros count half."""
+    half_zeros = 0.5 * np.count_nonzero(means == 0)
+    tail = min(np.count_nonzero(means < 0), np.count_nonzero(means > 0)) + half_zeros
     return float(min(1.0, 2 * (tail + 0.5) / (len(means) + 1)))
 
 
 def power(
     n_sessions: ArrayLike, preference: float, *, decided: float = 1.0, level: float = 0.05
 ) -> Floats:
-    """Chance that the exact test notices a preference.
+    """Compute the power of the exact test: the probability that it detects a preference.
 
     Parameters
     ----------
     n_sessions
-        Sessions of the test; one value or several.
+        Number of sessions of the test; one value or several.
     preference
         Share of wins of the better ranker among sessions that are not tied, such as 0.55.
     decided
         Share of sessions without a tie.
     level
-        Of the test.
+        Level of the test.
 
     Examples
     --------
@@ -421,18 +440,19 @@ def power(
 
     if not 0 <= preference <= 1 or not 0 < decided <= 1 or not 0 < level < 1:
         raise ParameterError(
-            f"preference={preference}, decided={decided}, level={level} are not shares",
-            fix="Use 0.55, 0.5 and 0.05, say",
+            f"preference={preference}, decided={decided}, level={level} are not all shares",
+            fix="Use 0.55, 0.5 and 0.05, for example",
         )
     n = np.floor(np.asarray(n_sessions, dtype=np.float64) * decided)
-    reject = binom.isf(level / 2, n, 0.5) + 1  # the least count with P(X >= count) <= level / 2
+    # the smallest count with P(X >= count) <= level / 2
+    reject = binom.isf(level / 2, n, 0.5) + 1
     return np.asarray(binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference))
 
 
 def sessions_needed(
     preference: float, *, decided: float = 1.0, level: float = 0.05, chance: float = 0.8
 ) -> int:
-    """Sessions that the exact test needs to notice a preference with the given chance.
+    """Compute the number of sessions with which the exact test has the power ``chance``.
 
     Examples
     --------
@@ -443,12 +463,13 @@ def sessions_needed(
 
     if preference == 0.5 or not 0 < chance < 1:
         raise ParameterError(
-            "no number of sessions shows that two rankers are the same",
-            fix="Name the smallest preference that matters to you, such as 0.52",
+            "no number of sessions proves that two rankers are equal",
+            fix="Use the smallest preference that matters to you, such as 0.52",
         )
     spread = norm.isf(level / 2) / 2 + norm.isf(1 - chance) * np.sqrt(preference * (1 - preference))
-    about = (spread / (preference - 0.5)) ** 2
-    decided_lists = np.arange(1, int(1.5 * about) + 60)
-    # the power of a discrete test rises in a zigzag: from here on it stays above
-    short = np.flatnonzero(power(decided_lists, preference, level=level) < chance)
-    return int(np.ceil((decided_lists[short[-1]] + 1) / decided))
+    normal_estimate = (spread / (preference - 0.5)) ** 2
+    n_decided = np.arange(1, int(1.5 * normal_estimate) + 60)
+    # The power of a discrete test increases in a zigzag: take the number after the last one with
+    # too little power.
+    too_few = np.flatnonzero(power(n_decided, preference, level=level) < chance)
+    return int(np.ceil((n_decided[too_few[-1]] + 1) / decided))

@@ -1,19 +1,19 @@
 """The LETOR protocol: train on each fold, tune on its validation part, test once.
 
-Per fold every setting of a small grid is trained on the training part; the one with the best
-validation value is kept, trained again from nothing, and it alone sees the test part. Means are
-over the queries of a fold, then over the folds (Qin, Liu, Xu and Li 2010).
+For each fold, every setting of a small grid is trained on the training part. The setting with the
+best validation value is trained again from scratch, and only this ranker is evaluated on the test
+part. Means are over the queries of a fold, then over the folds (Qin, Liu, Xu and Li 2010).
 
-Rankers that are solved to a tolerance (``tol``) are tried more loosely, each setting starting from
-the one before it along the longest numeric side of the grid: the order of settings hardly changes,
-and what is tested is solved from zero to the ranker's own tolerance. Folds and settings are
-independent of each other, so that any number of workers gives the same bits.
+Rankers with a tolerance (``tol``) are tuned at a larger tolerance, and each setting starts from the
+solution of the previous one along the longest numeric dimension of the grid: this hardly changes
+the order of settings. The tested ranker is trained from zero at its own tolerance. Folds and
+settings are independent of each other, so any number of workers gives the same bits.
 
-Folders are read as they are distributed, plain or compressed: ``Fold1/{train,vali,test}.txt`` ...
-(LETOR 4.0, MSLR; LETOR 3.0 says ``trainingset.txt`` ...), ``{train,vali,test}.txt`` of one split
-(Istella; without ``vali.txt`` the last fifth of the training queries validates), and
-``set1.{train,valid,test}.txt`` ... (Yahoo). ``S1.txt`` ... need a ``FOLDS.txt`` that says which of
-them make which fold.
+Folders are read in their distributed form, plain or compressed: ``Fold1/{train,vali,test}.txt`` ...
+(LETOR 4.0, MSLR; in LETOR 3.0 ``trainingset.txt`` ...), ``{train,vali,test}.txt`` of one split
+(Istella; without ``vali.txt`` the last fifth of the training queries is used for validation), and
+``set1.{train,valid,test}.txt`` ... (Yahoo). ``S1.txt`` ... need a file ``FOLDS.txt`` that assigns
+them to folds.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from rankine.data.open import load
 from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.metric import MODES
 
-#: How files of the training, validation and test part are called.
+#: Patterns of the names of training, validation and test files.
 _ROLES = (r"train(ingset)?", r"vali(d|dation|dationset)?", r"test(set)?")
-#: Share of the training queries that validate where no file does.
-_HELD = 5
+#: Without a validation file, 1 / _VALIDATION_SHARE of the training queries are used for it.
+_VALIDATION_SHARE = 5
 
 
 class Fold(NamedTuple):
-    """One fold's data."""
+    """The data of one fold."""
 
     name: str
     train: Dataset
@@ -64,21 +64,21 @@ class Fold(NamedTuple):
     test: Dataset
 
 
-#: Fold -> its folder, and patterns of the files of its training, validation and test part.
+#: Fold -> folder, and patterns of the training, validation and test files.
 Plan = dict[str, tuple[Path, list[list[str]]]]
 
 
 class LetorFolder:
-    """A collection on disk: a folder whose name is the task's, read with ``rankine.load``."""
+    """A collection on disk, in a folder with the name of the task. ``options`` are of ``load``."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
         self.path = Path(path)
         self.options = options
         if not self.path.is_dir():
             raise FileKindError(
-                "not a folder", file=str(path), fix="Give a folder with Fold1, Fold2, ..."
+                "not a folder", file=str(path), fix="Pass a folder with Fold1, Fold2, ..."
             )
-        self._plan = self._of_folders() or self._of_one_folder() or self._read_plan()
+        self._plan = self._plan_from_folders() or self._plan_from_files() or self._read_plan()
         self._parts: dict[Path, Dataset] = {}
 
     @property
@@ -92,50 +92,52 @@ class LetorFolder:
         return len(self._plan)
 
     def folds(self) -> Iterator[Fold]:
-        """The folds in order."""
+        """Yield the folds in order."""
         return (self.fold(k) for k in range(self.n_folds))
 
     def fold(self, k: int) -> Fold:
-        """Fold number k, from 0; parts that several folds share are read once."""
+        """Read fold number k, from 0. Files that several folds share are read once."""
         name = self.fold_name(k)
         folder, roles = self._plan[name]
         files = [[_find(folder, pattern) for pattern in role] for role in roles]
         data = {path: self._part(path) for role in files for path in role}
         width = max(part.n_features for part in data.values())
-        # A text file is as wide as its largest index: all get the widest.
+        # The width of a text file is its largest index: all files are read with the largest width.
         for path, part in data.items():
             if part.n_features < width:
                 data[path] = load(path, **{**self.options, "n_features": width})
         parts = [concat([data[path] for path in role]) for role in files if role]
         if len(parts) < len(_ROLES):
-            parts[:1] = _held_out(parts[0])
+            parts[:1] = _split_validation(parts[0])
         return Fold(name, *parts)
 
     def fold_name(self, k: int) -> str:
-        """Name of fold number k."""
+        """Return the name of fold number k."""
         return list(self._plan)[k]
 
     def _part(self, path: Path) -> Dataset:
         if path in self._parts:
             return self._parts[path]
         data = load(path, **self.options)
-        if path.parent == self.path:  # folders of folds share no files
+        # Files in folders of folds are not shared, and are not kept in memory.
+        if path.parent == self.path:
             self._parts[path] = data
         return data
 
-    def _of_folders(self) -> Plan:
+    def _plan_from_folders(self) -> Plan:
         folds = [p for p in self.path.iterdir() if re.fullmatch(r"(?i)fold\d+", p.name)]
         folds.sort(key=lambda p: int(p.name[4:]))
         return {p.name: (p, [[role] for role in _ROLES]) for p in folds}
 
-    def _of_one_folder(self) -> Plan:
-        """Parts of one split, or of several that are called set1, set2 ..."""
+    def _plan_from_files(self) -> Plan:
+        """Find the files of one split, or of several with the names set1, set2 ..."""
         plan: Plan = {}
         for name in ("split", "set1", "set2"):
-            roles = [role if name == "split" else rf"{name}\.{role}" for role in _ROLES]
-            there = [[role] if _matches(self.path, role) else [] for role in roles]
-            if there[0] and there[2]:
-                plan[name] = (self.path, there)
+            prefix = "" if name == "split" else rf"{name}\."
+            patterns = [prefix + role for role in _ROLES]
+            present = [[p] if _matching_files(self.path, p) else [] for p in patterns]
+            if present[0] and present[2]:
+                plan[name] = (self.path, present)
         return plan
 
     def _read_plan(self) -> Plan:
@@ -144,7 +146,7 @@ class LetorFolder:
             raise EmptyDataError(
                 "no Fold1, Fold2, ..., no train.txt and test.txt, and no FOLDS.txt here",
                 file=str(self.path),
-                fix="Give the folder that holds the folds",
+                fix="Pass the folder that contains the folds",
             )
         plan: Plan = {}
         for number, line in enumerate(plan_file.read_text().splitlines(), 1):
@@ -165,30 +167,30 @@ class LetorFolder:
         return plan
 
 
-def _matches(folder: Path, stem: str) -> list[Path]:
-    """Files called ``stem.txt``, whatever their case and compression."""
+def _matching_files(folder: Path, stem: str) -> list[Path]:
+    """Return files ``stem.txt`` in upper or lower case, compressed or not."""
     pattern = re.compile(rf"(?i){stem}\.txt(\.(gz|bz2|xz|zst))?")
     return sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
 
 
 def _find(folder: Path, stem: str) -> Path:
-    found = _matches(folder, stem)
-    if not found:
+    files = _matching_files(folder, stem)
+    if not files:
         name = re.sub(r"\(.*|\\", "", stem)
         raise EmptyDataError(
-            f"there is no {name}.txt", file=str(folder), fix="Give a complete LETOR folder"
+            f"there is no {name}.txt", file=str(folder), fix="Pass a complete LETOR folder"
         )
-    return found[0]
+    return files[0]
 
 
-def _held_out(train: Dataset) -> list[Dataset]:
-    """Training queries, and the last fifth of them for validation."""
+def _split_validation(train: Dataset) -> list[Dataset]:
+    """Split off the last fifth of the training queries for validation."""
     n = train.n_queries
-    kept = n - max(n // _HELD, 1)
-    return [train.take_queries(np.arange(kept)), train.take_queries(np.arange(kept, n))]
+    n_train = n - max(n // _VALIDATION_SHARE, 1)
+    return [train.take_queries(np.arange(n_train)), train.take_queries(np.arange(n_train, n))]
 
 
-#: Metrics of the tables, as the evaluation scripts print them.
+#: Metrics of the tables, in the order of the evaluation scripts.
 TABLE = (
     *(f"ndcg@{k}" for k in range(1, 11)),
     "mean-ndcg",
@@ -199,11 +201,20 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FoldResult:
-    """One method on one fold: the setting that won, and what it reached.
+    """Result of one method on one fold.
 
-    ``validation`` is its value on the validation part, ``values`` are metric -> mean over the
-    queries of the test part, ``per_query`` the values of the queries ``ids`` (none for published
-    figures); ``seconds`` is the training time of all settings.
+    Attributes
+    ----------
+    chosen
+        Setting with the best validation value.
+    validation
+        That value.
+    values
+        Metric -> mean over the queries of the test part.
+    seconds
+        Training time of all settings.
+    ids, per_query
+        Ids of the test queries, and metric -> their values (empty for published figures).
     """
 
     fold: str
@@ -217,7 +228,7 @@ class FoldResult:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """One method on one task; ``published`` methods have means (and maybe folds) only."""
+    """Results of one method on one task; ``published`` ones have means, and folds at most."""
 
     name: str
     means: Mapping[str, float]
@@ -227,7 +238,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All methods on one task, and the script whose rules the figures follow."""
+    """Results of all methods on one task, by the rules of the evaluation script ``script``."""
 
     name: str
     script: str
@@ -236,21 +247,20 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class LetorResult:
-    """All tasks."""
+    """Results on all tasks; ``notes`` are warnings of the training."""
 
     metric: str
     tasks: Sequence[TaskResult]
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-#: Called with (fits done, fits in all, what was fitted last).
-Report = Callable[[int, int, str], None]
+#: Called with (fits done, number of fits, name of the last fit).
+Progress = Callable[[int, int, str], None]
 
-#: Candidates are solved to this many times the ranker's tolerance.
-LOOSER = 10.0
-#: Stored values of a training part below which one thread is faster than several: handing out
-#: shards then costs more than they save.
-SMALL = 1_000_000
+#: Factor of the tolerance while tuning.
+TUNING_TOLERANCE = 10.0
+#: Number of stored values of a training part below which one thread is faster than several.
+MIN_VALUES_FOR_THREADS = 1_000_000
 
 
 def run_letor(
@@ -262,7 +272,7 @@ def run_letor(
     grids: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     random_state: int = 0,
     workers: int = 1,
-    report: Report | None = None,
+    report: Progress | None = None,
     **options: Any,
 ) -> LetorResult:
     """Run the whole protocol.
@@ -274,27 +284,30 @@ def run_letor(
     rankers
         Name -> unfitted ranker.
     metric
-        Chosen on validation data; under the script's rules where the script computes it.
+        Metric that selects settings on validation data, by the rules of the script if it computes
+        the metric.
     script
-        ``"letor3"``, ``"letor4"`` or ``"mslr"``; None takes ``letor4``, or ``mslr`` when a label
-        exceeds 2.
+        ``"letor3"``, ``"letor4"`` or ``"mslr"``. Default: ``letor4``, or ``mslr`` if there is a
+        label above 2.
     grids
-        Name -> parameter -> values; default: the ranker's own ``letor_grid``.
+        Name -> parameter -> values; default: the ranker's ``letor_grid``.
     random_state
-        Seed of rankers that have none of their own.
+        Seed of rankers without one.
     workers
-        Processes that fit at the same time; the result is the same for any number. With more than
-        one, scripts need the usual ``if __name__ == "__main__"``.
+        Number of processes that fit at the same time; the result does not depend on it. With more
+        than one, scripts need ``if __name__ == "__main__"``.
     report
-        Called before the first fit and whenever some are done.
+        Called before the first fit and after fits, with the progress.
     **options
-        Of ``rankine.load``.
+        Options of ``rankine.load``.
     """
     from sklearn.base import clone
 
     if script is not None and script not in MODES:
         raise ParameterError(
-            f"no evaluation script is called {script!r}", fix=f"Choose one of {', '.join(MODES)}"
+            f"no evaluation script is called {script!r}",
+            fix=f"Choose one of {', '.join(MODES)}",
+            parameter="script",
         )
     check_count("workers", workers)
     reject_sets(folders=folders)
@@ -304,97 +317,96 @@ def run_letor(
     for ranker in seeded.values():
         if ranker.get_params(deep=False).get("random_state", 0) is None:
             ranker.set_params(random_state=random_state)
-    grid = {name: list(settings(one, (grids or {}).get(name))) for name, one in rankers.items()}
+    grid = {
+        name: list(settings(ranker, (grids or {}).get(name))) for name, ranker in rankers.items()
+    }
     if not all(grid.values()):
-        raise ParameterError("the grid is empty", fix="Give one value per parameter at least")
-    places = [(f, k) for f, folder in enumerate(opened) for k in range(folder.n_folds)]
-    protocol = _Protocol(opened, seeded, metric, script, workers)
-    total = len(places) * sum(1 + (len(g) if len(g) > 1 else 0) for g in grid.values())
-    with _Work(protocol, workers, total, report) as work:
-        tried = work.run(
-            [
-                _Trial(*place, name, chain)
-                for place in places
-                for name, listed in grid.items()
-                if len(listed) > 1
-                for chain in _chains(seeded[name], listed)
-            ],
-            _Protocol.try_settings,
+        raise ParameterError(
+            "a grid is empty", fix="Pass at least one value per parameter", parameter="grids"
         )
-        best = _winners(tried, grid, places)
-        chosen = [_Trial(*place, name, [best[(*place, name)]]) for place in places for name in grid]
-        tested = work.run(chosen, _Protocol.test)
-    notes = [text for _, found, _ in tested for text in found.warnings]
-    return LetorResult(metric, _gather(opened, grid, tried, tested), notes)
+    folds = [(f, k) for f, folder in enumerate(opened) for k in range(folder.n_folds)]
+    # A single setting needs no tuning: it is fitted once, for the test.
+    tuned = {name: chosen for name, chosen in grid.items() if len(chosen) > 1}
+    n_fits = len(folds) * (len(grid) + sum(map(len, tuned.values())))
+    protocol = _Protocol(opened, seeded, metric, script, workers)
+    with _TrialRunner(protocol, workers, n_fits, report) as runner:
+        trials = []
+        for fold in folds:
+            for name, ranker_settings in tuned.items():
+                chains = _chains(seeded[name], ranker_settings)
+                trials += [_Trial(*fold, name, chain) for chain in chains]
+        tried = runner.run(trials, _Protocol.try_settings)
+        best = _best_settings(tried, grid, folds)
+        final = [_Trial(*fold, name, [best[(*fold, name)]]) for fold in folds for name in grid]
+        tested = runner.run(final, _Protocol.test)
+    notes = [text for _, test, _ in tested for text in test.warnings]
+    return LetorResult(metric, _collect_results(opened, grid, tried, tested), notes)
 
 
-def _winners(
-    tried: Sequence[_Tried], grid: Mapping[str, list[Setting]], places: Sequence[tuple[int, int]]
+def _best_settings(
+    tried: Sequence[_Tried], grid: Mapping[str, list[Setting]], folds: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int, str], Setting]:
-    """The best setting of each fold and ranker; of equal ones the first of the grid."""
-    best: dict[tuple[int, int, str], Setting] = {}
-    for place in places:
-        for name, listed in grid.items():
-            values = [
-                (value, -listed.index(setting), setting)
-                for trial, found, _ in tried
-                if (trial.folder, trial.fold, trial.ranker) == (*place, name)
-                for setting, value in zip(trial.settings, found, strict=True)
-            ]
-            best[(*place, name)] = max(values, key=lambda v: v[:2])[2] if values else listed[0]
+    """Return the best setting of each fold and ranker; among equal ones the first of the grid."""
+    best = {(*fold, name): chosen[0] for fold in folds for name, chosen in grid.items()}
+    best_rank: dict[tuple[int, int, str], tuple[float, int]] = {}
+    for trial, values, _ in tried:
+        key = (trial.folder, trial.fold, trial.ranker)
+        for setting, value in zip(trial.settings, values, strict=True):
+            rank = (value, -grid[trial.ranker].index(setting))
+            if key not in best_rank or rank > best_rank[key]:
+                best_rank[key], best[key] = rank, setting
     return best
 
 
-def _gather(
+def _collect_results(
     opened: Sequence[LetorFolder],
     grid: Mapping[str, Any],
     tried: Sequence[_Tried],
-    tested: Sequence[tuple[_Trial, _Tested, float]],
+    tested: Sequence[tuple[_Trial, _TestResult, float]],
 ) -> list[TaskResult]:
-    """The results by task and method, in the order they were asked for."""
+    """Collect the results by task and method, in the order of folders and rankers."""
     seconds: dict[Any, float] = defaultdict(float)
-    for trial, _, took in (*tried, *tested):
-        seconds[trial[:3]] += took
+    for trial, _, trial_seconds in (*tried, *tested):
+        seconds[trial[:3]] += trial_seconds
     tasks = []
     for f, folder in enumerate(opened):
-        here = [(trial, found) for trial, found, _ in tested if trial.folder == f]
+        tests = [(trial, test) for trial, test, _ in tested if trial.folder == f]
         methods = []
         for name in grid:
             folds = [
-                replace(found.result, fold=folder.fold_name(trial.fold), seconds=seconds[trial[:3]])
-                for trial, found in here
+                replace(test.result, fold=folder.fold_name(trial.fold), seconds=seconds[trial[:3]])
+                for trial, test in tests
                 if trial.ranker == name
             ]
             means = {m: float(np.mean([fold.values[m] for fold in folds])) for m in TABLE}
             methods.append(MethodResult(name, means, folds))
-        tasks.append(TaskResult(folder.name, here[0][1].script, methods))
+        tasks.append(TaskResult(folder.name, tests[0][1].script, methods))
     return tasks
 
 
 def settings(
     ranker: Any, grid: Mapping[str, Sequence[Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Every combination of a grid, by default the ranker's ``letor_grid``."""
-    chosen: Mapping[str, Sequence[Any]] = (
-        getattr(ranker, "letor_grid", {}) if grid is None else grid
-    )
-    for values in itertools.product(*chosen.values()):
-        yield dict(zip(chosen, values, strict=True))
+    """Yield every combination of a grid, by default of the ranker's ``letor_grid``."""
+    if grid is None:
+        grid = getattr(ranker, "letor_grid", {})
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
 
 
 def script_metric(metric: str, script: str) -> Metric:
-    """The metric by the script's rules, where the script computes it; as it stands otherwise."""
-    plain = parse_metric(metric)
-    if plain.mode is None and plain.name in MODES[script]:
+    """Return the metric by the rules of the script, or unchanged if the script lacks it."""
+    rule = parse_metric(metric)
+    if rule.mode is None and rule.name in MODES[script]:
         return parse_metric(f"{script}:{metric}")
-    return plain
+    return rule
 
 
 Setting = dict[str, Any]
 
 
 class _Trial(NamedTuple):
-    """Settings of one ranker on one fold, to be fitted one after the other."""
+    """Settings of one ranker that are fitted one after the other on one fold."""
 
     folder: int
     fold: int
@@ -402,67 +414,67 @@ class _Trial(NamedTuple):
     settings: list[Setting]
 
 
-class _Tested(NamedTuple):
-    """What the test part said of a chosen setting, by which script, and what the fit warned of."""
+class _TestResult(NamedTuple):
+    """Result of the chosen setting on the test part, the script, and warnings of the fit."""
 
     result: FoldResult
     script: str
     warnings: list[str]
 
 
-#: A trial, the value of each of its settings (larger is better), and the time it took.
+#: A trial, the value of each of its settings (larger is better), and its seconds.
 _Tried = tuple[_Trial, list[float], float]
 
 
-def _chains(ranker: Any, listed: Sequence[Setting]) -> list[list[Setting]]:
-    """Settings that can start from each other: alike but for one number, from large to small.
+def _chains(ranker: Any, grid_settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Group settings that differ in one number only, from large to small, for warm starts.
 
-    A ranker without a tolerance, or that knows no warm start, is tried setting by setting.
+    A ranker without a tolerance or without warm starts is tried setting by setting.
     """
-    known = ranker.get_params(deep=False)
-    values = {key: {setting[key] for setting in listed} for key in listed[0]}
-    sides = {key: v for key, v in values.items() if all(isinstance(x, (int, float)) for x in v)}
-    if not {"tol", "warm_start"} <= known.keys() or not sides:
-        return [[setting] for setting in listed]
-    along = max(sides, key=lambda key: len(sides[key]))
+    values = {key: {setting[key] for setting in grid_settings} for key in grid_settings[0]}
+    numeric = [k for k, v in values.items() if all(isinstance(x, (int, float)) for x in v)]
+    if not {"tol", "warm_start"} <= ranker.get_params(deep=False).keys() or not numeric:
+        return [[setting] for setting in grid_settings]
+    along = max(numeric, key=lambda key: len(values[key]))
     chains: dict[str, list[Setting]] = {}
-    for setting in listed:
-        others = repr({key: value for key, value in setting.items() if key != along})
-        chains.setdefault(others, []).append(setting)
-    return [sorted(chain, key=lambda s: -s[along]) for chain in chains.values()]
+    for setting in grid_settings:
+        fixed = repr({key: value for key, value in setting.items() if key != along})
+        chains.setdefault(fixed, []).append(setting)
+    return [sorted(chain, key=lambda setting: -setting[along]) for chain in chains.values()]
 
 
 @dataclass
 class _Protocol:
-    """What every worker knows: the folders, the rankers, what is measured; it holds one fold."""
+    """The folders, rankers and metric, as every worker has them; it keeps one fold in memory."""
 
     folders: Sequence[LetorFolder]
     rankers: Mapping[str, Any]
     metric: str
     script: str | None
     workers: int
-    _held: tuple[tuple[int, int], Fold, str] | None = None
+    _loaded: tuple[tuple[int, int], Fold, str] | None = None
 
     def try_settings(self, trial: _Trial) -> list[float]:
-        """Validation value of each setting, negated where less is better."""
+        """Return the validation value of each setting, negated if smaller values are better."""
         fold, script = self._fold(trial)
         rule = script_metric(self.metric, script)
         sign = 1.0 if rule.larger_is_better else -1.0
         ranker = self._ranker(trial.ranker, fold)
         if len(trial.settings) > 1:
-            ranker.set_params(warm_start=True, tol=LOOSER * ranker.get_params()["tol"])
+            ranker.set_params(warm_start=True, tol=TUNING_TOLERANCE * ranker.get_params()["tol"])
         values = []
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the chosen setting is fitted again, and tells
+            # The chosen setting is fitted again, and its warnings are recorded then.
+            warnings.simplefilter("ignore")
             for setting in trial.settings:
                 ranker.set_params(**setting).fit(fold.train)
                 values.append(sign * evaluate_on(fold.vali, model=ranker, metric=rule))
         return values
 
-    def test(self, trial: _Trial) -> _Tested:
-        """Fit the chosen setting as the ranker stands, and look at the test part once."""
+    def test(self, trial: _Trial) -> _TestResult:
+        """Fit the chosen setting at the ranker's own tolerance, and test it."""
         fold, script = self._fold(trial)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             ranker = self._ranker(trial.ranker, fold).set_params(**trial.settings[0])
             ranker.fit(fold.train)
@@ -471,35 +483,35 @@ class _Protocol:
         scores = ranker.predict(fold.test)
         values, per_query = {}, {}
         for name in TABLE:
-            # LETOR 3.0 has no MeanNDCG: 4.0's is used
-            rules = script if name.split("@")[0] in MODES[script] else "letor4"
-            computed = f"{rules}:{name}"
-            values[name] = evaluate_on(fold.test, scores=scores, metric=computed)
-            per_query[name] = evaluate_on(fold.test, scores=scores, metric=computed, per_query=True)
-        where = f"{self.folders[trial.folder].name} {fold.name} {trial.ranker}"
-        texts = [f"{where}: {warning.message}" for warning in told]
+            # LETOR 3.0 has no MeanNDCG: that of 4.0 is used.
+            mode = script if name.split("@")[0] in MODES[script] else "letor4"
+            metric = f"{mode}:{name}"
+            values[name] = evaluate_on(fold.test, scores=scores, metric=metric)
+            per_query[name] = evaluate_on(fold.test, scores=scores, metric=metric, per_query=True)
+        source = f"{self.folders[trial.folder].name} {fold.name} {trial.ranker}"
+        texts = [f"{source}: {warning.message}" for warning in caught]
         ids, chosen = fold.test.queries.ids.tolist(), trial.settings[0]
         result = FoldResult(fold.name, chosen, validation, values, 0.0, ids, per_query)
-        return _Tested(result, script, texts)
+        return _TestResult(result, script, texts)
 
     def _fold(self, trial: _Trial) -> tuple[Fold, str]:
-        place = (trial.folder, trial.fold)
-        if self._held is None or self._held[0] != place:
-            self._held = None  # room for the next
+        key = (trial.folder, trial.fold)
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # frees the memory before the next fold is read
             fold = self.folders[trial.folder].fold(trial.fold)
-            # every fold of a collection holds all of its parts: all find the same script
+            # Every fold consists of all parts of the collection, so all folds find the same script.
             largest = max(part.y.max(initial=0.0) for part in (fold.train, fold.vali, fold.test))
             script = self.script or ("mslr" if largest > 2 else "letor4")
-            self._held = place, fold, script
-        return self._held[1], self._held[2]
+            self._loaded = key, fold, script
+        return self._loaded[1], self._loaded[2]
 
     def _ranker(self, name: str, fold: Fold) -> Any:
-        """An unfitted copy; the number of threads changes no result."""
+        """Return an unfitted copy. The number of threads, set here, does not change results."""
         from sklearn.base import clone
 
         ranker = clone(self.rankers[name])
         if ranker.get_params(deep=False).get("n_threads", 0) is None:
-            if fold.train.nnz < SMALL:
+            if fold.train.nnz < MIN_VALUES_FOR_THREADS:
                 ranker.set_params(n_threads=1)
             elif self.workers > 1:
                 cores = os.cpu_count() or self.workers
@@ -507,24 +519,24 @@ class _Protocol:
         return ranker
 
 
-class _Work:
-    """Runs trials here or in worker processes, and tells how many fits are done."""
+class _TrialRunner:
+    """Run trials in this process or in workers, and report the number of finished fits."""
 
     def __init__(
-        self, protocol: _Protocol, workers: int, total: int, report: Report | None
+        self, protocol: _Protocol, workers: int, n_fits: int, report: Progress | None
     ) -> None:
         self.protocol = protocol
-        self.total = total
+        self.n_fits = n_fits
         self.report = report
-        self.done = 0
+        self.n_done = 0
         self.pool: ProcessPoolExecutor | None = None
         if workers > 1:
-            # a forked child would share locks of threads that do not live in it
+            # fork would copy locks that are held by threads which do not exist in the child.
             context = multiprocessing.get_context("spawn")
-            self.pool = ProcessPoolExecutor(workers, context, _begin, (protocol,))
+            self.pool = ProcessPoolExecutor(workers, context, _start_worker, (protocol,))
 
     def __enter__(self) -> Self:
-        self._tell(0, "")
+        self._report(0, "")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -532,55 +544,55 @@ class _Work:
             self.pool.shutdown(cancel_futures=True)
 
     def run(self, trials: Sequence[_Trial], task: Any) -> list[Any]:
-        """(trial, what ``task`` found, seconds) for every trial, in order."""
+        """Run a method of the protocol; return (trial, result, seconds) in order."""
         if self.pool is None:
             return [self._finish(trial, _timed(self.protocol, task, trial)) for trial in trials]
-        futures = {self.pool.submit(_ask, task, trial): trial for trial in trials}
-        found: dict[int, Any] = {}
+        futures = {self.pool.submit(_run_in_worker, task, trial): trial for trial in trials}
+        results: dict[int, Any] = {}
         try:
             for future in as_completed(futures):
                 trial = futures[future]
-                found[id(trial)] = self._finish(trial, future.result())
+                results[id(trial)] = self._finish(trial, future.result())
         except BrokenProcessPool as error:
             raise ClusterError(
                 "a worker process was killed, probably for lack of memory",
                 fix="Use fewer workers",
+                parameter="workers",
             ) from error
-        return [found[id(trial)] for trial in trials]
+        return [results[id(trial)] for trial in trials]
 
-    def _finish(self, trial: _Trial, answer: tuple[Any, float]) -> tuple[_Trial, Any, float]:
-        found, seconds = answer
+    def _finish(self, trial: _Trial, timed: tuple[Any, float]) -> tuple[_Trial, Any, float]:
+        result, seconds = timed
         folder = self.protocol.folders[trial.folder]
-        self._tell(
-            len(trial.settings), f"{folder.name} {folder.fold_name(trial.fold)} {trial.ranker}"
-        )
-        return trial, found, seconds
+        name = f"{folder.name} {folder.fold_name(trial.fold)} {trial.ranker}"
+        self._report(len(trial.settings), name)
+        return trial, result, seconds
 
-    def _tell(self, fits: int, text: str) -> None:
-        self.done += fits
+    def _report(self, n_fits: int, name: str) -> None:
+        self.n_done += n_fits
         if self.report is not None:
-            self.report(self.done, self.total, text)
+            self.report(self.n_done, self.n_fits, name)
 
 
-#: The protocol of a worker process.
-_MINE: list[_Protocol] = []
+#: The protocol of a worker process, set when it starts.
+_WORKER_PROTOCOL: list[_Protocol] = []
 
 
-def _begin(protocol: _Protocol) -> None:
-    _MINE[:] = [protocol]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _start_worker(protocol: _Protocol) -> None:
+    _WORKER_PROTOCOL[:] = [protocol]
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+def _exit_with_parent() -> None:
+    """End the process when its parent ends, even if the parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _ask(task: Any, trial: _Trial) -> tuple[Any, float]:
-    return _timed(_MINE[0], task, trial)
+def _run_in_worker(task: Any, trial: _Trial) -> tuple[Any, float]:
+    return _timed(_WORKER_PROTOCOL[0], task, trial)
 
 
 def _timed(protocol: _Protocol, task: Any, trial: _Trial) -> tuple[Any, float]:

@@ -1,15 +1,15 @@
-"""Tables of LETOR results as papers print them: published figures beside one's own, average ranks.
+"""Tables of LETOR results as in papers: published figures, differences, average ranks.
 
-Published figures come from a table file. TOML: one table per task, one entry per method, metric =
+Published figures come from a file. TOML has one table per task and one entry per method, metric =
 value (``map-folds`` lists folds)::
 
     [ohsumed]
     SVMrank = { "ndcg@1" = 0.5519, map = 0.4464 }
 
-CSV: a header ``task,method,metric,value``, then one figure a line.
+CSV has the header ``task,method,metric,value`` and one figure per line.
 
-On every task the best method has rank 1, equal ones share the mean of their ranks. Friedman's test
-asks whether the average ranks could come from methods that do not differ (Demsar 2006).
+On every task the best method has rank 1; equal ones share the mean of their ranks. Friedman's test
+is of the hypothesis that the methods do not differ (Demsar 2006).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from rankine.metrics import parse_metric
 
 @dataclass(frozen=True)
 class AverageRanks:
-    """Ranks over the tasks for which all methods have a figure.
+    """Average ranks over the tasks for which all methods have a figure.
 
-    ``p_value`` is None where Friedman's test has nothing to say: fewer than three methods or two
+    ``p_value`` is None if Friedman's test does not apply: with fewer than three methods or two
     tasks.
     """
 
@@ -50,14 +50,15 @@ class AverageRanks:
 
 
 def average_ranks(tasks: Sequence[TaskResult], metric: str) -> AverageRanks | None:
-    """Average ranks by one metric; None when no task has figures of two methods."""
+    """Compute average ranks by one metric; None if no task has figures of two methods."""
     from scipy import stats
 
     figures = {
         task.name: {m.name: m.means[metric] for m in task.methods if metric in m.means}
         for task in tasks
     }
-    names = [m.name for m in max(tasks, key=lambda t: len(t.methods)).methods]
+    longest = max(tasks, key=lambda task: len(task.methods))
+    names = [method.name for method in longest.methods]
     methods = [name for name in names if any(name in row for row in figures.values())]
     common = [task for task, row in figures.items() if all(name in row for name in methods)]
     if len(methods) < 2 or not common:
@@ -74,72 +75,78 @@ def average_ranks(tasks: Sequence[TaskResult], metric: str) -> AverageRanks | No
 
 
 def absent_tasks(tasks: Sequence[TaskResult]) -> dict[str, list[str]]:
-    """Method -> tasks for which it has no figures."""
-    methods = {method.name for task in tasks for method in task.methods}
-    return {
-        name: missing
-        for name in sorted(methods)
-        if (missing := [t.name for t in tasks if name not in {m.name for m in t.methods}])
-    }
+    """Return the tasks for which methods have no figures, by method."""
+    names_by_task = {task.name: {method.name for method in task.methods} for task in tasks}
+    absent = {}
+    for name in sorted(set().union(*names_by_task.values())):
+        missing = [task for task, names in names_by_task.items() if name not in names]
+        if missing:
+            absent[name] = missing
+    return absent
 
 
-_NDCG = [name for name in TABLE if "ndcg" in name]
-_OTHERS = [name for name in TABLE if "ndcg" not in name]
+_NDCG_METRICS = [name for name in TABLE if "ndcg" in name]
+_OTHER_METRICS = [name for name in TABLE if "ndcg" not in name]
 
-#: The table that comes with the package.
+#: Name of the table that is part of the package.
 PUBLISHED = "published"
+#: Ending of metrics whose value is a list of folds.
 _FOLDS = "-folds"
 _COLUMNS = ("task", "method", "metric", "value")
-#: Of the comparisons between methods.
+# Confidence level and margin of the comparisons of methods.
 CONFIDENCE, MARGIN = 0.95, 0.01
 
 Figures = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def read_baselines(path: str | Path) -> Figures:
-    """task -> method -> metric -> value."""
+    """Read figures by task, method and metric from a TOML or CSV file."""
     if str(path) == PUBLISHED:
-        tables = _shipped()
+        tables = _read_published()
     else:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise ParseError("not UTF-8 text", file=str(path), fix="Save it as UTF-8") from None
-        tables = _csv(text, str(path)) if Path(path).suffix == ".csv" else _toml(text, str(path))
-    found = {task.lower(): value for task, value in tables.items() if isinstance(value, dict)}
-    for task, methods in found.items():
+        parse = _parse_csv if Path(path).suffix == ".csv" else _parse_toml
+        tables = parse(text, str(path))
+    figures = {task.lower(): value for task, value in tables.items() if isinstance(value, dict)}
+    for task, methods in figures.items():
         for method, values in methods.items():
-            _check(values, f"{task}.{method}", str(path))
-    return found
+            _check_figures(values, f"{task}.{method}", str(path))
+    return figures
 
 
 def letor_tasks() -> list[str]:
-    """Names of all tasks of LETOR 3.0 and 4.0."""
-    return list(_shipped()["letor_tasks"])
+    """Return the names of all tasks of LETOR 3.0 and 4.0."""
+    return list(_read_published()["letor_tasks"])
 
 
 def add_baselines(result: LetorResult, figures: Figures, folder: str | None = None) -> LetorResult:
-    """The result with published methods added to the tasks they have figures for.
+    """Add published methods to the tasks for which they have figures.
 
-    Figures belong to the folders whose names start with their task's name; ``folder`` names the
-    one folder they belong to, whatever the table calls its only task. A note says when no folder
-    matched.
+    Figures belong to the folders whose names start with the name of their task. If ``folder`` is
+    given, figures of a single task belong to this folder. A note is added if no folder matches.
     """
     if folder is not None:
-        if len(figures) != 1 or folder not in {task.name for task in result.tasks}:
+        fix = "Write FOLDER=FILE with the name of a folder and a file of one task"
+        if len(figures) != 1:
             raise ParameterError(
-                f"{folder!r} is no folder of this run"
-                if len(figures) == 1
-                else f"the figures for {folder!r} hold {len(figures)} tasks",
-                fix="Write FOLDER=FILE with the name of a folder and a file of one task",
+                f"the figures for {folder!r} are of {len(figures)} tasks",
+                fix=fix,
+                parameter="baselines",
+            )
+        if folder not in {task.name for task in result.tasks}:
+            raise ParameterError(
+                f"{folder!r} is not a folder of this run", fix=fix, parameter="baselines"
             )
         figures = {folder.lower(): next(iter(figures.values()))}
     tasks = [_with_figures(task, figures) for task in result.tasks]
     notes = list(result.notes)
     if all(len(a.methods) == len(b.methods) for a, b in zip(tasks, result.tasks, strict=True)):
         notes.append(
-            f"no folder's name starts with a task of the published figures "
-            f"({', '.join(sorted(figures))}): name the folder with --baselines FOLDER=FILE"
+            "the name of no folder starts with a task of the published figures "
+            f"({', '.join(sorted(figures))}): use --baselines FOLDER=FILE"
         )
     return replace(result, tasks=tasks, notes=notes)
 
@@ -167,19 +174,19 @@ def _method(name: str, values: Mapping[str, Any]) -> MethodResult:
     return MethodResult(name, means, folds, published=True)
 
 
-def _shipped() -> dict[str, Any]:
+def _read_published() -> dict[str, Any]:
     text = resources.files("rankine.evaluation").joinpath("published.toml").read_text("utf-8")
-    return _toml(text, PUBLISHED)
+    return _parse_toml(text, PUBLISHED)
 
 
-def _toml(text: str, file: str) -> dict[str, Any]:
+def _parse_toml(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ParseError(f"not TOML: {error}", file=file, fix="See docs/how-to/letor.md") from None
 
 
-def _csv(text: str, file: str) -> dict[str, Any]:
+def _parse_csv(text: str, file: str) -> dict[str, Any]:
     rows = csv.DictReader(text.splitlines())
     if tuple(rows.fieldnames or ()) != _COLUMNS:
         raise SchemaError(
@@ -199,33 +206,38 @@ def _csv(text: str, file: str) -> dict[str, Any]:
     return tables
 
 
-def _check(values: Any, where: str, file: str) -> None:
+def _check_figures(values: Any, name: str, file: str) -> None:
     if not isinstance(values, dict):
         raise SchemaError(
-            f"{where} is not a table of figures", file=file, fix="Write { map = 0.44 }"
+            f"{name} is not a table of figures", file=file, fix="Write { map = 0.44 }"
         )
     for metric, value in values.items():
         parse_metric(metric.removesuffix(_FOLDS))
         for number in value if metric.endswith(_FOLDS) else [value]:
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise SchemaError(
-                    f"{where} has {metric} = {number!r}", file=file, fix="Write a number"
+                    f"{name} has {metric} = {number!r}", file=file, fix="Write a number"
                 )
 
 
 def letor_tables(result: LetorResult) -> list[Table]:
-    """The tables of every task, then the average ranks over tasks."""
+    """Return the tables of every task, then the average ranks over tasks."""
     tables = [table for task in result.tasks for table in task_tables(task, result.metric)]
     return [*tables, *rank_tables(result)]
 
 
 def task_tables(task: TaskResult, metric: str) -> list[Table]:
-    """NDCG, precision and MAP, folds, differences; ``metric`` chose the parameters."""
-    tables = [_figures(task, _NDCG), _figures(task, _OTHERS), _folds(task, metric)]
+    """Return tables of metrics, folds and differences of methods."""
+    tables = [
+        _means_table(task, _NDCG_METRICS),
+        _means_table(task, _OTHER_METRICS),
+        _folds_table(task, metric),
+    ]
     pairs = task_pairs(task, metric)
     if pairs:
+        name = parse_metric(_table_metric(metric)).title
         title = (
-            f"{task.name}: differences in {parse_metric(_shown(metric)).title}, query by query "
+            f"{task.name}: differences in {name}, query by query "
             f"over all test parts (Holm's correction, equivalence within {MARGIN:g})"
         )
         tables.append(pairs_table(title, pairs, CONFIDENCE))
@@ -233,28 +245,28 @@ def task_tables(task: TaskResult, metric: str) -> list[Table]:
 
 
 def task_pairs(task: TaskResult, metric: str) -> list[Pair]:
-    """Every pair of one's own methods, compared on the test queries of all folds.
+    """Compare every pair of trained methods on the test queries of all folds.
 
-    By ``metric`` where the tables have it, else by MAP, under the rules of the task's script. No
-    model has seen the queries it is judged on; queries without a value are left out.
+    The metric is ``metric`` if the tables have it, else MAP, by the rules of the task's script. No
+    model was trained on the queries it is evaluated on. Queries without a value are left out.
     """
-    own = [m for m in task.methods if m.folds and all(fold.per_query for fold in m.folds)]
-    if len(own) < 2:
+    trained = [m for m in task.methods if m.folds and all(fold.per_query for fold in m.folds)]
+    if len(trained) < 2:
         return []
-    name = _shown(metric)
-    columns = [np.concatenate([fold.per_query[name] for fold in m.folds]) for m in own]
+    name = _table_metric(metric)
+    columns = [np.concatenate([fold.per_query[name] for fold in m.folds]) for m in trained]
     values = np.column_stack(columns)
-    kept = values[~np.isnan(values).any(axis=1)]
-    if len(kept) < 2:
+    defined = values[~np.isnan(values).any(axis=1)]
+    if len(defined) < 2:
         return []
-    places = list(combinations(range(len(own)), 2))
-    names = [m.name for m in own]
-    by = parse_metric(name)
-    return compare_values(names, kept, by, places, CONFIDENCE, MARGIN, 10_000, 0)[1]
+    index_pairs = list(combinations(range(len(trained)), 2))
+    names = [m.name for m in trained]
+    rule = parse_metric(name)
+    return compare_values(names, defined, rule, index_pairs, CONFIDENCE, MARGIN, 10_000, 0)[1]
 
 
 def letor_csv(result: LetorResult) -> Iterator[str]:
-    """Lines ``task,method,metric,value`` of the means: a table that ``read_baselines`` reads."""
+    """Yield the means as CSV ``task,method,metric,value``, which ``read_baselines`` reads."""
     rows = [
         (task.name, method.name, metric, repr(value))
         for task in result.tasks
@@ -265,14 +277,14 @@ def letor_csv(result: LetorResult) -> Iterator[str]:
 
 
 def per_query_csv(result: LetorResult) -> Iterator[str]:
-    """Lines ``task,fold,query,method`` and a column per metric, for every test query."""
+    """Yield CSV with ``task,fold,query,method`` and a column per metric, for every test query."""
     yield from _csv_lines([("task", "fold", "query", "method", *TABLE)])
     for task in result.tasks:
         for method in task.methods:
             for fold in method.folds:
                 for k, query in enumerate(fold.ids):
-                    found = (float(fold.per_query[metric][k]) for metric in TABLE)
-                    cells = ("" if math.isnan(v) else repr(v) for v in found)
+                    values = [float(fold.per_query[metric][k]) for metric in TABLE]
+                    cells = ["" if math.isnan(value) else repr(value) for value in values]
                     yield from _csv_lines([(task.name, fold.fold, query, method.name, *cells)])
 
 
@@ -286,38 +298,38 @@ def _csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         out.truncate()
 
 
-def _shown(metric: str) -> str:
-    """The metric that chose, where the tables have it."""
+def _table_metric(metric: str) -> str:
+    """Return the metric that selected the settings if the tables have it, else MAP."""
     return metric if metric in TABLE else "map"
 
 
 def rank_tables(result: LetorResult) -> list[Table]:
-    """The average ranks over tasks, where there are several."""
+    """Return the table of average ranks, if there are several tasks."""
     ranks = _ranks(result) if len(result.tasks) > 1 else []
     return [_rank_table(ranks)] if ranks else []
 
 
 def letor_notes(result: LetorResult) -> list[str]:
-    """What is missing, by name."""
+    """Return notes, including the figures and tasks that are missing."""
     notes = list(result.notes)
     for method, tasks in absent_tasks(result.tasks).items():
         notes.append(f"{method} has no figures for {', '.join(tasks)}")
-    given = [task.name.lower() for task in result.tasks]
-    absent = [name for name in letor_tasks() if not any(g.startswith(name) for g in given)]
+    folders = [task.name.lower() for task in result.tasks]
+    absent = [task for task in letor_tasks() if not any(f.startswith(task) for f in folders)]
     if absent:
-        notes.append(f"LETOR tasks that were not given: {', '.join(absent)}")
+        notes.append(f"LETOR tasks without a folder: {', '.join(absent)}")
     return notes
 
 
 def letor_dict(result: LetorResult) -> dict[str, Any]:
-    """Plain data, as ``--json`` prints it."""
+    """Return data for JSON, as ``--json`` prints it."""
     return {
         "metric": result.metric,
         "tasks": [
             {
                 "name": task.name,
                 "script": task.script,
-                "methods": [_plain_method(method) for method in task.methods],
+                "methods": [_method_dict(method) for method in task.methods],
                 "pairs": [asdict(pair) for pair in task_pairs(task, result.metric)],
             }
             for task in result.tasks
@@ -327,53 +339,55 @@ def letor_dict(result: LetorResult) -> dict[str, Any]:
     }
 
 
-def _plain_method(method: MethodResult) -> dict[str, Any]:
-    bare = [replace(fold, ids=(), per_query={}) for fold in method.folds]
-    plain = asdict(replace(method, folds=bare))
-    for fold in plain["folds"]:
+def _method_dict(method: MethodResult) -> dict[str, Any]:
+    # Values of queries are not copied by asdict only to be deleted.
+    folds = [replace(fold, ids=(), per_query={}) for fold in method.folds]
+    data = asdict(replace(method, folds=folds))
+    for fold in data["folds"]:
         del fold["ids"], fold["per_query"]
         if math.isnan(fold["validation"]):
             fold["validation"] = None
-    return plain
+    return data
 
 
 def _ranks(result: LetorResult) -> list[AverageRanks]:
-    found = (average_ranks(result.tasks, metric) for metric in TABLE)
-    return [ranks for ranks in found if ranks is not None]
+    all_ranks = [average_ranks(result.tasks, metric) for metric in TABLE]
+    return [ranks for ranks in all_ranks if ranks is not None]
 
 
-def _figures(task: TaskResult, metrics: Sequence[str]) -> Table:
+def _means_table(task: TaskResult, metrics: Sequence[str]) -> Table:
     rows = []
     for method in task.methods:
         cells = (method.means.get(metric) for metric in metrics)
         rows.append([method.name, *("" if v is None else f"{v:.4f}" for v in cells)])
     bold = set()
     for c, metric in enumerate(metrics, 1):
-        known = [m.means[metric] for m in task.methods if metric in m.means]
-        best = f"{max(known, default=0):.4f}"
+        means = [m.means[metric] for m in task.methods if metric in m.means]
+        best = f"{max(means, default=0):.4f}"
         bold |= {(r, c) for r, row in enumerate(rows) if row[c] == best}
     header = ["", *(parse_metric(metric).title for metric in metrics)]
     title = f"{task.name}: mean over folds of the test parts ({task.script} script)"
     return Table(title, header, rows, bold=frozenset(bold))
 
 
-def _folds(task: TaskResult, metric: str) -> Table:
-    shown = _shown(metric)
+def _folds_table(task: TaskResult, metric: str) -> Table:
+    name = _table_metric(metric)
     with_folds = [
-        m for m in task.methods if m.folds and all(shown in fold.values for fold in m.folds)
+        m for m in task.methods if m.folds and all(name in fold.values for fold in m.folds)
     ]
     names = [fold.fold for fold in with_folds[0].folds]
     rows = []
     for method in with_folds:
-        cells = [f"{fold.values[shown]:.4f}" for fold in method.folds]
-        searched = not method.published and any(f.chosen for f in method.folds)
-        chosen = "; ".join(_chosen(f.chosen) for f in method.folds) if searched else ""
-        rows.append([method.name, *cells, f"{method.means[shown]:.4f}", chosen])
-    title = f"{task.name}: {parse_metric(shown).title} of each fold (parameters by {metric})"
+        cells = [f"{fold.values[name]:.4f}" for fold in method.folds]
+        settings = ""
+        if not method.published and any(fold.chosen for fold in method.folds):
+            settings = "; ".join(_setting_text(fold.chosen) for fold in method.folds)
+        rows.append([method.name, *cells, f"{method.means[name]:.4f}", settings])
+    title = f"{task.name}: {parse_metric(name).title} of each fold (parameters by {metric})"
     return Table(title, ["", *names, "mean", "chosen on validation"], rows)
 
 
-def _chosen(setting: Any) -> str:
+def _setting_text(setting: Any) -> str:
     return " ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in setting.items()

@@ -1,15 +1,14 @@
-"""Binned rows: one byte a column, and tables over cells instead of weights.
+"""Binned rows: one byte per column, and tables with one entry per cell instead of weights.
 
-``BinnedRows`` answers what other storages answer. With a table entry for every cell of every
-column, and grids over pairs of columns::
+With a table for every column, and grids for pairs of columns::
 
     scores           s_i = sum_j table[start_j + c_ij] + sum_(a,b) grid_ab[r_a(c_ia), r_b(c_ib)]
     transpose times  h[cell] = sum of v_i over the rows that fall into the cell: a histogram
 
-Codes stand in blocks of ``BLOCK`` rows, column after column within a block: a block's scores stay
-in the first cache while its columns stream by. A pair's cell is worked out from the codes of its
-columns, so that pairs cost no memory. Shards are ranges of blocks, fixed by the data alone, and
-their sums are added in order: any number of threads gives the same bits.
+Codes are stored in blocks of ``BLOCK`` rows, column after column within a block, so that a block's
+scores stay in the first-level cache while its columns are read. The cell of a pair is computed from
+the codes of its columns, so that pairs need no memory. Shards are ranges of blocks that depend on
+the data alone, and their sums are added in order: any number of threads computes the same bits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.shards import N_SHARDS, map_shards, tree_sum
 
-#: Rows of a block; not a power of two, or the columns of a block would share cache lines.
+#: Rows per block. With a power of two the columns of a block would compete for the same cache sets.
 BLOCK = 2112
 
 
@@ -34,24 +33,24 @@ class BinnedRows(NamedTuple):
 
 
 class TableLayout(NamedTuple):
-    """Where tables stand in one vector."""
+    """Positions of all tables in one vector."""
 
-    #: First entry of each column's table; a column without cells has ``-1``.
+    #: First entry of each column's table, or -1 for a column without cells.
     starts: NDArray[np.int64]
-    #: Columns of each grid, and its first entry.
+    #: The two columns of each grid, and its first entry.
     firsts: NDArray[np.int64]
     seconds: NDArray[np.int64]
     grid_starts: NDArray[np.int64]
-    #: ``places[2 g, c]`` is where cell c of the first column of grid g begins within it, and
-    #: ``places[2 g + 1, c]`` the step that cell c of the second column adds.
-    places: NDArray[np.uint16]
+    #: The entry of cells (c, d) in grid g is ``offsets[2 g, c] + offsets[2 g + 1, d]``.
+    offsets: NDArray[np.uint16]
     #: Length of the vector.
     size: int
 
 
 @jit(fastmath=REDUCE)
 def block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None:
-    """Two tables at a time: half the traffic of ``out``."""
+    """Add the table entries of the n rows of a block to ``out``."""
+    # Two tables at a time halve the reads and writes of ``out``.
     starts = layout.starts
     previous = -1
     for j in range(starts.shape[0]):
@@ -70,10 +69,10 @@ def block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None:
             out[i] += first[codes[previous, i]]
     for g in range(layout.firsts.shape[0]):
         a, b = codes[layout.firsts[g]], codes[layout.seconds[g]]
-        place_a, place_b = layout.places[2 * g], layout.places[2 * g + 1]
+        offset_a, offset_b = layout.offsets[2 * g], layout.offsets[2 * g + 1]
         grid = table[layout.grid_starts[g] :]
         for i in range(n):
-            out[i] += grid[np.uint32(place_a[a[i]]) + np.uint32(place_b[b[i]])]
+            out[i] += grid[np.uint32(offset_a[a[i]]) + np.uint32(offset_b[b[i]])]
 
 
 @jit
@@ -90,7 +89,8 @@ def _scores(
 
 @jit
 def _block_histogram(codes: Any, n: int, layout: Any, v: Any, out: Any) -> None:
-    """Two tables at a time: additions to one cell wait for each other."""
+    """Add ``v`` of the n rows of a block to the cells that the rows are in."""
+    # Two tables at a time: additions to one cell have to wait for each other.
     starts = layout.starts
     previous = -1
     for j in range(starts.shape[0]):
@@ -111,10 +111,10 @@ def _block_histogram(codes: Any, n: int, layout: Any, v: Any, out: Any) -> None:
             first[codes[previous, i]] += v[i]
     for g in range(layout.firsts.shape[0]):
         a, b = codes[layout.firsts[g]], codes[layout.seconds[g]]
-        place_a, place_b = layout.places[2 * g], layout.places[2 * g + 1]
+        offset_a, offset_b = layout.offsets[2 * g], layout.offsets[2 * g + 1]
         grid = out[layout.grid_starts[g] :]
         for i in range(n):
-            grid[np.uint32(place_a[a[i]]) + np.uint32(place_b[b[i]])] += v[i]
+            grid[np.uint32(offset_a[a[i]]) + np.uint32(offset_b[b[i]])] += v[i]
 
 
 @jit
@@ -128,13 +128,13 @@ def _histogram(
 
 
 def shard_cuts(n_blocks: int) -> list[int]:
-    """Ranges of blocks, at most ``N_SHARDS``."""
+    """Cut blocks into at most ``N_SHARDS`` ranges."""
     shards = max(1, min(N_SHARDS, n_blocks))
     return [n_blocks * k // shards for k in range(shards + 1)]
 
 
 class BinnedProducts:
-    """The two products of binned rows with tables; any number of threads gives the same bits."""
+    """The products of binned rows with tables; any number of threads computes the same bits."""
 
     def __init__(self, rows: BinnedRows, layout: TableLayout, threads: int | None = None) -> None:
         self.rows = rows
@@ -143,7 +143,7 @@ class BinnedProducts:
         self.cuts = shard_cuts(rows.codes.shape[0])
 
     def scores(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums of table entries, by row."""
+        """Return the sum of table entries of each row."""
         out = np.empty(self.rows.n_rows)
         codes, n_rows = self.rows
         map_shards(
@@ -154,7 +154,7 @@ class BinnedProducts:
         return out
 
     def transpose_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums of ``v`` over the rows of every cell."""
+        """Return the sum of ``v`` over the rows of each cell."""
         codes, n_rows = self.rows
 
         def shard(first: int, last: int) -> NDArray[np.float64]:
@@ -167,15 +167,15 @@ class BinnedProducts:
 
 @jit
 def _pair_histogram(
-    codes: Any, n_rows: int, a: int, b: int, place_a: Any, place_b: Any, values: Any, out: Any
+    codes: Any, n_rows: int, a: int, b: int, offset_a: Any, offset_b: Any, values: Any, out: Any
 ) -> None:
-    """out[cell] += (v_0, v_1) over the rows of every cell of one grid."""
+    """Add two values per row to the cells of one grid."""
     for k in range(codes.shape[0]):
         start = k * codes.shape[2]
         n = min(start + codes.shape[2], n_rows) - start
         first, second, block = codes[k, a], codes[k, b], values[start : start + n]
         for i in range(n):
-            cell = np.uint32(place_a[first[i]]) + np.uint32(place_b[second[i]])
+            cell = np.uint32(offset_a[first[i]]) + np.uint32(offset_b[second[i]])
             out[cell, 0] += block[i, 0]
             out[cell, 1] += block[i, 1]
 
@@ -184,9 +184,10 @@ def _pair_histogram(
 def pair_histograms(
     codes: Any, n_rows: int, pairs: Any, places: Any, side: int, values: Any, out: Any
 ) -> None:
-    """Histograms of two values a row over ``side x side`` grids, for several pairs of columns.
+    """Sum two values per row over the cells of ``side x side`` grids, for several pairs of columns.
 
-    ``places[j, c]`` is the place of cell c of column j; ``out[p, r, s]`` receives the two sums.
+    ``places[j, c]`` is the row or column of the grid that cell c of column j belongs to. The two
+    sums are added to ``out[p, r, s]``.
     """
     step = np.empty(places.shape[1], dtype=np.uint16)
     for p in range(pairs.shape[0]):
@@ -199,7 +200,7 @@ def pair_histograms(
 
 @jit
 def copy_rows(codes: Any, n_rows: int, out: Any, offset: int) -> None:
-    """Copy n rows into another store from row ``offset`` on."""
+    """Copy n rows to another store, from its row ``offset`` on."""
     block, length = codes.shape[2], out.shape[2]
     for i in range(n_rows):
         source, target = codes[i // block], out[(offset + i) // length]
@@ -219,7 +220,7 @@ def _take(codes: Any, rows: Any, out: Any) -> None:
 
 
 def take_rows(binned: BinnedRows, rows: NDArray[np.int64]) -> BinnedRows:
-    """Rows by number, in the given order."""
+    """Return the rows of these numbers, in this order."""
     n_columns = binned.codes.shape[1]
     length = min(max(len(rows), 1), BLOCK)
     out = np.zeros((max(1, -(-len(rows) // BLOCK)), n_columns, length), dtype=np.uint8)

@@ -113,11 +113,11 @@ class KernelCache(caching._Cache):  # noqa: SLF001 - the interface that a dispat
         return str(self._format.locator.get_cache_path())
 
     def enable(self) -> None:
-        """Read and write files."""
+        """Start reading and writing files again."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Neither read nor write files."""
+        """Stop reading and writing files."""
         self._enabled = False
 
     def flush(self) -> None:

@@ -1,18 +1,19 @@
-"""Storage of features: columns of a CSC matrix or of a dense one, behind the same questions.
+"""Column storage: the operations on a feature's column, for CSC and dense matrices.
 
-Coordinate solvers read columns. ``csc_from_csr`` transposes compressed rows in O(non-zeros) and
-leaves the rows of every column increasing; ``dense_columns`` lays the columns of a dense matrix
-out contiguously. Indices are unsigned, values keep their type (float32 or float64).
+Coordinate solvers read columns. ``csc_from_csr`` transposes compressed rows in O(non-zeros), with
+the rows of every column in increasing order; the columns of a dense matrix are copied so that each
+is contiguous. Indices are unsigned, values keep their type (float32 or float64).
 
-Any smooth loss that answers ``slope_and_curvature``, ``curvature_bounds`` and ``shift`` can be
-minimised along columns by ``rankine.solvers.coordinate_descent``: ``loss`` is the loss with its
-state at the current weights (scores, sums, whatever it keeps), ``scratch`` its private work space,
-one per thread. ``column_variances`` is the weighted variance of every column within queries::
+A smooth loss that implements ``slope_and_curvature``, ``curvature_bounds`` and ``shift`` can be
+minimised by ``rankine.solvers.coordinate_descent``: ``loss`` is the loss with its state at the
+current weights (scores, sums), ``scratch`` its private work space, one per thread.
+
+``column_variances`` computes the weighted variance of every column within queries::
 
     out_j = sum_q [ sum_i c_i x_ij^2 - (sum_i c_i x_ij)^2 / sum_i c_i ],
 
-the diagonal of X^T C X when C joins all rows of a query alike, and close to it otherwise: what a
-diagonal preconditioner needs.
+the diagonal of X^T C X if C has the same entry for all pairs of rows of a query, and close to it
+otherwise. It is used as a diagonal preconditioner.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rankine.kernels.shards import cut_by_weight, map_shards, n_threads, tree_su
 
 
 class CscColumns(NamedTuple):
-    """Columns in compressed form; the rows of a column are strictly increasing."""
+    """Compressed sparse columns; the rows of each column are strictly increasing."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
@@ -48,17 +49,17 @@ Columns = CscColumns | DenseColumns
 
 @generic
 def column_start(columns: Columns, r: int) -> Any:
-    """Position of the first stored value of column r in ``columns.values``."""
+    """Return the position of the first stored value of column r in ``columns.values``."""
 
 
 @generic
 def column_stop(columns: Columns, r: int) -> Any:
-    """Position after the last stored value of column r."""
+    """Return the position after the last stored value of column r."""
 
 
 @generic
 def column_row(columns: Columns, r: int, p: int) -> Any:
-    """Row of the value stored at position p of column r."""
+    """Return the row of the value at position p, which belongs to column r."""
 
 
 @column_start.implementation(CscColumns)
@@ -99,17 +100,17 @@ def n_columns(columns: Columns) -> int:
 
 
 def columns_of(rows: Rows, n_features: int, threads: int | None = None) -> Columns:
-    """Columns of row storage: one copy of the data, in O(stored values)."""
+    """Copy rows into columns, in O(stored values)."""
     if isinstance(rows, DenseRows):
         return DenseColumns(rows.values.shape[0], np.ascontiguousarray(rows.values.T).ravel())
     return csc_from_csr(rows, n_features, threads)
 
 
 def csc_from_csr(rows: CsrRows, n_features: int, threads: int | None = None) -> CscColumns:
-    """Transpose compressed rows; the rows of every column come out increasing.
+    """Transpose compressed rows; the rows of every column are in increasing order.
 
-    Every thread has a range of rows: it counts their values by column, and then knows where in
-    each column its own begin.
+    Each thread has a range of rows. It counts their values by column first, which determines where
+    in each column its values begin.
     """
     n_rows = len(rows.indptr) - 1
     cuts = cut_by_weight(rows.indptr, n_threads(threads))
@@ -118,16 +119,23 @@ def csc_from_csr(rows: CsrRows, n_features: int, threads: int | None = None) -> 
         or np.zeros((0, n_features), dtype=np.int64)
     )
     indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
-    places = dict(zip(cuts.tolist(), indptr[:-1] + counts.cumsum(axis=0) - counts, strict=False))
+    first_positions = indptr[:-1] + counts.cumsum(axis=0) - counts
+    positions_by_start = dict(zip(cuts.tolist(), first_positions, strict=False))
     indices = np.empty(len(rows.values), dtype=_row_type(n_rows))
     values = np.empty_like(rows.values)
-    map_shards(lambda a, b: _place(rows, a, b, places[a], indices, values), cuts, threads)
+
+    def copy(start: int, stop: int) -> None:
+        _copy_to_columns(rows, start, stop, positions_by_start[start], indices, values)
+
+    map_shards(copy, cuts, threads)
     return CscColumns(indptr, indices, values)
 
 
 def _row_type(n_rows: int) -> type[np.unsignedinteger[Any]]:
-    """The smaller of two types that numbers all rows."""
-    return np.uint32 if n_rows <= 2**32 else np.uint64
+    """Return the smaller of two types that can number all rows."""
+    if n_rows <= 2**32:
+        return np.uint32
+    return np.uint64
 
 
 @jit
@@ -139,19 +147,22 @@ def _count_by_column(rows: CsrRows, start: int, stop: int, n_features: int) -> A
 
 
 @jit
-def _place(rows: CsrRows, start: int, stop: int, place: Any, indices: Any, values: Any) -> None:
+def _copy_to_columns(
+    rows: CsrRows, start: int, stop: int, positions: Any, indices: Any, values: Any
+) -> None:
+    """Copy rows ``start`` to ``stop - 1``; ``positions`` has the next position of each column."""
     for i in range(np.uint64(start), np.uint64(stop)):
         for p in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + np.uint64(1)])):
             r = rows.indices[p]
-            at = np.uint64(place[r])
-            place[r] += 1
-            indices[at] = i
-            values[at] = rows.values[p]
+            position = np.uint64(positions[r])
+            positions[r] += 1
+            indices[position] = i
+            values[position] = rows.values[p]
 
 
 @jit
 def add_column_products(columns: Columns, w: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """out += X w, reading only the columns whose weight is not zero."""
+    """Add X w to ``out``, reading only the columns whose weight is not zero."""
     for r in range(np.uint64(0), np.uint64(w.shape[0])):
         if w[r] != 0.0:
             for p in range(column_start(columns, r), column_stop(columns, r)):
@@ -160,50 +171,50 @@ def add_column_products(columns: Columns, w: NDArray[np.float64], out: NDArray[n
 
 @generic
 def slope_and_curvature(loss: Any, columns: Any, r: int, scratch: Any) -> Any:
-    """First and second derivative of the loss along weight r, at the current weights."""
+    """Return the first and second derivative of the loss with respect to weight r."""
 
 
 @generic
 def curvature_bounds(loss: Any, columns: Any, r: int, scratch: Any) -> Any:
-    """(R, beta, crude): what bounds the loss along weight r whatever the weights are.
+    """Return (R, beta, crude), which bound the loss phi as a function of weight r everywhere.
 
-    phi'' <= beta <= crude, and |phi'''| <= R phi''. R = 0 says that the loss does not depend on
-    the weight at all.
+    phi'' <= beta <= crude, and |phi'''| <= R phi''. R = 0 means that the loss does not depend on
+    the weight.
     """
 
 
 @generic
 def shift(loss: Any, columns: Any, r: int, step: float, scratch: Any) -> None:
-    """Bring the state of the loss to the weights with ``step`` added to weight r.
+    """Update the state of the loss after ``step`` was added to weight r.
 
-    Called right after ``slope_and_curvature`` of the same column, whose notes in ``scratch`` it
-    may use.
+    It is called right after ``slope_and_curvature`` of the same column, and may use what that left
+    in ``scratch``.
     """
 
 
 @generic
-def no_moments(rows: Rows, n_features: int) -> Any:
-    """Zero moments of n_features columns, laid out as the storage visits them."""
+def zero_moments(rows: Rows, n_features: int) -> Any:
+    """Create zero moments of n_features columns, in the memory layout that suits the storage."""
 
 
-@no_moments.implementation(DenseRows)
-def _dense_no_moments(_rows: Any, n_features: Any) -> Any:
+@zero_moments.implementation(DenseRows)
+def _dense_zero_moments(_rows: Any, n_features: Any) -> Any:
     return np.zeros((2, n_features)).T
 
 
-@no_moments.implementation(CsrRows)
-def _csr_no_moments(_rows: Any, n_features: Any) -> Any:
+@zero_moments.implementation(CsrRows)
+def _csr_zero_moments(_rows: Any, n_features: Any) -> Any:
     return np.zeros((n_features, 2))
 
 
 @generic
 def add_moments(rows: Rows, members: Any, c: Any, moments: Any) -> None:
-    """moments[:, 0] += c_i x_i and moments[:, 1] += c_i x_i^2 over rows ``members``."""
+    """Add c_i x_i to moments[:, 0] and c_i x_i^2 to moments[:, 1] for the rows ``members``."""
 
 
 @generic
 def fold_means(rows: Rows, members: Any, factor: float, moments: Any) -> None:
-    """Second moments -= factor (first moments)^2; then first moments = 0."""
+    """Subtract factor (first moment)^2 from second moments; reset first moments to 0."""
 
 
 @add_moments.implementation(DenseRows)
@@ -238,7 +249,7 @@ def _dense_fold(_rows: Any, _members: Any, factor: Any, moments: Any) -> Any:
 
 @fold_means.implementation(CsrRows)
 def _csr_fold(rows: Any, members: Any, factor: Any, moments: Any) -> Any:
-    if members.shape[0] > moments.shape[0] // 32:  # most columns were touched
+    if members.shape[0] > moments.shape[0] // 32:  # most columns have a value
         _fold_all(factor, moments)
         return
     for i in members:
@@ -252,22 +263,28 @@ def _csr_fold(rows: Any, members: Any, factor: Any, moments: Any) -> Any:
 def _variances(
     rows: Rows, members: Any, starts: Any, c: Any, begin: int, end: int, n_features: int
 ) -> Any:
-    """Of members ``begin`` to ``end``; and first moments of the queries cut there, by end."""
-    moments = no_moments(rows, n_features)
+    """Sum the variances of members ``begin`` to ``end - 1``.
+
+    Also returns the first moments of the query that is cut at the beginning and of the one that is
+    cut at the end, whose variances need the moments of other shards.
+    """
+    moments = zero_moments(rows, n_features)
     cut = np.zeros((2, n_features))
     for q in range(np.searchsorted(starts, begin, side="right") - 1, starts.shape[0] - 1):
         if starts[q] >= end:
             break
-        mine = members[max(starts[q], begin) : min(starts[q + 1], end)]
+        query_rows = members[max(starts[q], begin) : min(starts[q + 1], end)]
         total = 0.0
-        for i in mine:
+        for i in query_rows:
             total += c[i]
         if total > 0.0:
-            add_moments(rows, mine, c, moments)
+            add_moments(rows, query_rows, c, moments)
             if starts[q] >= begin and starts[q + 1] <= end:
-                fold_means(rows, mine, 1.0 / total, moments)
+                fold_means(rows, query_rows, 1.0 / total, moments)
                 continue
-            side = 0 if starts[q] < begin else 1  # it is the last query of the shard
+            side = 0
+            if starts[q] >= begin:  # it is the last query of the shard
+                side = 1
             for j in range(n_features):
                 cut[side, j] = moments[j, 0]
     return moments[:, 1].copy(), cut
@@ -282,7 +299,10 @@ def column_variances(
     n_features: int,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """The sums above; query q holds rows ``members[starts[q]:starts[q + 1]]``, ``c`` per row."""
+    """Compute the variance of every column within queries, with row weights ``c``.
+
+    Query q has the rows ``members[starts[q]:starts[q + 1]]``.
+    """
     cuts = _member_cuts(starts, n_shards)
     parts = map_shards(
         lambda begin, end: _variances(rows, members, starts, c, begin, end, n_features),
@@ -291,27 +311,29 @@ def column_variances(
     )
     if not parts:
         return np.zeros(n_features)
-    total = tree_sum([second for second, _ in parts])
-    firsts: dict[int, list[NDArray[np.float64]]] = {}
-    for begin, end, (_, (left, right)) in zip(cuts[:-1], cuts[1:], parts, strict=True):
-        q, after = np.searchsorted(starts, [begin, end], side="right") - 1
-        if starts[q] < begin:
-            firsts.setdefault(int(q), []).append(left)
-        if begin <= starts[after] < end:
-            firsts.setdefault(int(after), []).append(right)
-    for q, found in firsts.items():
+    total = tree_sum([variances for variances, _ in parts])
+    first_moments: dict[int, list[NDArray[np.float64]]] = {}
+    for begin, end, (_, (at_begin, at_end)) in zip(cuts[:-1], cuts[1:], parts, strict=True):
+        first_query, last_query = np.searchsorted(starts, [begin, end], side="right") - 1
+        if starts[first_query] < begin:
+            first_moments.setdefault(int(first_query), []).append(at_begin)
+        if begin <= starts[last_query] < end:
+            first_moments.setdefault(int(last_query), []).append(at_end)
+    for q, query_moments in first_moments.items():
         mass = float(c[members[starts[q] : starts[q + 1]]].sum())
         if mass > 0.0:
-            total -= tree_sum(found) ** 2 / mass
+            total -= tree_sum(query_moments) ** 2 / mass
     return np.maximum(total, 0.0)
 
 
 def _member_cuts(starts: NDArray[np.int64], n_shards: int) -> NDArray[np.int64]:
-    """Shards of whole queries; a query longer than two shards is cut."""
+    """Cut members into shards of whole queries; a query longer than two shards is cut too."""
     between = starts[cut_by_weight(starts, n_shards)].tolist()
     size = max(1, int(starts[-1]) // n_shards)
     cuts = between[:1]
     for begin, end in zip(between[:-1], between[1:], strict=True):
-        parts = (end - begin) // size if end - begin >= 2 * size else 1
+        parts = 1
+        if end - begin >= 2 * size:
+            parts = (end - begin) // size
         cuts += [begin + (end - begin) * k // parts for k in range(1, parts + 1)]
     return np.array(cuts, dtype=np.int64)

@@ -1,12 +1,12 @@
-"""Sums over active partners: the core of RankSVM in O(m log m) (Airola et al., Algorithm 1).
+"""Sums over active pairs: the core of RankSVM in O(m log m) (Airola et al., Algorithm 1).
 
-In one query with scores p and label ranks y, row i is in an *active pair* with a higher row j when
-y_j > y_i and p_i - p_j > -1. For values g (all ones to count) these kernels give, for every i::
+In one query with scores p and label ranks y, row i is in an *active pair* with a row j of a higher
+label when y_j > y_i and p_i - p_j > -1. For values g (all ones to count) these kernels compute::
 
-    above_i = sum of g_j over active higher partners      (c_i when g = 1)
-    below_i = sum of g_j over active lower partners       (d_i when g = 1)
+    above_i = sum of g_j over active rows j of higher labels      (c_i when g = 1)
+    below_i = sum of g_j over active rows j of lower labels       (d_i when g = 1)
 
-Both scans use the one predicate ``p_i - p_j > -1``: IEEE subtraction is antisymmetric, so
+Both scans use the predicate ``p_i - p_j > -1``: IEEE subtraction is antisymmetric, so
 ``p_j - p_i < 1`` is the same test, and sum(above) = sum(below) exactly when counting.
 """
 
@@ -22,7 +22,7 @@ from rankine.kernels.dispatch import generic
 
 
 class SortedRows(NamedTuple):
-    """Query q holds starts[q]:starts[q + 1]: ascending scores, and label ranks 1..n_levels[q]."""
+    """Increasing scores and label ranks 1..n_levels[q] at positions starts[q]:starts[q + 1]."""
 
     scores: NDArray[np.float64]
     ranks: NDArray[np.uint32]
@@ -31,7 +31,7 @@ class SortedRows(NamedTuple):
 
 
 class Ones(NamedTuple):
-    """Every value is 1: sums are counts, kept as integers."""
+    """Every value is 1: sums are integer counts."""
 
 
 class Each(NamedTuple):
@@ -42,26 +42,27 @@ class Each(NamedTuple):
 
 @generic
 def value_at(values: Ones | Each, k: int) -> Any:
-    """Value at sorted position k."""
+    """Return the value at sorted position k."""
 
 
 @value_at.implementation(Ones)
-def _one(_values: Any, _k: Any) -> Any:
+def _value_of_ones(_values: Any, _k: Any) -> Any:
     return np.int32(1)
 
 
 @value_at.implementation(Each)
-def _each(values: Any, k: Any) -> Any:
+def _value_of_each(values: Any, k: Any) -> Any:
     return values.values[k]
 
 
 @jit
 def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
-    """Ascending scores; a Fenwick tree over ranks counted from the top.
+    """Scan scores in increasing order, with a Fenwick tree over ranks counted from the top.
 
-    Rows of the lowest rank, often most of all, are above nobody, and everything else is above them.
+    Rows of the lowest rank, often the majority, are not in the tree: no row is below them, and all
+    other rows are above them, which one sum counts.
     """
-    one, size = np.uint64(1), np.uint64(tree.shape[0])
+    unit, size = np.uint64(1), np.uint64(tree.shape[0])
     for slot in range(tree.shape[0]):
         tree[slot] = 0
     m = np.uint64(p.shape[0])
@@ -70,79 +71,79 @@ def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
     for a in range(m):
         while j < m and p[a] - p[j] > -1.0:
             v = size - np.uint64(y[j])  # top rank first; tree[0] is unused
-            if y[j] > one:
+            if y[j] > unit:
                 g = value_at(values, base + j)
                 higher += g
                 while v < size:
                     tree[v] += g
-                    v += v & (~v + one)
-            j += one
-        if y[a] == one:
+                    v += v & (~v + unit)
+            j += unit
+        if y[a] == unit:
             out[a] = higher
             continue
-        v = size - np.uint64(y[a]) - one
+        v = size - np.uint64(y[a]) - unit
         total = tree[0]
         while v > np.uint64(0):
             total += tree[v]
-            v &= v - one
+            v &= v - unit
         out[a] = total
 
 
 @jit
 def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
-    """Descending scores; a Fenwick tree over ranks counted from the bottom.
+    """Scan scores in decreasing order, with a Fenwick tree over ranks counted from the bottom.
 
-    Rows of the lowest rank stand in one sum, outside of the tree.
+    Rows of the lowest rank are in one sum outside the tree.
     """
-    one, size = np.uint64(1), np.uint64(tree.shape[0])
+    unit, size = np.uint64(1), np.uint64(tree.shape[0])
     for slot in range(tree.shape[0]):
         tree[slot] = 0
     m = np.uint64(p.shape[0])
-    left = m  # rows left..m-1 have been inserted
+    inserted = m  # rows inserted..m-1 are in the tree
     lowest = tree[0]
     for step in range(m):
-        a = m - one - step
-        while left > np.uint64(0) and p[left - one] - p[a] > -1.0:
-            left -= one
-            v = np.uint64(y[left]) - one
-            g = value_at(values, base + left)
+        a = m - unit - step
+        while inserted > np.uint64(0) and p[inserted - unit] - p[a] > -1.0:
+            inserted -= unit
+            v = np.uint64(y[inserted]) - unit
+            g = value_at(values, base + inserted)
             if v == np.uint64(0):
                 lowest += g
                 continue
             while v < size:
                 tree[v] += g
-                v += v & (~v + one)
-        if y[a] == one:
+                v += v & (~v + unit)
+        if y[a] == unit:
             out[a] = tree[0]
             continue
-        v = np.uint64(y[a]) - one - one
+        v = np.uint64(y[a]) - unit - unit
         total = lowest
         while v > np.uint64(0):
             total += tree[v]
-            v &= v - one
+            v &= v - unit
         out[a] = total
 
 
 @jit
 def active_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
-    """Sums over active higher (``upward``) or lower partners, in the queries of ``span``.
+    """Sum over active rows of higher (``upward``) or lower labels, for the queries of ``span``.
 
     ``tree`` is scratch space of at least max(n_levels) + 1 entries.
     """
     for q in range(span[0], span[1]):
         start = rows.starts[q]
         ranks = tree[: rows.n_levels[q] + 1]
-        own = slice(start, rows.starts[q + 1])
-        p, y = rows.scores[own], rows.ranks[own]
+        positions = slice(start, rows.starts[q + 1])
+        p, y = rows.scores[positions], rows.ranks[positions]
         if upward:
-            _scan_above(p, y, np.uint64(start), values, ranks, out[own])
+            _scan_above(p, y, np.uint64(start), values, ranks, out[positions])
         else:
-            _scan_below(p, y, np.uint64(start), values, ranks, out[own])
+            _scan_below(p, y, np.uint64(start), values, ranks, out[positions])
 
 
 @jit
 def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
-    """The same sums by one scan per level, O(r m) (Joachims 2006); ``tree`` is unused."""
+    """Compute the same sums by one scan per level, O(r m) (Joachims 2006); ``tree`` is unused."""
     p, y = rows.scores, rows.ranks
     for q in range(span[0], span[1]):
         start, stop = rows.starts[q], rows.starts[q + 1]
@@ -170,7 +171,7 @@ def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
 
 @jit
 def pairs_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
-    """The same sums pair by pair, O(m^2); ``tree`` is unused."""
+    """Compute the same sums pair by pair, O(m^2); ``tree`` is unused."""
     p, y = rows.scores, rows.ranks
     for q in range(span[0], span[1]):
         start, stop = rows.starts[q], rows.starts[q + 1]

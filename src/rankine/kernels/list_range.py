@@ -1,9 +1,9 @@
-"""Each feature divided by its range within its list (``ListRange``), for every storage.
+"""Divide each feature by its range within its list (``ListRange``), for each row storage.
 
     x_ij  ->  x_ij / (max_k x_kj - min_k x_kj),   k over the rows of i's list,
 
-implicit zeros included; a feature that is constant within the list becomes 0. The cost follows the
-values that are given, never the width of the feature space.
+implicit zeros included; a feature that is constant within the list becomes 0. The cost depends on
+the number of stored values, not on the width of the feature space.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, n_rows
 
-#: Knuth's multiplier, 2^32 / golden ratio: the high bits of a product are the first place to look.
+#: Knuth's multiplier, 2^32 / golden ratio: the high bits of a product are the first slot to try.
 _KNUTH = np.uint64(2654435769)
 _LOW = np.uint64(0xFFFFFFFF)
 _FREE = np.int64(-1)
@@ -25,19 +25,21 @@ _FREE = np.int64(-1)
 
 @generic
 def _divide_lists(rows: Rows, n_features: int, starts: Any, order: Any, out: Any) -> None:
-    """out = the values of ``rows`` divided list by list; list q is order[starts[q]:starts[q+1]]."""
+    """Write the divided values to ``out``; list q has the rows order[starts[q]:starts[q + 1]]."""
 
 
 @jit
 def _half_range(low: float, high: float) -> float:
-    """Halves, so that the range of two huge numbers of opposite sign stays finite."""
+    """Return half the range: the range of two huge numbers of opposite sign would overflow."""
     return high * 0.5 - low * 0.5
 
 
 @jit
 def _divided(value: Any, half: float) -> float:
     x = np.float64(value)
-    return x * 0.5 / half if half != 0.0 else x - x  # x - x: what is not finite stays so
+    if half != 0.0:
+        return x * 0.5 / half
+    return x - x  # 0, or NaN for values that are not finite
 
 
 @_divide_lists.implementation(DenseRows)
@@ -62,9 +64,9 @@ def _divide_dense(rows: Any, n_features: Any, starts: Any, order: Any, out: Any)
 
 @jit
 def _slot_of(keys: Any, shift: Any, direct: bool, j: Any) -> Any:
-    """Slot of column j: its own where there is one per column, else by open addressing.
+    """Return the slot of column j: slot j if ``direct``, else one found by open addressing.
 
-    Steps grow (1, 2, 3 ...): columns chosen to meet in one region cannot make long chains.
+    Steps grow (1, 2, 3 ...), so that columns chosen to collide in one region make no long chains.
     """
     if direct:
         return np.int64(j)
@@ -93,32 +95,32 @@ def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -
     size = n_features if direct else 1 << bits
     shift = np.uint64(32 - bits)
     keys = np.full(size, _FREE)
-    low, high, seen = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+    low, high, counts = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
     slots = np.empty(longest, dtype=np.int64)
     for q in range(starts.shape[0] - 1):
-        rows_here = starts[q + 1] - starts[q]
-        used = 0
+        n_list_rows = starts[q + 1] - starts[q]
+        n_values = 0
         for k in range(starts[q], starts[q + 1]):
             for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
                 slot = _slot_of(keys, shift, direct, rows.indices[p])
                 x = np.float64(rows.values[p])
-                low[slot] = x if seen[slot] == 0 else min(low[slot], x)
-                high[slot] = x if seen[slot] == 0 else max(high[slot], x)
-                seen[slot] += 1
-                slots[used] = slot
-                used += 1
-        used = 0
+                low[slot] = x if counts[slot] == 0 else min(low[slot], x)
+                high[slot] = x if counts[slot] == 0 else max(high[slot], x)
+                counts[slot] += 1
+                slots[n_values] = slot
+                n_values += 1
+        n_values = 0
         for k in range(starts[q], starts[q + 1]):
             for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                slot = slots[used]
+                slot = slots[n_values]
                 bottom, top = low[slot], high[slot]
-                if seen[slot] < rows_here:  # a row that does not store the feature has a zero there
+                if counts[slot] < n_list_rows:  # a row without the feature has a zero
                     bottom, top = min(bottom, 0.0), max(top, 0.0)
                 out[p] = _divided(rows.values[p], _half_range(bottom, top))
-                used += 1
-        for p in range(used):
+                n_values += 1
+        for p in range(n_values):
             keys[slots[p]] = _FREE
-            seen[slots[p]] = 0
+            counts[slots[p]] = 0
 
 
 @jit
@@ -133,9 +135,9 @@ def list_range_values(
     order: NDArray[np.int64] | None = None,
     dtype: Any = np.float64,
 ) -> NDArray[Any]:
-    """The values of ``rows`` divided by their ranges, shaped like ``rows.values``.
+    """Divide the values of ``rows`` by their ranges; the result has the shape of ``rows.values``.
 
-    List q holds rows ``order[starts[q]:starts[q + 1]]``; without ``order`` rows stand list by list.
+    List q has the rows ``order[starts[q]:starts[q + 1]]``; the default order is that of the rows.
     """
     if order is None:
         order = np.arange(n_rows(rows), dtype=np.int64)

@@ -1,9 +1,9 @@
-"""One list at a time: scratch space, rankings with seeded ties, and |Delta| of exchanges.
+"""Work space for one list, rankings with seeded ties, and |Delta| of exchanges.
 
-|Delta| is how much a metric changes when two items of a ranking are exchanged. For each metric,
-``open_list`` reads a ranked list (``work.levels``, ``work.ranks``) once and ``exchange`` gives
+|Delta| is the change of a metric when two items of a ranking are exchanged. For each metric,
+``open_list`` reads a ranked list (``work.levels``, ``work.ranks``) once, and ``exchange`` returns
 |M(r) - M(r with i and j exchanged)| for level_i > level_j in O(1); Freno et al., eq. 3. ``levels``
-are gains for DCG, 1/0 relevance for recall, MRR and MAP.
+are gains for DCG, and relevance (1 or 0) for recall, MRR and MAP.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from rankine.kernels.sorting import order_descending
 
 
 class ListWork(NamedTuple):
-    """Buffers of one list; the first ``n`` places hold its items in file order.
+    """Buffers for one list, whose items are the first ``n`` entries, in file order.
 
-    ``levels`` are what is compared (gains, relevance or labels, as the objective says), ``slopes``
-    receives the derivative of the list's loss by each score; ``ranks`` counts from 1.
+    ``levels`` are the values that are compared: gains, relevance or labels, as the objective
+    defines. ``slopes`` is the derivative of the list's loss with respect to each score; ``ranks``
+    count from 1. ``first`` and ``second`` belong to the metric.
     """
 
     scores: NDArray[np.float64]
@@ -37,7 +38,7 @@ class ListWork(NamedTuple):
 
 
 def list_work(longest: int) -> ListWork:
-    """Buffers for lists of up to ``longest`` items."""
+    """Create buffers for lists of up to ``longest`` items."""
     size = longest + 2
     return ListWork(
         scores=np.zeros(size),
@@ -53,7 +54,7 @@ def list_work(longest: int) -> ListWork:
 
 @jit
 def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
-    """ranks[i] = place of item i by falling key, from 1; equal keys in random order."""
+    """Rank n items by decreasing key, from 1; items of equal keys are ordered at random."""
     order_descending(keys, n, order)
     start = 0
     while start < n:
@@ -61,8 +62,8 @@ def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
         while stop < n and keys[order[stop]] == keys[order[start]]:
             stop += 1
         for k in range(stop - 1, start, -1):
-            other = start + random_below(seed, k, k - start + 1)
-            order[k], order[other] = order[other], order[k]
+            drawn = start + random_below(seed, k, k - start + 1)
+            order[k], order[drawn] = order[drawn], order[k]
         start = stop
     for k in range(n):
         ranks[order[k]] = k + 1
@@ -96,26 +97,26 @@ class AveragePrecisionGain(NamedTuple):
 
 @generic
 def uses_ranking(gain: Any) -> Any:
-    """Whether |Delta| depends on the ranking."""
+    """Return whether |Delta| depends on the ranking."""
 
 
 @generic
 def open_list(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
-    """Prepare a ranked list; the factor common to its pairs, 0 when no pair counts."""
+    """Prepare a ranked list and return the factor common to its pairs; 0 if no pair counts."""
 
 
 @generic
 def exchange(gain: Any, work: ListWork, i: int, j: int, cutoff: int) -> Any:
-    """|Delta(i, j)| before the common factor, for level_i > level_j."""
+    """Return |Delta(i, j)| without the common factor, for level_i > level_j."""
 
 
 @uses_ranking.implementation(UnitGain)
-def _no(_gain: Any) -> Any:
+def _unit_ignores_ranking(_gain: Any) -> Any:
     return False
 
 
 @uses_ranking.implementation(object)
-def _yes(_gain: Any) -> Any:
+def _others_use_ranking(_gain: Any) -> Any:
     return True
 
 
@@ -131,15 +132,16 @@ def _exchange_unit(_gain: Any, _work: Any, _i: Any, _j: Any, _cutoff: Any) -> An
 
 @open_list.implementation(DcgGain)
 def _open_dcg(gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
-    shown = min(n, cutoff)
+    """Set first[i] to the discount of item i."""
+    depth = min(n, cutoff)
     for i in range(n):
         rank = work.ranks[i]
-        work.first[i] = gain.discounts[rank - 1] if rank <= shown else 0.0
+        work.first[i] = gain.discounts[rank - 1] if rank <= depth else 0.0
     if not gain.normalised:
         return 1.0
     order_descending(work.levels, n, work.order)
     ideal = 0.0
-    for k in range(shown):
+    for k in range(depth):
         ideal += work.levels[work.order[k]] * gain.discounts[k]
     return 1.0 / ideal if ideal > 0.0 else 0.0
 
@@ -164,7 +166,7 @@ def _exchange_recall(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
 
 @open_list.implementation(ReciprocalRankGain)
 def _open_mrr(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
-    """first[0] and first[1] become the ranks of the first and the second relevant item."""
+    """Set first[0] and first[1] to the ranks of the first and the second relevant item."""
     work.first[0] = work.first[1] = np.inf
     for i in range(n):
         if work.levels[i] > 0.0:
@@ -179,21 +181,23 @@ def _open_mrr(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
 
 @exchange.implementation(ReciprocalRankGain)
 def _exchange_mrr(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
+    # Item i is relevant and j is not, so the first relevant rank may move to the rank of j.
     best, second = work.first[0], work.first[1]
-    mine, other = float(work.ranks[i]), float(work.ranks[j])
-    here = 1.0 / best if best <= cutoff else 0.0
-    if other < mine:
-        there = min(best, other)
-    elif mine == best:
-        there = min(second, other)
+    rank_i, rank_j = float(work.ranks[i]), float(work.ranks[j])
+    if rank_j < rank_i:
+        new_best = min(best, rank_j)
+    elif rank_i == best:
+        new_best = min(second, rank_j)
     else:
         return 0.0
-    return abs((1.0 / there if there <= cutoff else 0.0) - here)
+    value = 1.0 / best if best <= cutoff else 0.0
+    new_value = 1.0 / new_best if new_best <= cutoff else 0.0
+    return abs(new_value - value)
 
 
 @open_list.implementation(AveragePrecisionGain)
 def _open_map(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
-    """first[r] counts relevant items down to rank r, second[r] sums 1/rank over them."""
+    """Set first[r] to the number of relevant items down to rank r, second[r] to the sum of 1/r."""
     for rank in range(n + 1):
         work.first[rank] = 0.0
     for i in range(n):

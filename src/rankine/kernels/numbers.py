@@ -1,11 +1,12 @@
-r"""Decimal text to the nearest double, without Python objects.
+r"""Parse decimal text to the nearest double, without Python objects.
 
 Grammar: ``[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?``. A number m 10^q with at most 19
 significant digits is m * 10^q or m / 10^-q in one correctly rounded operation when m <= 2^53 and
 |q| <= 22 (Clinger 1990); otherwise the algorithm of Eisel and Lemire (Lemire, "Number parsing at a
 gigabyte per second", 2021, algorithm 1) decides it from 128 bits of 5^q, which always suffice
-(Mushtak and Lemire, "Fast number parsing without fallback", 2023). What neither can decide (more
-digits, subnormal results, overflow) is called *hard* and left to Python's ``float``.
+(Mushtak and Lemire, "Fast number parsing without fallback", 2023). Numbers that neither method can
+decide (more digits, subnormal results, overflow) are called *hard*; the caller passes them to
+Python's ``float``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Q_MIN, _Q_MAX = -326, 307
 
 
 def _powers_of_five() -> NDArray[np.uint64]:
-    """First 128 bits of 5^q for q in [-326, 307], two words each; from 5^-27 on rounded up."""
+    """Return the first 128 bits of 5^q in two words, for all q; rounded up for q >= -27."""
     table = np.empty((_Q_MAX - _Q_MIN + 1, 2), dtype=np.uint64)
     for q in range(_Q_MIN, _Q_MAX + 1):
         if q < 0:
@@ -51,19 +52,19 @@ _PLUS, _MINUS, _DOT, _BIG_E, _SMALL_E = 43, 45, 46, 69, 101
 
 @jit
 def _multiply(a: Any, b: Any) -> Any:
-    """128-bit product of two words, high word first."""
+    """Return the 128-bit product of two words, high word first."""
     a_low, a_high = a & _LOW, a >> _32
     b_low, b_high = b & _LOW, b >> _32
     low = a_low * b_low
     middle = a_high * b_low + (low >> _32)
-    other = a_low * b_high + (middle & _LOW)
-    high = a_high * b_high + (middle >> _32) + (other >> _32)
-    return high, (other << _32) | (low & _LOW)
+    middle_2 = a_low * b_high + (middle & _LOW)
+    high = a_high * b_high + (middle >> _32) + (middle_2 >> _32)
+    return high, (middle_2 << _32) | (low & _LOW)
 
 
 @jit
 def _eisel_lemire(m: Any, q: Any) -> Any:
-    """(decided, m 10^q rounded to nearest even); m > 0."""
+    """Return (decided, m 10^q rounded to nearest even) for m > 0."""
     if q < _Q_MIN or q > _Q_MAX:
         return False, 0.0
     shift = _0
@@ -72,9 +73,10 @@ def _eisel_lemire(m: Any, q: Any) -> Any:
         shift += _1
     high, low = _multiply(m, _FIVES[q - _Q_MIN, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more, _ = _multiply(m, _FIVES[q - _Q_MIN, 1])
-        low += more
-        if more > low:
+        # The first 64 bits of 5^q leave the rounding open: add the product with the next 64 bits.
+        carry_word, _ = _multiply(m, _FIVES[q - _Q_MIN, 1])
+        low += carry_word
+        if carry_word > low:
             high += _1
     upper = high >> np.uint64(63)
     mantissa = high >> (upper + _9)
@@ -87,7 +89,7 @@ def _eisel_lemire(m: Any, q: Any) -> Any:
         and mantissa & np.uint64(3) == _1
         and mantissa << (upper + _9) == high
     ):
-        mantissa &= ~_1  # exactly half way: to even
+        mantissa &= ~_1  # exactly half way: round to even
     mantissa = (mantissa + (mantissa & _1)) >> _1
     if mantissa >= _EXACT:
         mantissa = _HIDDEN
@@ -98,7 +100,7 @@ def _eisel_lemire(m: Any, q: Any) -> Any:
 
 @jit
 def _significant(buf: Any, start: Any, stop: Any) -> int:
-    """Digits of a mantissa from its first non-zero digit on."""
+    """Count the digits of a mantissa from its first non-zero digit on."""
     count = 0
     for k in range(start, stop):
         if buf[k] != _DOT and (count > 0 or buf[k] != 48):
@@ -108,7 +110,7 @@ def _significant(buf: Any, start: Any, stop: Any) -> int:
 
 @jit
 def _exponent(buf: Any, pos: Any) -> Any:
-    """(digits read, exponent, end) of the digits after ``e``; large ones saturate."""
+    """Read the digits after ``e``; return (digits read, exponent, end). Large ones saturate."""
     sign = 1
     if buf[pos] == _PLUS or buf[pos] == _MINUS:
         if buf[pos] == _MINUS:
@@ -124,9 +126,9 @@ def _exponent(buf: Any, pos: Any) -> Any:
 
 @jit
 def parse_number(buf: Any, pos: Any) -> Any:
-    """(status, value, end) of the number that starts at ``pos``; ``buf`` must end in a non-digit.
+    """Return (status, value, end) of the number at ``pos``; ``buf`` must end in a non-digit.
 
-    A MALFORMED number ends where the grammar was broken. The value of a HARD one is not set.
+    A MALFORMED number ends where it violates the grammar. The value of a HARD one is not set.
     """
     negative = buf[pos] == _MINUS
     if negative or buf[pos] == _PLUS:
@@ -163,6 +165,7 @@ def parse_number(buf: Any, pos: Any) -> Any:
     if count > _19 and _significant(buf, start, stop) > 19:
         return HARD, 0.0, pos
     if m <= _EXACT and -22 <= q <= 22:
+        # Both operands are exact, so the one operation is correctly rounded (Clinger).
         value = np.float64(m) * _TENS[q] if q >= 0 else np.float64(m) / _TENS[-q]
     elif m == _0:
         value = 0.0

@@ -1,7 +1,7 @@
-"""X w and X^T v over fixed row ranges, reduced in order.
+"""Compute X w and X^T v over fixed ranges of rows, whose results are added in a fixed order.
 
-The ranges depend on the data alone, so any number of threads gives the same bits, and one long
-query is shared by all threads as well as many short ones.
+The ranges depend on the data alone, so any number of threads computes the same bits. They ignore
+queries, so that threads share one long query as well as many short ones.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
 
-#: A shard of X^T v keeps one dense sum; this many stored values must stand behind each of its
-#: entries, or sums would outweigh the data on wide, short problems.
+#: Each shard of X^T v has a dense sum. There must be this many stored values per entry of the sums,
+#: or the sums would need more memory than the data on wide, short problems.
 VALUES_PER_SUM = 4
 
 
 @generic
 def add_rows_into(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
-    """out += sum of v_i x_i for start <= i < stop."""
+    """Add the sum of v_i x_i for start <= i < stop to ``out``."""
 
 
 @add_rows_into.implementation(DenseRows)
@@ -50,7 +50,7 @@ def _add_rows(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
 
 
 class Products:
-    """The two products of a matrix with fixed cuts; any number of threads gives the same bits."""
+    """The products of a matrix with vectors; any number of threads computes the same bits."""
 
     def __init__(self, rows: Rows, n_features: int, threads: int | None = None) -> None:
         self.rows = rows
@@ -67,7 +67,7 @@ class Products:
         self.sum_cuts: Sequence[int] | NDArray[np.int64] = cut_by_weight(ends, int(sums))
 
     def scores(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """X w."""
+        """Return X w."""
         out = np.empty(self.n_rows)
         map_shards(
             lambda start, stop: scores_into(self.rows, start, stop, w, out), self.cuts, self.threads
@@ -75,7 +75,7 @@ class Products:
         return out
 
     def transpose_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """X^T v."""
+        """Return X^T v."""
 
         def shard(start: int, stop: int) -> NDArray[np.float64]:
             out = np.zeros(self.n_features)

@@ -1,7 +1,7 @@
-"""Counter-based randomness: draw number ``counter`` of stream ``seed`` is a pure function of both.
+"""Counter-based random numbers: draw ``counter`` of stream ``seed`` is a pure function of both.
 
-A draw therefore does not depend on threads, blocks or where a run was resumed. The mixer is
-SplitMix64's finaliser (Steele, Lea, Flood 2014) applied to ``seed + counter * golden``.
+A draw therefore does not depend on threads, on blocks or on where a run was resumed. The function
+is SplitMix64's finaliser (Steele, Lea, Flood 2014) of ``seed + counter * golden``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 
-# Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Equal numbers belong to runs that never
-# share a seed; a number that moves, moves every model made with it.
+# Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Streams of equal numbers are never used
+# with the same seed. Changing a number changes every model that was trained with its stream.
 
 #: Order of the lists of a fit in memory, and (with the block's number) of a partition.
 LIST_ORDER = 1
@@ -48,7 +48,7 @@ _UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
 
 def _mix(state: int) -> int:
-    """The finaliser on Python integers."""
+    """Apply the finaliser to a Python integer."""
     state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
     return state ^ (state >> 31)
@@ -63,13 +63,13 @@ def _random_bits(seed: Any, counter: Any) -> Any:
 
 
 def random_bits(seed: Any, counter: Any) -> Any:
-    """64 random bits: draw ``counter`` of stream ``seed``."""
+    """Return 64 random bits: draw ``counter`` of stream ``seed``."""
     return np.uint64(_mix(int(seed) + int(counter) * 0x9E3779B97F4A7C15 & _MASK))
 
 
 @overload(random_bits)  # type: ignore[untyped-decorator]
 def _random_bits_compiled(seed: Any, counter: Any) -> Any:
-    """In compiled code wrap-around is silent; numpy's scalars would warn."""
+    """Compile on unsigned words, whose overflow wraps silently; NumPy's scalars would warn."""
 
     def compiled(seed: Any, counter: Any) -> Any:
         return _random_bits(seed, counter)
@@ -79,19 +79,19 @@ def _random_bits_compiled(seed: Any, counter: Any) -> Any:
 
 @jit
 def random_unit(seed: Any, counter: Any) -> Any:
-    """Uniform in [0, 1)."""
+    """Return a uniform number in [0, 1)."""
     return np.float64(random_bits(seed, counter) >> _S11) * _UNIT
 
 
 @jit
 def random_below(seed: Any, counter: Any, n: Any) -> Any:
-    """Uniform integer in [0, n); the bias is below n / 2^53."""
+    """Return a uniform integer in [0, n); the bias is below n / 2^53."""
     return np.int64(random_unit(seed, counter) * n)
 
 
 @jit
 def permutation(seed: Any, n: int) -> NDArray[np.int64]:
-    """Uniformly random order of range(n) (Fisher-Yates)."""
+    """Return a uniformly random order of range(n) (Fisher-Yates)."""
     order = np.arange(n)
     for i in range(n - 1, 0, -1):
         j = random_below(seed, i, i + 1)
@@ -100,7 +100,7 @@ def permutation(seed: Any, n: int) -> NDArray[np.int64]:
 
 
 def stream_seed(seed: int, *path: int) -> np.uint64:
-    """Seed of a named sub-stream, so that e.g. sampling and tie-breaking never share draws."""
+    """Derive the seed of a sub-stream, so that sampling and breaking ties, say, share no draws."""
     state = seed & _MASK
     for part in (0x52414E4B, *path):
         state = _mix((state ^ (part & _MASK)) + 0x9E3779B97F4A7C15 & _MASK)
@@ -108,7 +108,7 @@ def stream_seed(seed: int, *path: int) -> np.uint64:
 
 
 def resolve_seed(random_state: Any) -> int:
-    """64-bit seed from None (fresh), an int, or numpy's generators."""
+    """Return a 64-bit seed from an int, a NumPy generator, or None for a new random one."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, (int, np.integer)):
@@ -117,4 +117,6 @@ def resolve_seed(random_state: Any) -> int:
         return int(random_state.integers(0, 2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(0, 2**31 - 1))
-    raise ParameterError(f"random_state={random_state!r} is not a seed", fix="Pass an int or None")
+    raise ParameterError(
+        f"{random_state!r} is not a seed", parameter="random_state", fix="Pass an int or None"
+    )

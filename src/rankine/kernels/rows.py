@@ -1,9 +1,9 @@
-"""Storage of examples: dense and CSR rows behind the same questions.
+"""Row storage: the operations on a row of a matrix, for dense and CSR matrices.
 
-Indices are unsigned: a signed index costs a wrap-around test at every access of the hot loop.
-``values`` may be float32 or float64; sums are float64. Random rows of a large matrix are not in
-the cache: a loop that knows its next rows asks for them early (``row_prefetch``) and computes
-meanwhile, which changes no result.
+Indices are unsigned, because a signed index costs a test for wrap-around at every access in the hot
+loop. ``values`` may be float32 or float64; sums are float64. Random rows of a large matrix are not
+in the processor's cache, so a loop that has determined its next rows calls ``row_prefetch`` early
+and computes meanwhile. Prefetching changes no result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE = 64  # bytes of a cache line
 
 
 def prefetch(array: Any, i: int) -> None:
-    """Hint that ``array[i]`` will be read soon; nothing happens with the JIT off."""
+    """Tell the processor that ``array[i]`` will be read soon. Does nothing with the JIT off."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -54,20 +54,20 @@ def _prefetch_overload(array: Any, i: Any) -> Any:
 
 @jit
 def prefetch_span(array: Any, start: int, stop: int) -> None:
-    """Hint that ``array[start:stop]`` will be read soon."""
+    """Tell the processor that ``array[start:stop]`` will be read soon."""
     step = _LINE // array.itemsize
     for i in range(start, stop, step):
         prefetch(array, i)
 
 
 class DenseRows(NamedTuple):
-    """Rows of a C-ordered matrix."""
+    """The rows of a C-ordered matrix."""
 
     values: NDArray[Any]
 
 
 class CsrRows(NamedTuple):
-    """Rows in compressed form; indices of a row are strictly increasing."""
+    """Compressed sparse rows; the indices of each row are strictly increasing."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
@@ -84,45 +84,45 @@ def n_rows(rows: Rows) -> Any:
 
 @generic
 def row_dot(rows: Rows, i: int, w: NDArray[np.float64]) -> Any:
-    """<w, x_i>."""
+    """Return <w, x_i>."""
 
 
 @generic
 def row_dot_diff(rows: Rows, a: int, b: int, w: NDArray[np.float64]) -> Any:
-    """<w, x_a - x_b>."""
+    """Return <w, x_a - x_b>."""
 
 
 @generic
 def row_add(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> None:
-    """w += c x_i."""
+    """Add c x_i to w."""
 
 
 @generic
 def row_add_diff(rows: Rows, a: int, b: int, c: float, w: NDArray[np.float64]) -> None:
-    """w += c (x_a - x_b)."""
+    """Add c (x_a - x_b) to w."""
 
 
 @generic
 def row_diff_norm2(rows: Rows, a: int, b: int, scratch: NDArray[np.float64]) -> Any:
-    """|x_a - x_b|^2, term by term: no cancellation when the rows are close.
+    """Return |x_a - x_b|^2, summed term by term: no cancellation when the rows are close.
 
-    ``scratch`` holds one zero per feature, before and after.
+    ``scratch`` contains one zero per feature, before and after the call.
     """
 
 
 @generic
 def row_size(rows: Rows, i: int) -> Any:
-    """The sum of |x_ij|."""
+    """Return the sum of |x_ij| over j."""
 
 
 @generic
 def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any:
-    """w += c x_i; returns the change of |w|^2, so that norms cost no pass of their own."""
+    """Add c x_i to w and return the change of |w|^2, so that the norm costs no separate pass."""
 
 
 @generic
 def row_prefetch(rows: Rows, i: int) -> None:
-    """Ask the processor to fetch row i into its cache (no effect on results)."""
+    """Tell the processor that row i will be read soon."""
 
 
 @jit(fastmath=REDUCE)
@@ -142,7 +142,7 @@ def _dense_dot(values: Any, i: int, w: Any) -> float:
 
 
 @jit(fastmath=REDUCE)
-def _size(values: Any, start: int, stop: int) -> float:
+def _sum_of_magnitudes(values: Any, start: int, stop: int) -> float:
     total = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
         total += abs(np.float64(values[k]))
@@ -157,7 +157,8 @@ def _csr_add(indices: Any, values: Any, start: int, stop: int, c: float, w: Any)
 
 @jit
 def _csr_diff_norm2(indices: Any, values: Any, a: Any, b: Any, scratch: Any) -> float:
-    """a and b are (start, stop); three passes without branches beat one merge with them."""
+    """Return the squared distance of two rows, given as (start, stop)."""
+    # Three passes without branches are faster than one merge with branches.
     for k in range(np.uint64(a[0]), np.uint64(a[1])):
         scratch[indices[k]] = values[k]
     total = 0.0
@@ -166,8 +167,8 @@ def _csr_diff_norm2(indices: Any, values: Any, a: Any, b: Any, scratch: Any) -> 
         total += gap * gap
         scratch[indices[k]] = 0.0
     for k in range(np.uint64(a[0]), np.uint64(a[1])):
-        rest = scratch[indices[k]]
-        total += rest * rest
+        gap = scratch[indices[k]]
+        total += gap * gap
         scratch[indices[k]] = 0.0
     return total
 
@@ -270,12 +271,12 @@ def _csr_row_diff_norm2(rows: Any, a: Any, b: Any, scratch: Any) -> Any:
 
 @row_size.implementation(DenseRows)
 def _dense_row_size(rows: Any, i: Any) -> Any:
-    return _size(rows.values[i], 0, rows.values.shape[1])
+    return _sum_of_magnitudes(rows.values[i], 0, rows.values.shape[1])
 
 
 @row_size.implementation(CsrRows)
 def _csr_row_size(rows: Any, i: Any) -> Any:
-    return _size(rows.values, rows.indptr[i], rows.indptr[i + 1])
+    return _sum_of_magnitudes(rows.values, rows.indptr[i], rows.indptr[i + 1])
 
 
 @row_add_tracked.implementation(DenseRows)
@@ -304,6 +305,6 @@ def _csr_row_prefetch(rows: Any, i: Any) -> Any:
 def scores_into(
     rows: Rows, start: int, stop: int, w: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
-    """out[i] = <w, x_i> for start <= i < stop."""
+    """Write <w, x_i> to out[i] for start <= i < stop."""
     for i in range(start, stop):
         out[i] = row_dot(rows, i, w)

@@ -1,8 +1,8 @@
-"""Fixed shards on a thread pool and sums in a fixed order: the same bits for any number of threads.
+"""Run fixed shards on a thread pool and add in a fixed order: same bits for any number of threads.
 
-Kernels release the GIL, so plain threads run them in parallel. The cut depends on the data alone,
-never on the number of threads. BLAS splits long sums by the number of threads it finds; the sums
-here depend on the vectors alone.
+Kernels release the GIL, so Python threads run them in parallel. How data is cut into shards depends
+on the data alone, not on the number of threads. The sums here replace BLAS, which splits long sums
+by the number of its threads.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rankine.kernels.compile import REDUCE, jit
 
 R = TypeVar("R")
 
-#: Shards per data set; enough for load balance on large machines, few enough for cheap sums.
+#: Shards per dataset: enough to balance the load on large machines, few enough for cheap sums.
 N_SHARDS = 16
 
 
 def n_threads(requested: int | None = None) -> int:
-    """Threads to use: ``requested``, else ``RANKINE_NUM_THREADS``, else the CPUs we may use."""
+    """Return ``requested``, else ``RANKINE_NUM_THREADS``, else the number of available CPUs."""
     if requested is not None and requested > 0:
         return requested
     if chosen := os.environ.get("RANKINE_NUM_THREADS"):
@@ -51,33 +51,35 @@ def map_shards(
     cuts: Sequence[int] | NDArray[np.int64],
     threads: int | None = None,
 ) -> list[R]:
-    """``[function(cuts[k], cuts[k + 1]) for k in ...]``, in parallel, in order."""
+    """Return ``[function(cuts[k], cuts[k + 1]) for k in ...]``, computed in parallel."""
     spans = [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
     workers = min(n_threads(threads), len(spans))
     if workers <= 1:
         return [function(a, b) for a, b in spans]
-    found: list[Any] = [None] * len(spans)
-    turns = itertools.count()
+    results: list[Any] = [None] * len(spans)
+    numbers = itertools.count()
 
     def work() -> None:
-        while (turn := next(turns)) < len(spans):
-            found[turn] = function(*spans[turn])
+        for number in numbers:
+            if number >= len(spans):
+                return
+            results[number] = function(*spans[number])
 
-    # The caller works too: one thread less to wake and to wait for.
-    others = [_pool(workers - 1).submit(work) for _ in range(workers - 1)]
+    # The calling thread works too: one thread less to wake and to wait for.
+    futures = [_pool(workers - 1).submit(work) for _ in range(workers - 1)]
     try:
         work()
     finally:
-        for other in others:
-            if not other.cancel():
-                other.result()
-    return found
+        for future in futures:
+            if not future.cancel():
+                future.result()
+    return results
 
 
 def cut_by_weight(ends: NDArray[np.int64], n_shards: int = N_SHARDS) -> NDArray[np.int64]:
     """Cut ``len(ends) - 1`` items into contiguous shards of about equal weight.
 
-    ``ends`` is a cumulative weight that starts at 0, such as a CSR ``indptr`` or query starts.
+    ``ends`` is the cumulative weight, starting at 0, such as a CSR ``indptr`` or query starts.
     """
     n_items = len(ends) - 1
     total = int(ends[-1])
@@ -89,7 +91,7 @@ def cut_by_weight(ends: NDArray[np.int64], n_shards: int = N_SHARDS) -> NDArray[
 
 @jit(fastmath=REDUCE)
 def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """<a, b>."""
+    """Return <a, b>."""
     total = 0.0
     for k in range(a.shape[0]):
         total += a[k] * b[k]
@@ -97,7 +99,7 @@ def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def norm(a: NDArray[np.float64]) -> float:
-    """|a|, without overflow where the squares would."""
+    """Return |a|, also where the squares would overflow or vanish."""
     with np.errstate(over="ignore"):
         squared = dot(a, a)
     if 1e-290 < squared < 1e290 or not a.size:
@@ -111,7 +113,7 @@ def norm(a: NDArray[np.float64]) -> float:
 
 @jit
 def rows_dot(matrix: NDArray[np.float64], a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """<row, a> for every row of a matrix."""
+    """Return <row, a> for every row of a matrix."""
     out = np.empty(matrix.shape[0])
     for k in range(matrix.shape[0]):
         out[k] = dot(matrix[k], a)
@@ -120,7 +122,7 @@ def rows_dot(matrix: NDArray[np.float64], a: NDArray[np.float64]) -> NDArray[np.
 
 @jit
 def add_rows(matrix: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sum_k c_k row_k, rows with c_k = 0 untouched."""
+    """Return sum_k c_k row_k; rows with c_k = 0 are not read."""
     out = np.zeros(matrix.shape[1])
     for k in range(matrix.shape[0]):
         if c[k] != 0.0:
@@ -130,7 +132,7 @@ def add_rows(matrix: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.
 
 
 def tree_sum(parts: list[Any]) -> Any:
-    """Sum by halves: ((a + b) + (c + d)) ...; the order depends on the number of parts alone."""
+    """Sum by halves, ((a + b) + (c + d)) ...: the order depends on the number of parts alone."""
     while len(parts) > 1:
         paired = [parts[k] + parts[k + 1] for k in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]

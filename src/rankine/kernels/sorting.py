@@ -1,12 +1,12 @@
-"""Orders: the one stable sort of the kernels, and the rankings that are made with it.
+"""A stable sort for kernels, and rankings by score.
 
 Short lists are sorted by insertion into a few runs that are merged; rows of very long queries by
-a radix sort of the bits (least significant digit first, 11 bits a digit). Both are stable: equal
-keys keep the order in which they were given. Keys are never NaN.
+a radix sort of the bits (least significant digit first, 11 bits per digit). Both are stable: equal
+keys keep their order. Keys must not be NaN.
 
-In a ranking the best score comes first; among equal scores the smaller ``key`` comes first (an
-empty ``key`` leaves ties in the order of the rows). Loops stand where NumPy has slices and sorts:
-they compile in a fraction of the time.
+In a ranking the best score comes first; among equal scores the smaller ``key`` comes first, and
+with an empty ``key`` the earlier row. Loops are used where NumPy has slices and sorts, because they
+compile in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import cut_by_weight, map_shards, n_threads
 
-#: Rows from which the radix sort's tables pay.
+#: From this number of rows on, the radix sort is faster in spite of its tables.
 RADIX_FROM = 1024
-#: Rows from which two threads share a query.
+#: From this number of rows on, two threads share a query.
 LONG = 1 << 16
 #: Runs of this length are sorted by insertion before merging.
 _RUN = 12
-#: Up to this length a list is ordered by insertion alone.
+#: Up to this length a list is ordered by insertion alone, without runs.
 SHORT = 32
-#: Up to this depth the top of a list is selected; deeper, the list is sorted.
+#: Up to this depth the top of a list is selected by insertion; for more, the list is sorted.
 _SELECT = 64
 _DIGITS, _BITS = 6, 11
 _BUCKETS = 1 << _BITS
@@ -37,7 +37,7 @@ _SIGN = np.uint64(1 << 63)
 
 @jit
 def _insertion_runs(keys: Any, items: Any) -> None:
-    """Sort runs of ``_RUN`` neighbours by insertion."""
+    """Sort each run of ``_RUN`` neighbours by insertion."""
     m = keys.shape[0]
     for start in range(0, m, _RUN):
         for i in range(start, min(start + _RUN, m)):
@@ -53,7 +53,7 @@ def _insertion_runs(keys: Any, items: Any) -> None:
 def _merge(
     keys: Any, items: Any, start: int, middle: int, stop: int, end: int, out: Any, out_items: Any
 ) -> None:
-    """The smallest of two neighbouring sorted runs, merged into ``start`` to ``end``; ties stay."""
+    """Merge the smallest of two neighbouring sorted runs into ``out[start:end]``, stably."""
     i, j = start, middle
     for o in range(start, end):
         if j >= stop or (i < middle and keys[i] <= keys[j]):
@@ -66,7 +66,7 @@ def _merge(
 
 @jit
 def _merge_pass(keys: Any, items: Any, m: int, width: int, out_keys: Any, out_items: Any) -> None:
-    """Merge neighbouring sorted runs of ``width`` among the first ``m``."""
+    """Merge pairs of neighbouring sorted runs of length ``width`` among the first ``m``."""
     for start in range(0, m, 2 * width):
         middle, stop = min(start + width, m), min(start + 2 * width, m)
         _merge(keys, items, start, middle, stop, stop, out_keys, out_items)
@@ -74,7 +74,10 @@ def _merge_pass(keys: Any, items: Any, m: int, width: int, out_keys: Any, out_it
 
 @jit
 def merge_sort(keys: Any, items: Any, spare_keys: Any, spare_items: Any) -> None:
-    """Sort ``keys`` upwards in place, carrying ``items``; the spares hold as many and are lost."""
+    """Sort ``keys`` in increasing order in place and ``items`` with them.
+
+    The spare arrays are scratch space of at least the same length.
+    """
     _insertion_runs(keys, items)
     m, width = keys.shape[0], _RUN
     while width < m:
@@ -89,7 +92,8 @@ def merge_sort(keys: Any, items: Any, spare_keys: Any, spare_items: Any) -> None
 
 
 @jit
-def _digit_counts(bits: Any, counts: Any) -> None:
+def _count_digits(bits: Any, counts: Any) -> None:
+    """Turn doubles into integers of the same order, and count each of their digits."""
     for i in range(np.uint64(bits.shape[0])):
         # Order of doubles = order of their bits, once the sign is flipped (all bits if negative).
         b = bits[i]
@@ -101,12 +105,12 @@ def _digit_counts(bits: Any, counts: Any) -> None:
 
 @jit
 def _radix_sort(keys: Any, items: Any, spare_keys: Any, spare_items: Any) -> None:
-    """Sort ``keys`` in place, carrying ``items``."""
+    """Sort ``keys`` in increasing order in place and ``items`` with them."""
     m = keys.shape[0]
     source, target = keys.view(np.uint64), spare_keys[:m].view(np.uint64)
     from_items, to_items = items, spare_items[:m]
     counts = np.zeros((_DIGITS, _BUCKETS), dtype=np.uint32)
-    _digit_counts(source, counts)
+    _count_digits(source, counts)
     swapped = False
     for digit in range(_DIGITS):
         shift = np.uint64(_BITS * digit)
@@ -149,11 +153,11 @@ def sort_queries(
     spare_scores: Any,
     spare_items: Any,
 ) -> None:
-    """Order queries ``first`` to ``last`` by increasing score.
+    """Sort the scores of queries ``first`` to ``last - 1`` in increasing order.
 
-    Position k of the grouped order is row ``rows[k]``; query q holds positions
-    ``starts[q]:starts[q + 1]``. ``out_scores`` and ``out_items`` receive the sorted scores and the
-    positions they belong to; the spare arrays are scratch space of the same size.
+    Query q has positions ``starts[q]:starts[q + 1]``, and position k is row ``rows[k]``. The sorted
+    scores are written to ``out_scores``, the position of each to ``out_items``; the spare arrays
+    are scratch space of the same size.
     """
     for q in range(first, last):
         start, stop = starts[q], starts[q + 1]
@@ -171,7 +175,7 @@ def sort_queries(
 def _merge_half(
     keys: Any, items: Any, start: int, middle: int, stop: int, upper: int, out: Any, out_items: Any
 ) -> None:
-    """The lower or the upper half of two neighbouring sorted runs, merged; ties stay."""
+    """Merge two neighbouring sorted runs, but write only the lower or the upper half, stably."""
     half = (start + stop) // 2
     if upper == 0:
         _merge(keys, items, start, middle, stop, half, out, out_items)
@@ -193,10 +197,11 @@ def sort_scores(
     starts: NDArray[np.int64],
     threads: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
-    """All queries by increasing score: ``sort_queries`` in threads, and a spare array.
+    """Sort the scores of every query in increasing order, in several threads.
 
-    Two threads share a long query: they sort its halves, and each merges half of the result. The
-    order is that of a stable sort, whoever does it.
+    Returns the sorted scores, the position of each, and a scratch array of the same size. Two
+    threads share a long query: each sorts a half of it and then merges a half of the result. The
+    order is that of a stable sort, so it does not depend on the number of threads.
     """
     out, spare = np.empty(len(rows)), np.empty(len(rows))
     items, spare_items = np.empty_like(rows), np.empty_like(rows)
@@ -217,14 +222,14 @@ def sort_scores(
     if len(long) == len(starts) - 1:
         return spare, spare_items, out
     for q in long:
-        mine = slice(starts[q], starts[q + 1])
-        out[mine], items[mine] = spare[mine], spare_items[mine]
+        positions = slice(starts[q], starts[q + 1])
+        out[positions], items[positions] = spare[positions], spare_items[positions]
     return out, items, spare
 
 
 @jit
 def order_descending(keys: Any, n: int, order: Any) -> None:
-    """order[:n] = positions by falling key; equal keys keep their order."""
+    """Write the positions of the n keys to ``order``, the largest key first, stably."""
     if n <= SHORT:
         for i in range(n):
             key = keys[i]
@@ -234,91 +239,93 @@ def order_descending(keys: Any, n: int, order: Any) -> None:
                 k -= 1
             order[k] = i
         return
-    falling = np.empty(n)
+    negated = np.empty(n)
     for i in range(n):
-        falling[i] = -keys[i]
+        negated[i] = -keys[i]
         order[i] = i
-    merge_sort(falling, order[:n], np.empty(n), np.empty(n, dtype=np.int64))
+    merge_sort(negated, order[:n], np.empty(n), np.empty(n, dtype=np.int64))
 
 
 @jit
 def rank_order(score: Any, key: Any) -> Any:
-    """Positions of all items, best first."""
+    """Return the positions of all items, best first."""
     n = score.shape[0]
     order = np.empty(n, dtype=np.int64)
     order_descending(score, n, order)
     if key.shape[0] == 0:
         return order
-    tied, spare, spare_items = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    tied_keys, spare, spare_items = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
     start = 0
     while start < n:
         stop = start
         while stop < n and score[order[stop]] == score[order[start]]:
-            tied[stop] = key[order[stop]]
+            tied_keys[stop] = key[order[stop]]
             stop += 1
-        merge_sort(tied[start:stop], order[start:stop], spare, spare_items)
+        merge_sort(tied_keys[start:stop], order[start:stop], spare, spare_items)
         start = stop
     return order
 
 
 @jit
 def _select_top(score: Any, size: int, floor: float) -> Any:
-    """Positions and scores of the best ``size`` items, ties in order of position, by insertion.
+    """Return positions and scores of the best ``size`` items by insertion, stably.
 
-    At least ``size`` scores reach ``floor``.
+    At least ``size`` scores must be ``floor`` or larger; smaller ones are skipped quickly.
     """
     order = np.empty(size, dtype=np.int64)
     best = np.empty(size)
     n = np.uint64(score.shape[0])
+    # Unsigned numbers: a signed index costs a test for wrap-around at every access.
     last = np.uint64(size - 1)
-    one = np.uint64(1)
+    unit = np.uint64(1)
     filled = np.uint64(0)
     for i in range(np.uint64(0), n):
         value = score[i]
         if value < floor:
             continue
-        place: Any = filled
+        rank: Any = filled
         if filled > last:
             if value <= best[last]:
                 continue
-            place = last
+            rank = last
         else:
-            filled += one
-        while place > 0 and best[place - one] < value:
-            best[place] = best[place - one]
-            order[place] = order[place - one]
-            place -= one
-        best[place] = value
-        order[place] = i
+            filled += unit
+        while rank > 0 and best[rank - unit] < value:
+            best[rank] = best[rank - unit]
+            order[rank] = order[rank - unit]
+            rank -= unit
+        best[rank] = value
+        order[rank] = i
     return order, best
 
 
 @jit
 def _select_top_by_key(score: Any, key: Any, size: int) -> Any:
-    """The best ``size`` items, equal scores by key, by insertion."""
+    """Return the positions of the best ``size`` items by insertion; ties are ordered by key."""
     order = np.empty(size, dtype=np.int64)
     for i in range(score.shape[0]):
-        place = min(i, size)
-        while place > 0 and _precedes(score, key, i, order[place - 1]):
-            if place < size:
-                order[place] = order[place - 1]
-            place -= 1
-        if place < size:
-            order[place] = i
+        rank = min(i, size)
+        while rank > 0 and _precedes(score, key, i, order[rank - 1]):
+            if rank < size:
+                order[rank] = order[rank - 1]
+            rank -= 1
+        if rank < size:
+            order[rank] = i
     return order
 
 
 @jit
 def _precedes(score: Any, key: Any, i: int, j: int) -> bool:
-    """Whether item i stands before item j < i."""
+    """Return whether item i is ranked before item j, where j < i."""
     return bool(score[i] > score[j] or (score[i] == score[j] and key[i] < key[j]))
 
 
 @jit
 def top_order(score: Any, key: Any, k: int, floor: float = -np.inf) -> Any:
-    """Positions of the best min(k, n) items, best first; so many scores reach ``floor``.
+    """Return the positions of the best min(k, n) items, best first.
 
-    A short top is selected by insertion, O(n + k^2 log(n / k)) on average for random orders.
+    At least that many scores must be ``floor`` or larger. A short top is selected by insertion, in
+    O(n + k^2 log(n / k)) on average for random orders.
     """
     size = min(k, score.shape[0])
     if size > _SELECT:
@@ -332,7 +339,7 @@ def top_order(score: Any, key: Any, k: int, floor: float = -np.inf) -> Any:
 
 @jit
 def top_values(values: Any, k: int) -> Any:
-    """The min(k, n) largest values, largest first."""
+    """Return the min(k, n) largest values, largest first."""
     size = min(k, values.shape[0])
     if 0 < size <= _SELECT:
         return _select_top(values, size, -np.inf)[1]
@@ -345,7 +352,7 @@ def top_values(values: Any, k: int) -> Any:
 
 @jit
 def tie_ends(score: Any, order: Any) -> Any:
-    """For each rank, the end (exclusive) of its block of equal scores."""
+    """Return, for each rank, the end (exclusive) of its block of equal scores."""
     n = order.shape[0]
     ends = np.empty(n, dtype=np.int64)
     end = n

@@ -1,7 +1,7 @@
-"""A click log in memory: who was shown what, where, and what was clicked.
+"""A click log in memory: which items were shown where, and which of them were clicked.
 
-One row per impression. Everything that reads clicks (propensities, labels from clicks over expected
-clicks, judging on a log, interleaving) reads them through ``read_clicks``.
+One row per impression. Everything that needs clicks (propensities, labels from clicks over expected
+clicks, evaluation on a log, interleaving) reads them with ``read_clicks``.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ClickLog:
     label
         The label: 0 where nothing was clicked.
     position
-        Where the row was shown, from 1; None when the log does not say.
+        Position that the row was shown at, from 1; None when the log has none.
     item, search
-        Numbers of the item and of the search (what was asked for), from 0; None without columns.
+        Numbers of the item and of the search (the query text, say), from 0; None without columns.
     columns
-        Further columns that were asked for.
+        Further columns that were requested.
     """
 
     lists: NDArray[np.int64]
@@ -71,14 +71,16 @@ class ClickLog:
         """Number of the search-item pair of each row; of the item where no search is known."""
         if self.item is None:
             raise ParameterError(
-                "this needs the item that each row shows", fix="Name its column (item='item')"
+                "this needs the item that each row shows",
+                parameter="item",
+                fix="Name the column of items, such as 'item'",
             )
         if self.search is None:
             return self.item
         return encode(self.search * (int(self.item.max()) + 1) + self.item)[0]
 
     def required_positions(self) -> NDArray[np.int64]:
-        """The positions, or an error when the log has none."""
+        """Return the positions, or raise if the log has none."""
         if self.position is None:
             raise SchemaError(
                 "this needs the position that each row was shown at",
@@ -87,17 +89,17 @@ class ClickLog:
         return self.position
 
     def take(self, rows: NDArray[Any]) -> ClickLog:
-        """Some rows, their lists numbered anew."""
+        """Select rows; their lists are numbered again."""
 
-        def part(values: NDArray[Any] | None) -> Any:
+        def select(values: NDArray[Any] | None) -> Any:
             return None if values is None else values[rows]
 
         return ClickLog(
             encode(self.lists[rows])[0],
             self.label[rows],
-            part(self.position),
-            part(self.item),
-            part(self.search),
+            select(self.position),
+            select(self.item),
+            select(self.search),
             {name: values[rows] for name, values in self.columns.items()},
         )
 
@@ -118,8 +120,8 @@ def read_clicks(
     ----------
     log
         Parquet or Arrow files; a pyarrow, pandas or polars table; a mapping of arrays; a
-        ``Dataset`` or a stream of them (its own query, label, position and docid columns are used,
-        others by name); a simulated log; or a ``ClickLog``.
+        ``Dataset`` or a stream of them (with their query, label, position and docid fields, and
+        other columns by name); a simulated log; or a ``ClickLog``.
     query, label, position
         Column that names the list of a row; formula of the label (``"clicked + 4*purchased"``);
         column of displayed positions, counted from 1.
@@ -132,38 +134,38 @@ def read_clicks(
     if isinstance(log, ClickLog):
         return log
     formula = parse_expression(label)
-    wanted = [name for name in (query, position, item, search) if name is not None]
-    wanted = list(dict.fromkeys([*wanted, *formula.columns, *columns]))
-    found = _columns(log, wanted, query, label, position, item)
-    n_rows = len(found[query])
-    if n_rows == 0:
-        raise EmptyDataError("the log has no rows", fix="Check the path")
+    named = [name for name in (query, position, item, search) if name is not None]
+    names = list(dict.fromkeys([*named, *formula.columns, *columns]))
+    values = _read_columns(log, names, query, label, position, item)
+    if len(values[query]) == 0:
+        raise _no_rows()
     return ClickLog(
-        encode(found[query], query)[0],
-        np.asarray(formula(found), dtype=np.float64),
-        None if position is None else check_positions(found[position]),
-        None if item is None else encode(found[item], item)[0],
-        None if search is None else encode(found[search], search)[0],
-        {name: np.asarray(found[name]) for name in columns},
+        encode(values[query], query)[0],
+        np.asarray(formula(values), dtype=np.float64),
+        None if position is None else check_positions(values[position]),
+        None if item is None else encode(values[item], item)[0],
+        None if search is None else encode(values[search], search)[0],
+        {name: np.asarray(values[name]) for name in columns},
     )
 
 
 def coec(
     log: ClickLog, propensity: Sequence[float] = (), *, shrinkage: float | None = None
 ) -> NDArray[np.float64]:
-    """Clicks over expected clicks of each row's search-item pair: a label without position bias.
+    """Compute clicks over expected clicks of each row's search-item pair, without position bias.
 
     A pair with C clicks and E expected ones has the label ``(C + a) / (E + a)``: 1 is average, and
-    a pair that was hardly shown stays near it. E sums the chance of a click at the positions where
-    the pair was shown: the log's click rate there, or ``propensity`` times one common rate (better
-    where good items stand high, since the click rate at a position also says what stands there).
+    a pair that was rarely shown stays near it. E sums the probability of a click at the positions
+    where the pair was shown: the log's click rate there, or ``propensity`` times one common rate
+    (better where good items are shown at the top, since the click rate at a position also depends
+    on the items shown there).
 
     Parameters
     ----------
     log
         With positions and items.
     propensity
-        By position, from ``estimate_propensity``; its last value holds for all beyond it.
+        By position, from ``estimate_propensity``; its last value applies to all later positions.
     shrinkage
         a, in expected clicks. None: by moments, where pairs differ from the average with variance
         1/a, ``1/a = (sum (C - E)^2 - sum E) / sum E^2``.
@@ -178,15 +180,17 @@ def coec(
     clicks = sum_by(log.pair, log.clicked)
     expected = sum_by(log.pair, expected_clicks(log, propensity))
     if shrinkage is None:
-        extra = float(((clicks - expected) ** 2 - expected).sum() / (expected**2).sum())
-        shrinkage = 1 / max(extra, 1e-6)
+        variance = float(((clicks - expected) ** 2 - expected).sum() / (expected**2).sum())
+        shrinkage = 1 / max(variance, 1e-6)
     if not shrinkage > 0:
-        raise ParameterError(f"shrinkage={shrinkage} is not positive", fix="Use 1.0, or leave out")
+        raise ParameterError(
+            f"{shrinkage} is not positive", parameter="shrinkage", fix="Use 1.0, or leave it out"
+        )
     return ((clicks + shrinkage) / (expected + shrinkage))[log.pair]
 
 
 def coec_formula(label: str) -> str | None:
-    """The formula of clicks in ``"coec"`` or ``"coec(FORMULA)"``; None for any other label.
+    """Return the formula of clicks in ``"coec"`` or ``"coec(FORMULA)"``; None for other labels.
 
     Examples
     --------
@@ -208,7 +212,7 @@ class CoecLabel:
     path, query, position, item, search
         The log, as for ``read_clicks``.
     formula
-        What counts as a click where it is positive.
+        Counts as a click where it is positive.
     propensity
         As for ``coec``.
     """
@@ -237,16 +241,17 @@ class CoecLabel:
         first = np.unique(log.pair, return_index=True)[1]
         pairs = self._pairs({name: values[first] for name, values in log.columns.items()})
         labels = coec(log, propensity)[first]
-        self._label = dict(zip(pairs, labels.tolist(), strict=True))
-        #: Tells labels that differ apart.
+        self._label_of_pair = dict(zip(pairs, labels.tolist(), strict=True))
+        #: Differs for labels that differ.
         self.text = f"coec({formula}) {sha256(labels.tobytes()).hexdigest()[:16]}"
 
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Labels of the rows of a block."""
-        return np.array([self._label[pair] for pair in self._pairs(columns)], dtype=np.float64)
+        """Return the labels of the rows of a block."""
+        labels = [self._label_of_pair[pair] for pair in self._pairs(columns)]
+        return np.array(labels, dtype=np.float64)
 
     def relabelled(self, data: Dataset) -> Dataset:
-        """The rows with these labels."""
+        """Return the rows with these labels."""
         labels = self({**data.columns, "docid": data.docid})
         return replace(data, y=labels, query_index=data.queries)
 
@@ -256,25 +261,26 @@ class CoecLabel:
 
 
 def position_propensity(propensity: Sequence[float]) -> NDArray[np.float64]:
-    """Propensities by position alone; those by context are refused."""
+    """Return propensities by position; raise if they differ by context."""
     if context := getattr(propensity, "context", ""):
         raise ParameterError(
-            f"this takes one list of propensities, not one for each {context}",
-            fix=f"Pass found.values, or do it for the lists of each {context} apart",
+            f"must be one list of propensities, not one for each {context}",
+            parameter="propensity",
+            fix=f"Pass its .values, or treat the lists of each {context} separately",
         )
     return np.asarray(propensity, dtype=np.float64)
 
 
 def relabelled(source: Any, label: CoecLabel) -> Any:
-    """Rows in memory or a stream with other labels; a stream can then be cut into partitions."""
+    """Return rows in memory or a stream with other labels; a stream can be cut into partitions."""
     if isinstance(source, Dataset):
         return label.relabelled(source)
     if hasattr(source, "relabelled"):
         return source.relabelled(label)
-    return _Relabelled(source, label)
+    return _RelabelledScan(source, label)
 
 
-class _Relabelled(ScanPart):
+class _RelabelledScan(ScanPart):
     """All queries of a stream, with other labels."""
 
     def __init__(self, source: Any, label: CoecLabel) -> None:
@@ -282,32 +288,35 @@ class _Relabelled(ScanPart):
         self._label = label
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """One pass."""
+        """Read the stream once."""
         return map(self._label.relabelled, super().blocks(block_rows))
 
     def to_partitions(self, **options: Any) -> PartitionedDataset:
-        """The rows cut into partitions, see ``rankine.distributed.scan``."""
-        from rankine.distributed.partitions import scan as cut
+        """Cut the rows into partitions; see ``rankine.distributed.scan``."""
+        from rankine.distributed.partitions import scan as scan_partitions
 
-        parts = cut(self._scan, **options)
+        parts = scan_partitions(self._scan, **options)
         partitions = tuple(replace(partition, label=self._label) for partition in parts.partitions)
         return replace(parts, partitions=partitions)
 
 
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:
-    """Chance of a click on an average item at the position of each row; sums to the clicks."""
-    place, theta = log.required_positions() - 1, position_propensity(propensity)
+    """Return the click probability of an average item at the position of each row.
+
+    It sums to the number of clicks.
+    """
+    position, theta = log.required_positions() - 1, position_propensity(propensity)
     if not log.clicked.any():
         raise SchemaError("the log has no click", fix="Check the label formula")
     if len(theta) == 0:
-        clicked = sum_by(place, log.clicked)
-        return (clicked / np.maximum(np.bincount(place), 1))[place]
-    look = theta[np.minimum(place, len(theta) - 1)]
-    return look * (log.clicked.sum() / look.sum())
+        clicks = sum_by(position, log.clicked)
+        return (clicks / np.maximum(np.bincount(position), 1))[position]
+    examination = theta[np.minimum(position, len(theta) - 1)]
+    return examination * (log.clicked.sum() / examination.sum())
 
 
 def encode(values: Any, name: str = "") -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Numbers from 0 in order of first appearance, and the distinct values.
+    """Number values from 0 in order of first appearance; return the numbers and distinct values.
 
     Examples
     --------
@@ -317,74 +326,78 @@ def encode(values: Any, name: str = "") -> tuple[NDArray[np.int64], NDArray[Any]
     """
     import pyarrow as pa
 
-    array = pa.array(values) if not isinstance(values, (pa.Array, pa.ChunkedArray)) else values
-    if array.null_count:
-        raise SchemaError(
-            f"{array.null_count} rows have no value", fix="Fill or drop them", column=name or None
-        )
+    array = values
+    if not isinstance(array, (pa.Array, pa.ChunkedArray)):
+        array = pa.array(array)
+    _reject_nulls(array, name)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    found = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    codes = found.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, found.dictionary.to_numpy(zero_copy_only=False)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, array.dictionary.to_numpy(zero_copy_only=False)
 
 
 def sum_by(number: NDArray[np.int64], values: NDArray[Any], size: int = 0) -> NDArray[np.float64]:
-    """Sums of the values that share a number, by number from 0 to ``size`` - 1 at least."""
-    found: Any = np.bincount(number, weights=values, minlength=size)
-    return found
+    """Sum values by their numbers, for numbers from 0 to at least ``size`` - 1."""
+    sums: Any = np.bincount(number, weights=values, minlength=size)
+    return sums
 
 
-def _columns(
-    log: Any, wanted: list[str], query: str, label: str, position: str | None, item: str | None
+def _read_columns(
+    log: Any, names: list[str], query: str, label: str, position: str | None, item: str | None
 ) -> dict[str, Any]:
-    """The wanted columns of whatever the log is."""
-    if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _is_path(log)):
-        rest = tuple(name for name in wanted if name not in {query, position})
-        where = {} if position is None else {"position": position}
+    """Read columns from any form of a log."""
+    if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _are_paths(log)):
+        columns = tuple(name for name in names if name not in {query, position})
+        options = {} if position is None else {"position": position}
         log_sources(log)
-        log = scan(log, query=query, label=None, features=(), columns=rest, **where)  # type: ignore[arg-type]
-        return _of_blocks(log, {query: "qid", position: "position"}, rest)
+        log = scan(log, query=query, label=None, features=(), columns=columns, **options)  # type: ignore[arg-type]
+        return _read_blocks(log, {query: "qid", position: "position"}, columns)
     if isinstance(log, Dataset):
         log = [log]
-    elif hasattr(log, "catalogue"):
+    elif hasattr(log, "catalogue"):  # a simulated log
         log = log.to_table()
     if isinstance(log, Mapping):
-        return {name: _named(log, list(log), name) for name in wanted}
-    table = hasattr(log, "schema") or hasattr(log, "columns")
-    if hasattr(log, "blocks") or (isinstance(log, Iterable) and not table):
-        own = {query: "qid", label: "y", position: "position", item: "docid"}
-        return _of_blocks(log, own, [name for name in wanted if name not in own])
-    arrow = _arrow(log)
-    return {name: _values(_named(arrow, arrow.column_names, name), name) for name in wanted}
+        return {name: _get_column(log, list(log), name) for name in names}
+    is_table = hasattr(log, "schema") or hasattr(log, "columns")
+    if hasattr(log, "blocks") or (isinstance(log, Iterable) and not is_table):
+        fields = {query: "qid", label: "y", position: "position", item: "docid"}
+        return _read_blocks(log, fields, [name for name in names if name not in fields])
+    table = _to_arrow(log)
+    return {name: _to_numpy(_get_column(table, table.column_names, name), name) for name in names}
 
 
-def _is_path(parts: Sequence[Any]) -> bool:
+def _are_paths(parts: Sequence[Any]) -> bool:
     return all(isinstance(part, (str, Path)) for part in parts)
 
 
-def _of_blocks(
-    blocks: Iterable[Dataset], own: Mapping[str | None, str], rest: Sequence[str]
+def _read_blocks(
+    blocks: Iterable[Dataset], fields: Mapping[str | None, str], columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Columns of datasets: ``own`` names fields, unless there is a column of that name."""
-    found: dict[str, list[Any]] = {name: [] for name in (*own, *rest) if name is not None}
+    """Read columns of datasets; ``fields`` maps names to fields, if no column has the name."""
+    parts: dict[str, list[Any]] = {name: [] for name in (*fields, *columns) if name is not None}
     for block in blocks:
-        for name, parts in found.items():
-            if name in own and name not in block.columns:
-                part = getattr(block, own[name])
-                if part is None:
-                    raise SchemaError(
-                        f"the data has no {own[name]}", fix=f"Give it one ({own[name]}=)"
-                    )
-                parts.append(part)
-            else:
-                parts.append(_named(block.columns, list(block.columns), name))
-    if not any(found.values()):
-        raise EmptyDataError("the log has no rows", fix="Check the path")
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        for name, values in parts.items():
+            if name not in fields or name in block.columns:
+                values.append(_get_column(block.columns, list(block.columns), name))
+                continue
+            field = getattr(block, fields[name])
+            if field is None:
+                raise SchemaError(
+                    f"the data has no {fields[name]}", fix=f"Give it one ({fields[name]}=)"
+                )
+            values.append(field)
+    if not any(parts.values()):
+        raise _no_rows()
+    return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _arrow(frame: Any) -> Any:
+def _no_rows() -> EmptyDataError:
+    return EmptyDataError("the log has no rows", fix="Check the path")
+
+
+def _to_arrow(frame: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(frame, pa.Table):
@@ -392,12 +405,12 @@ def _arrow(frame: Any) -> Any:
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.table(frame)
     raise SchemaError(
-        f"a {type(frame).__name__} is no click log",
+        f"cannot read a click log from an object of type {type(frame).__name__}",
         fix="Give files, a table, a mapping of arrays or a Dataset",
     )
 
 
-def _named(table: Any, names: Sequence[str], name: str) -> Any:
+def _get_column(table: Any, names: Sequence[str], name: str) -> Any:
     if name not in names:
         raise SchemaError(
             f"there is no column {name!r}", fix=f"The columns are: {', '.join(map(str, names))}"
@@ -405,12 +418,16 @@ def _named(table: Any, names: Sequence[str], name: str) -> Any:
     return table[name]
 
 
-def _values(column: Any, name: str) -> Any:
-    """A numeric Arrow column as an array; text stays in Arrow, which numbers it faster."""
+def _to_numpy(column: Any, name: str) -> Any:
+    """Convert a numeric Arrow column; text stays in Arrow, which encodes it faster."""
     import pyarrow as pa
 
+    _reject_nulls(column, name)
+    return column.to_numpy() if pa.types.is_primitive(column.type) else column
+
+
+def _reject_nulls(column: Any, name: str) -> None:
     if column.null_count:
         raise SchemaError(
-            f"{column.null_count} rows have no value", fix="Fill or drop them", column=name
+            f"{column.null_count} rows have no value", fix="Fill or drop them", column=name or None
         )
-    return column.to_numpy() if pa.types.is_primitive(column.type) else column

@@ -1,11 +1,12 @@
-"""Click logs whose truth is known: ``rankine.logs.simulate(...)``.
+"""Simulate click logs whose true relevance is known: ``rankine.logs.simulate(...)``.
 
-A catalogue holds the items of every search, each with features and an attraction: the chance that
-a user who looks at it wants it, sigmoid(base + strength u) where u is the standardised taste. In
-each session a ranker orders the items of one search, a user reads the list and clicks as the user
-model says. Use it to test a pipeline: estimate, train and judge on the log, then look at the truth.
+A catalogue contains the items of every search, each with features and an attraction: the
+probability that a user who examines it wants it, sigmoid(base + strength u) where u is the
+standardised taste. In each session a ranker orders the items of one search, and a user examines and
+clicks them as the user model describes. Use it to test a pipeline: estimate, train and evaluate on
+the log, then compare with the truth.
 
-Every draw follows from ``random_state``: the same arguments give the same log.
+All random draws follow from ``random_state``: the same arguments give the same log.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ __all__ = [
     "simulate",
 ]
 
-#: Entries of the matrices that are drawn at once.
+#: Entries of the matrices that are drawn at the same time.
 _CHUNK = 4_000_000
 #: Shares of the catalogue with true grade 0, 1, ... 4.
 _GRADES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: What was looked at and what was clicked: rows are sessions, columns positions.
+#: Whether each item was examined, and clicked: rows are sessions, columns positions.
 Read = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
@@ -47,66 +48,67 @@ class User(Protocol):
     """How a user reads a list."""
 
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
-        """What was looked at and what was clicked."""
+        """Draw which items are examined and which are clicked."""
 
 
 class PositionBased(NamedTuple):
-    """Looks at position k with probability ``k^-eta``, whatever else is shown.
+    """Examines position k with probability ``k^-eta``, independently of the other items.
 
-    P(click at k) = P(look at k) attraction. ``examination`` (one chance per position) replaces the
-    power; the last value holds for all positions beyond it.
+    P(click at k) = P(k is examined) attraction. ``examination`` (one probability per position)
+    replaces the power; its last value applies to all later positions.
     """
 
     eta: float = 1.0
     examination: tuple[float, ...] = ()
 
-    def chances(self, length: int) -> Floats:
-        """P(look at k) for k = 1 .. length."""
+    def examination_probabilities(self, length: int) -> Floats:
+        """Return P(k is examined) for k = 1 .. length."""
         if not self.examination:
             return np.arange(1.0, length + 1) ** np.float64(-self.eta)
-        given = np.asarray(self.examination, dtype=np.float64)
-        return given[np.minimum(np.arange(length), len(given) - 1)]
+        probabilities = np.asarray(self.examination, dtype=np.float64)
+        return probabilities[np.minimum(np.arange(length), len(probabilities) - 1)]
 
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
-        """Independent looks, then independent clicks."""
-        looked = rng.random(attraction.shape) < self.chances(attraction.shape[1])
-        return looked, looked & (rng.random(attraction.shape) < attraction)
+        """Draw examined items independently, then clicks on them."""
+        probabilities = self.examination_probabilities(attraction.shape[1])
+        examined = rng.random(attraction.shape) < probabilities
+        return examined, examined & (rng.random(attraction.shape) < attraction)
 
 
 class Cascade(NamedTuple):
-    """Reads from the top, stops at the first click (Craswell et al. 2008).
+    """Reads from the top and stops at the first click (Craswell et al. 2008).
 
-    After an item without a click the user goes on with probability ``patience``.
+    After an item without a click the user continues with probability ``patience``.
     """
 
     patience: float = 1.0
 
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
-        """One click at most."""
+        """Draw examined items from the top, with at most one click."""
         return _read_down(attraction, rng, after_click=0.0, after_skip=self.patience)
 
 
 class DependentClick(NamedTuple):
-    """Reads from the top; after a click at position k goes on with ``go_on k^-fade``.
+    """Reads from the top; after a click at position k continues with ``go_on k^-fade``.
 
-    Without a click the user always goes on (Guo, Liu and Wang 2009).
+    Without a click the user always continues (Guo, Liu and Wang 2009).
     """
 
     go_on: float = 0.8
     fade: float = 0.5
 
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
-        """Several clicks are possible."""
-        place = np.arange(1, attraction.shape[1] + 1)
-        return _read_down(attraction, rng, after_click=self.go_on * place**-self.fade, after_skip=1)
+        """Draw examined items from the top, with any number of clicks."""
+        k = np.arange(1, attraction.shape[1] + 1)
+        return _read_down(attraction, rng, after_click=self.go_on * k**-self.fade, after_skip=1)
 
 
 class TrustBias(NamedTuple):
-    """Position-based looks, and trust in the top of the list (Agarwal et al. 2019).
+    """Examines by position, and trusts the top of the list (Agarwal et al. 2019).
 
-    Who looks at a wanted item at position k clicks with ``clear``; an unwanted item is clicked with
-    ``fooled / k``. So P(click) = P(look at k) (fooled/k + attraction (clear - fooled/k)): no
-    position-based model fits it.
+    A user who examines a wanted item at position k clicks with probability ``clear``, and an
+    unwanted one with ``fooled / k``. So P(click) = P(k is examined)
+    (fooled/k + attraction (clear - fooled/k)): no position-based model fits it.
     """
 
     eta: float = 1.0
@@ -114,24 +116,24 @@ class TrustBias(NamedTuple):
     fooled: float = 0.3
 
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
-        """Clicks on what is wanted, and some on what stands high."""
-        looked, _ = PositionBased(self.eta).read(attraction, rng)
+        """Draw clicks on wanted items, and some on unwanted ones at the top."""
+        examined, _ = PositionBased(self.eta).read(attraction, rng)
         wanted = rng.random(attraction.shape) < attraction
         fooled = self.fooled / np.arange(1, attraction.shape[1] + 1)
-        chance = np.where(wanted, self.clear, fooled)
-        return looked, looked & (rng.random(attraction.shape) < chance)
+        click_probability = np.where(wanted, self.clear, fooled)
+        return examined, examined & (rng.random(attraction.shape) < click_probability)
 
 
 def _read_down(
     attraction: Floats, rng: np.random.Generator, after_click: Any, after_skip: Any
 ) -> Read:
-    """Users who read from the top until they stop."""
-    sessions, length = attraction.shape
+    """Draw for users who read from the top until they stop."""
+    n_sessions, length = attraction.shape
     wanted = rng.random(attraction.shape) < attraction
-    goes_on = np.where(wanted, after_click, after_skip) > rng.random(attraction.shape)
-    looked = np.ones((sessions, length), dtype=bool)
-    looked[:, 1:] = np.logical_and.accumulate(goes_on[:, :-1], axis=1)
-    return looked, looked & wanted
+    continues = np.where(wanted, after_click, after_skip) > rng.random(attraction.shape)
+    examined = np.ones((n_sessions, length), dtype=bool)
+    examined[:, 1:] = np.logical_and.accumulate(continues[:, :-1], axis=1)
+    return examined, examined & wanted
 
 
 _USERS: dict[str, Any] = {
@@ -144,7 +146,7 @@ _USERS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class SimulatedLog:
-    """Impressions with clicks, and the truth beside them.
+    """Impressions with clicks, and the truth about them.
 
     Attributes
     ----------
@@ -152,12 +154,12 @@ class SimulatedLog:
         Features of every item of every search; its labels are the true grades 0 to 4 by attraction
         (at the end of the log, where taste drifts).
     session, row, position, ranker
-        Per impression: number of the session; row of the catalogue; where it was shown, from 1;
-        number of the ranker that made the list, of ``ranker_names``.
+        Per impression: number of the session; row of the catalogue; position it was shown at, from
+        1; number of the ranker that made the list, of ``ranker_names``.
     clicked, purchased
         What the user did.
     attraction, examined
-        The truth of each impression: how much it is wanted, and whether it was looked at.
+        The truth about each impression: how much it is wanted, and whether it was examined.
     """
 
     catalogue: Dataset
@@ -173,14 +175,13 @@ class SimulatedLog:
 
     @cached_property
     def propensity(self) -> Floats:
-        """Share of impressions looked at, by position, relative to the first: what happened."""
-        shown = np.bincount(self.position)[1:]
-        looked = sum_by(self.position, self.examined)[1:]
-        rate = looked / shown
+        """Share of impressions that were examined, by position, relative to the first one."""
+        n_shown = np.bincount(self.position)[1:]
+        rate = sum_by(self.position, self.examined)[1:] / n_shown
         return rate / rate[0]
 
     def to_table(self, *, features: bool = False, truth: bool = False) -> Any:
-        """A pyarrow table, as a shop would have logged it.
+        """Convert to a pyarrow table, as a shop would have logged it.
 
         Columns ``session``, ``search``, ``item``, ``ranker``, ``position``, ``clicked``,
         ``purchased``; with ``features`` those of the items; with ``truth`` also ``attraction`` and
@@ -189,12 +190,11 @@ class SimulatedLog:
         import pyarrow as pa
 
         items = self.catalogue
+        docids = np.arange(items.n_rows) if items.docid is None else np.asarray(items.docid)
         columns: dict[str, Any] = {
             "session": self.session,
             "search": np.asarray(items.qid)[self.row],
-            "item": np.arange(items.n_rows)[self.row]
-            if items.docid is None
-            else np.asarray(items.docid)[self.row],
+            "item": docids[self.row],
             "ranker": pa.DictionaryArray.from_arrays(
                 self.ranker.astype(np.int32), list(self.ranker_names)
             ),
@@ -210,7 +210,7 @@ class SimulatedLog:
         return pa.table(columns)
 
     def to_dataset(self, *, purchase: float = 0.0) -> Dataset:
-        """Training data: one list a session, labels ``clicked + purchase * purchased``."""
+        """Convert to lists for training, with labels ``clicked + purchase * purchased``."""
         items = self.catalogue
         return Dataset.from_arrays(
             items.X[self.row],
@@ -250,19 +250,19 @@ def simulate(
         Lists that are shown.
     users
         ``"position_based"``, ``"cascade"``, ``"dependent_click"``, ``"trust_bias"``, or one of
-        their classes with other parameters, or anything with the same ``read``.
+        their classes with other parameters, or an object with the same ``read``.
     rankers
-        What orders the lists: a function of the features, a ``LinearModel`` or anything with
+        What orders the lists: a function of the features, a ``LinearModel`` or an object with
         ``predict``, an array of scores of the catalogue's rows, ``"random"`` (a new random order
         in each session), or a mapping of names to several of these; each session draws one. None:
-        a linear ranker that knows the taste about half.
+        a linear ranker whose scores are half taste, half noise.
     catalogue
         Items with features, one query per search; None makes ``n_searches`` searches of
         ``n_items`` items with ``n_features`` standard normal features each.
     list_length
         Positions shown; shorter where a search has fewer items.
     taste
-        ``"linear"``, ``"curved"`` (steps, bumps and products, out of a linear model's reach), a
+        ``"linear"``, ``"curved"`` (steps, bumps and products, which no linear model fits), a
         function of the features, or an array with the taste for each row of the catalogue.
     base, strength
         Attraction is sigmoid(base + strength * standardised taste).
@@ -273,8 +273,8 @@ def simulate(
         Searches are drawn with probability proportional to rank^-popularity; None takes every
         search in turn.
     drift
-        Share of the taste that is another one at the end of the log, from 0 to 1; it grows evenly
-        from session to session. Rankers do not follow.
+        Share of the taste that has changed at the end of the log, from 0 to 1; it grows evenly
+        from session to session. Rankers stay the same.
     purchase
         A click ends in a purchase with probability ``purchase * attraction``.
     random_state
@@ -283,7 +283,7 @@ def simulate(
     Returns
     -------
     SimulatedLog
-        The log, the catalogue with true grades, and what users looked at.
+        The log, the catalogue with true grades, and which items were examined.
 
     Examples
     --------
@@ -294,90 +294,122 @@ def simulate(
     >>> bool(log.clicked[log.session == 0].sum() <= 1)
     True
     """
-    seed: Any = random_state
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ParameterError(f"random_state={random_state!r} is no seed", fix="Use 0, say")
-    if n_sessions < 1 or list_length < 1:
-        raise ParameterError(
-            f"n_sessions={n_sessions}, list_length={list_length} are not both positive",
-            fix="Simulate one session of one item at least",
+    _check_arguments(random_state, n_sessions, list_length, drift, purchase, exploration)
+    user = _make_user(users)
+    # Separate generators: changing the users, say, does not change the catalogue.
+    catalogue_rng, taste_rng, session_rng = (
+        np.random.default_rng([random_state, part]) for part in range(3)
+    )
+    if catalogue is None:
+        catalogue = _make_catalogue(catalogue_rng, n_searches, n_items, n_features)
+    first_taste, last_taste = _make_tastes(taste_rng, catalogue.X, taste, drift)
+    scores = _ranker_scores(rankers, catalogue, first_taste, taste_rng)
+    search_rows = _rows_by_search(catalogue)
+    searches = _draw_searches(session_rng, n_sessions, len(search_rows), popularity)
+    ranker_numbers = session_rng.integers(0, len(scores), n_sessions)
+    score_table = np.stack(list(scores.values()))
+    chunk_sessions = max(1, _CHUNK // search_rows.shape[1])
+    chunks = []
+    for start in range(0, n_sessions, chunk_sessions):
+        sessions = np.arange(start, min(start + chunk_sessions, n_sessions))
+        candidates = search_rows[searches[sessions]]
+        ranked = _rank_items(
+            session_rng, score_table, ranker_numbers[sessions], candidates, exploration
         )
-    for name, value in (("drift", drift), ("purchase", purchase)):
-        if not 0 <= value <= 1:
-            raise ParameterError(f"{name}={value} is not in [0, 1]", fix="Use a share")
-    if not exploration >= 0:
-        raise ParameterError(f"exploration={exploration} is negative", fix="Use 0 for none")
-    user = _user(users)
-    make, mind, work = (np.random.default_rng([random_state, part]) for part in range(3))
-    items = _catalogue(make, n_searches, n_items, n_features) if catalogue is None else catalogue
-    first, last = _tastes(mind, items.X, taste, drift)
-    scores = _ranker_scores(rankers, items, first, mind)
-    places = _places(items)
-    searches = _searches(work, n_sessions, len(places), popularity)
-    chosen = work.integers(0, len(scores), n_sessions)
-    table = np.stack(list(scores.values()))
-    step = max(1, _CHUNK // places.shape[1])
-    parts = []
-    for start in range(0, n_sessions, step):
-        sessions = np.arange(start, min(start + step, n_sessions))
-        rows = places[searches[sessions]]
-        shown = _shown(work, table, chosen[sessions], rows, exploration)[:, :list_length]
+        rows = ranked[:, :list_length]
         age = (sessions / max(n_sessions - 1, 1))[:, None]
-        likes = first[shown] + age * (last - first)[shown]
-        attraction = np.where(shown < 0, 0.0, 1 / (1 + np.exp(-base - strength * likes)))
-        looked, clicked = user.read(attraction, work)
-        bought = clicked & (work.random(clicked.shape) < purchase * attraction)
-        real = shown >= 0
-        who, where = np.nonzero(real)
-        parts.append(
-            (sessions[who], shown[real], where + 1, chosen[sessions][who], clicked[real],
-             bought[real], attraction[real], looked[real])
+        tastes = first_taste[rows] + age * (last_taste - first_taste)[rows]
+        attraction = np.where(rows < 0, 0.0, 1 / (1 + np.exp(-base - strength * tastes)))
+        examined, clicked = user.read(attraction, session_rng)
+        purchased = clicked & (session_rng.random(clicked.shape) < purchase * attraction)
+        present = rows >= 0
+        k, positions = np.nonzero(present)
+        chunks.append(
+            (sessions[k], rows[present], positions + 1, ranker_numbers[sessions][k],
+             clicked[present], purchased[present], attraction[present], examined[present])
         )  # fmt: skip
-    session, row, position, ranker, clicks, buys, wanted, seen = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
+    columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
+    bounds = np.quantile(last_taste, np.cumsum(_GRADES)[:-1])
+    graded = Dataset.from_arrays(
+        catalogue.X,
+        np.searchsorted(bounds, last_taste, "right").astype(np.float64),
+        catalogue.qid,
+        docid=catalogue.docid,
+        feature_names=catalogue.feature_names,
     )
-    bounds = np.quantile(last, np.cumsum(_GRADES)[:-1])
-    grades = np.searchsorted(bounds, last, "right").astype(np.float64)
-    judged = Dataset.from_arrays(
-        items.X, grades, items.qid, docid=items.docid, feature_names=items.feature_names
-    )
-    return SimulatedLog(
-        judged, session, row, position, ranker, tuple(scores), clicks, buys, wanted, seen
-    )
+    return SimulatedLog(graded, *columns[:4], tuple(scores), *columns[4:])
 
 
-def _user(users: Any) -> User:
+def _check_arguments(
+    random_state: Any,
+    n_sessions: int,
+    list_length: int,
+    drift: float,
+    purchase: float,
+    exploration: float,
+) -> None:
+    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
+        raise ParameterError(
+            f"{random_state!r} is not a non-negative integer",
+            parameter="random_state",
+            fix="Use 0, for example",
+        )
+    for name, count in (("n_sessions", n_sessions), ("list_length", list_length)):
+        if count < 1:
+            raise ParameterError(f"{count} is not positive", parameter=name, fix="Use at least 1")
+    for name, share in (("drift", drift), ("purchase", purchase)):
+        if not 0 <= share <= 1:
+            raise ParameterError(f"{share} is not in [0, 1]", parameter=name, fix="Use a share")
+    if not exploration >= 0:
+        raise ParameterError(
+            f"{exploration} is negative", parameter="exploration", fix="Use 0 for none"
+        )
+
+
+def _make_user(users: Any) -> User:
     if not isinstance(users, str):
         if not hasattr(users, "read"):
             raise ParameterError(
-                f"{users!r} cannot read a list", fix="Pass PositionBased() or another user model"
+                f"{users!r} is not a user model: it has no method read",
+                parameter="users",
+                fix="Pass PositionBased() or another user model",
             )
         return users
     if users not in _USERS:
-        raise ParameterError(f"users={users!r} is unknown", fix=f"Use one of {', '.join(_USERS)}")
+        raise ParameterError(
+            f"{users!r} is unknown", parameter="users", fix=f"Use one of {', '.join(_USERS)}"
+        )
     return _USERS[users]()
 
 
-def _catalogue(rng: np.random.Generator, n_searches: int, n_items: int, n_features: int) -> Dataset:
+def _make_catalogue(
+    rng: np.random.Generator, n_searches: int, n_items: int, n_features: int
+) -> Dataset:
     X = rng.standard_normal((n_searches * n_items, n_features))
     return Dataset.from_arrays(X, np.zeros(len(X)), np.repeat(np.arange(n_searches), n_items))
 
 
-def _tastes(rng: np.random.Generator, X: Any, taste: Any, drift: float) -> tuple[Floats, Floats]:
-    """Standardised taste at the beginning and at the end of the log."""
-    kinds = {"linear": _linear, "curved": _curved}
+def _make_tastes(
+    rng: np.random.Generator, X: Any, taste: Any, drift: float
+) -> tuple[Floats, Floats]:
+    """Return the standardised taste at the beginning and at the end of the log."""
+    makers = {"linear": _linear, "curved": _curved}
     if isinstance(taste, str):
-        if taste not in kinds:
-            raise ParameterError(f"taste={taste!r} is unknown", fix="Use linear or curved")
-        first, other = (_standard(kinds[taste](rng, X)) for _ in range(2))
+        if taste not in makers:
+            raise ParameterError(
+                f"{taste!r} is unknown", parameter="taste", fix="Use linear or curved"
+            )
+        first, target = (_standardise(makers[taste](rng, X)) for _ in range(2))
     else:
-        first = _standard(taste(X) if callable(taste) else taste)
-        other = _standard(_linear(rng, X))
+        first = _standardise(taste(X) if callable(taste) else taste)
+        target = _standardise(_linear(rng, X))
     if len(first) != X.shape[0]:
         raise ParameterError(
-            f"{len(first)} tastes for {X.shape[0]} rows of the catalogue", fix="Give one per row"
+            f"{len(first)} values for {X.shape[0]} rows of the catalogue",
+            parameter="taste",
+            fix="Give one value per row",
         )
-    return first, _standard((1 - drift) * first + drift * other)
+    return first, _standardise((1 - drift) * first + drift * target)
 
 
 def _linear(rng: np.random.Generator, X: Any) -> Floats:
@@ -385,16 +417,18 @@ def _linear(rng: np.random.Generator, X: Any) -> Floats:
 
 
 def _curved(rng: np.random.Generator, X: Any) -> Floats:
-    """Steps, bumps and products of single features."""
+    """Combine steps, bumps and products of features."""
     weights = rng.standard_normal(X.shape[1])
-    kind = np.arange(X.shape[1]) % 3
+    shape_of_column = np.arange(X.shape[1]) % 3
     dense = np.asarray(X)
-    shapes = np.where(kind == 0, dense > 0.5, np.where(kind == 1, np.abs(dense), dense))
-    shapes[:, kind == 2] *= np.roll(dense, 1, axis=1)[:, kind == 2]
-    return shapes @ weights
+    bumps = np.where(shape_of_column == 1, np.abs(dense), dense)
+    values = np.where(shape_of_column == 0, dense > 0.5, bumps)
+    products = shape_of_column == 2
+    values[:, products] *= np.roll(dense, 1, axis=1)[:, products]
+    return values @ weights
 
 
-def _standard(values: Any) -> Floats:
+def _standardise(values: Any) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     spread = values.std()
     return (values - values.mean()) / (spread if spread > 0 else 1.0)
@@ -403,70 +437,76 @@ def _standard(values: Any) -> Floats:
 def _ranker_scores(
     rankers: Any, items: Dataset, taste: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """Standardised scores of the catalogue by each ranker; NaN for a random order."""
+    """Compute the standardised scores of the catalogue by each ranker; NaN for a random order."""
     if rankers is None:
-        rankers = {"old": taste + _standard(_linear(rng, items.X))}
-    named = rankers if isinstance(rankers, Mapping) else {"ranker": rankers}
-    if not named:
-        raise ParameterError("there is no ranker", fix="Name one, or leave rankers out")
-    return {str(name): _scores(ranker, items) for name, ranker in named.items()}
+        rankers = {"old": taste + _standardise(_linear(rng, items.X))}
+    if not isinstance(rankers, Mapping):
+        rankers = {"ranker": rankers}
+    if not rankers:
+        raise ParameterError(
+            "there is no ranker", parameter="rankers", fix="Name one, or leave it out"
+        )
+    return {str(name): _score(ranker, items) for name, ranker in rankers.items()}
 
 
-def _scores(ranker: Any, items: Dataset) -> Floats:
+def _score(ranker: Any, items: Dataset) -> Floats:
     if isinstance(ranker, str):
         if ranker != "random":
-            raise ParameterError(f"rankers={ranker!r} is unknown", fix="Use random, or a model")
+            raise ParameterError(
+                f"{ranker!r} is unknown", parameter="rankers", fix="Use random, or a model"
+            )
         return np.full(items.n_rows, np.nan)
     if hasattr(ranker, "to_dense"):
-        found = row_scores(items.X, ranker.to_dense())
+        scores = row_scores(items.X, ranker.to_dense())
     elif hasattr(ranker, "predict"):
-        found = ranker.predict(items.X)
+        scores = ranker.predict(items.X)
     else:
-        found = ranker(items.X) if callable(ranker) else ranker
-    found = np.asarray(found, dtype=np.float64)
-    if found.shape != (items.n_rows,):
+        scores = ranker(items.X) if callable(ranker) else ranker
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (items.n_rows,):
         raise ParameterError(
-            f"a ranker gives scores of shape {found.shape} for {items.n_rows} items",
+            f"a ranker gives scores of shape {scores.shape} for {items.n_rows} items",
+            parameter="rankers",
             fix="Give one score per row of the catalogue",
         )
-    return _standard(found)
+    return _standardise(scores)
 
 
-def _places(items: Dataset) -> Ints:
-    """Rows of the catalogue by search, filled up with -1."""
+def _rows_by_search(items: Dataset) -> Ints:
+    """Return the rows of the catalogue by search, filled up with -1."""
     queries = items.queries
     sizes = queries.sizes
-    places = np.full((queries.n_queries, int(sizes.max())), -1)
-    places[np.arange(places.shape[1]) < sizes[:, None]] = queries.gather(np.arange(items.n_rows))
-    return places
+    rows = np.full((queries.n_queries, int(sizes.max())), -1)
+    rows[np.arange(rows.shape[1]) < sizes[:, None]] = queries.gather(np.arange(items.n_rows))
+    return rows
 
 
-def _searches(
+def _draw_searches(
     rng: np.random.Generator, n_sessions: int, n_searches: int, popularity: float | None
 ) -> Ints:
     if popularity is None:
         return np.arange(n_sessions) % n_searches
-    weight = np.arange(1, n_searches + 1) ** -float(popularity)
-    bounds = np.cumsum(weight) / weight.sum()
+    weights = np.arange(1, n_searches + 1) ** -float(popularity)
+    bounds = np.cumsum(weights) / weights.sum()
     return np.searchsorted(bounds[:-1], rng.random(n_sessions), "right")
 
 
-def _shown(
+def _rank_items(
     rng: np.random.Generator,
     scores: Floats,
-    ranker: Ints,
+    ranker_numbers: Ints,
     rows: Ints,
     exploration: float,
 ) -> Ints:
-    """Rows of the catalogue in the order in which each session shows them; -1 where none is."""
-    key = scores[ranker[:, None], rows]
+    """Sort the rows of the catalogue of each session by the scores of its ranker; -1 is last."""
+    keys = scores[ranker_numbers[:, None], rows]
     if exploration > 0:
-        key = key + exploration * rng.gumbel(size=key.shape)
-    shuffled = np.isnan(key[:, 0])
-    if shuffled.any():
-        key[shuffled] = rng.random((int(shuffled.sum()), key.shape[1]))
-    key[rows < 0] = -np.inf
-    return np.take_along_axis(rows, np.argsort(-key, axis=1, kind="stable"), axis=1)
+        keys = keys + exploration * rng.gumbel(size=keys.shape)
+    random_order = np.isnan(keys[:, 0])
+    if random_order.any():
+        keys[random_order] = rng.random((int(random_order.sum()), keys.shape[1]))
+    keys[rows < 0] = -np.inf
+    return np.take_along_axis(rows, np.argsort(-keys, axis=1, kind="stable"), axis=1)
 
 
 #: A shop's features with their weights in the shoppers' taste (0: noise to be ignored).
@@ -486,21 +526,21 @@ SHOP = {
     "colour_code": 0.0,
     "sku_parity": 0.0,
 }
-_WORDS = np.array(
+_ADJECTIVES = np.array(
     ["red", "trail", "running", "wool", "kids", "travel", "espresso", "garden", "gaming", "oak"]
 )
-_THINGS = np.array(
+_PRODUCTS = np.array(
     ["shoes", "jacket", "backpack", "machine", "chair", "lamp", "headset", "table", "socks", "mug"]
 )
 
 
 def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 24) -> Dataset:
-    """A shop's search log: every search once, with labels 0, 1 (clicked) and 2 (bought).
+    """Simulate a shop's search log: every search once, with labels 0, 1 (clicked), 2 (bought).
 
-    Taste is a linear function of the features plus what no feature shows, the old engine knows the
-    title alone, and shoppers look at position k with probability k^-0.35. Lists hold half to one
-    and a half of ``list_length`` products. ``columns["query_text"]`` holds the words of each row's
-    query, ``position`` where the product was shown, ``docid`` its name.
+    Taste is a linear function of the features plus noise, the old engine ranks by the title alone,
+    and shoppers examine position k with probability k^-0.35. Lists contain half to one and a half
+    of ``list_length`` products. ``columns["query_text"]`` is the text of each row's query,
+    ``position`` the position of the product, ``docid`` its name.
     """
     rng = np.random.default_rng(random_state)
     sizes = rng.integers(list_length // 2, list_length + list_length // 2 + 1, n_queries)
@@ -526,12 +566,11 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
         purchase=0.7,
         random_state=random_state,
     )
-    words = [f"{a} {b}" for a, b in zip(
-        rng.choice(_WORDS, n_queries), rng.choice(_THINGS, n_queries), strict=True
-    )]  # fmt: skip
+    adjectives, products = rng.choice(_ADJECTIVES, n_queries), rng.choice(_PRODUCTS, n_queries)
+    texts = np.array([f"{a} {b}" for a, b in zip(adjectives, products, strict=True)])
     data = log.to_dataset(purchase=1.0)
-    text = np.array(words)[log.session]
-    return replace(data, qid=log.session + 1, columns={"query_text": text}, query_index=None)
+    columns = {"query_text": texts[log.session]}
+    return replace(data, qid=log.session + 1, columns=columns, query_index=None)
 
 
 def _shop_features(rng: np.random.Generator, n: int) -> NDArray[np.float64]:

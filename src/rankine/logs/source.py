@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from rankine.core.errors import ParameterError
-from rankine.core.specs import LogColumns, RunScores
+from rankine.core.specs import LogColumns, OneHot, RunScores
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
@@ -124,7 +124,7 @@ class LogScan(LabelledStream):
     ) -> LogColumns:
         """Measure one-hot values, from the vocabularies of the parts of the log, and cuts."""
         schema, ignored = self.schema, self._ignored_columns()
-        one_hot = ()
+        one_hot: tuple[OneHot, ...] = ()
         if schema.one_hot:
             one_hot = one_hot_values(read_vocabularies(), schema.one_hot)
         binned = measure_cuts(self.raw.blocks(), schema.binned, schema.bins, self.cuts)

@@ -37,7 +37,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
-from rankine.rankers.inputs import Columns
+from rankine.rankers.inputs import FittedColumns
 from rankine.rankers.path import Step, TablePath
 from rankine.rankers.path_fitting import PathGrid, PathMixin
 from rankine.rankers.registry import Choice, Number
@@ -335,7 +335,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return columns.pair_numbers(self.pairs, self.monotone or ())
 
     # -------------------------------------------------------------- warm start
-    def _start(self, coef_init: Any, columns: Columns, scaling: Scaling) -> tuple[None, int]:  # noqa: ARG002
+    def _start(self, coef_init: Any, columns: FittedColumns, scaling: Scaling) -> tuple[None, int]:  # noqa: ARG002
         """Check a model to start from; ``_solve`` continues from its cuts, pairs and tables."""
         if coef_init is None:
             return None, 0
@@ -431,7 +431,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             solution = solve_plan(plan, data, start, self.tol)
             theta = solution.coef
             coef = np.concatenate(self._model_weights(plan, data, reader, theta))
-            if not grid.allows(np.count_nonzero(coef)):
+            if not grid.allows(int(np.count_nonzero(coef))):
                 break
             value = math.nan
             if valid is not None:

@@ -29,11 +29,11 @@ from rankine.core.errors import FeatureMismatchError, ParameterError, SchemaErro
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
 from rankine.rankers.capabilities import Capabilities
-from rankine.rankers.clicks import ClickCorrection, QueryDivisor
+from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.display import DisplayMixin
 from rankine.rankers.fitted_model import ModelMixin
 from rankine.rankers.fitting import FitResult, FitTask
-from rankine.rankers.inputs import Columns, FitArguments
+from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
 from rankine.samplers.reservoir import Reservoir
@@ -288,15 +288,15 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             )
         return rule
 
-    def _click_correction(self) -> ClickCorrection:
+    def _click_correction(self) -> PositionCorrection:
         """Return how rows are corrected for their positions."""
         weights: Any = ()
         if self.propensity is not None:
             weights = inverse_propensity(self.propensity, self.max_weight)
-        return ClickCorrection(weights, check_offset(self.position_offset), self._divisor())
+        return PositionCorrection(weights, check_offset(self.position_offset), self._divisor())
 
     def _start(
-        self, coef_init: Any, columns: Columns, scaling: Scaling
+        self, coef_init: Any, columns: FittedColumns, scaling: Scaling
     ) -> tuple[NDArray[np.float64] | None, int]:
         """Return weights to start from, in scaled units, and the steps that led to them."""
         n_steps = 0
@@ -326,7 +326,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         return tags
 
 
-def _require_same_features(model: LinearModel, columns: Columns, scaling: Scaling) -> None:
+def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: Scaling) -> None:
     """Raise for a model to start from whose weights belong to other features."""
     if model.n_features != columns.n_features:
         raise FeatureMismatchError(

@@ -32,7 +32,7 @@ class QueryDivisor(StrEnum):
     SQUARED_ROWS = "squared rows"
 
 
-class ClickCorrection(NamedTuple):
+class PositionCorrection(NamedTuple):
     """Weights and offsets that correct clicks for the positions of their rows.
 
     Attributes

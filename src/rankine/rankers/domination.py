@@ -251,7 +251,7 @@ class DominationRanker(PathMixin, BaseRanker):
                 penalty,
                 zero if start is None else start,
                 at_zero=at_zero,
-                first=(at_zero, slopes) if start is None else None,
+                start_value_and_gradient=(at_zero, slopes) if start is None else None,
                 tol=float(self.tol),
                 max_iter=int(self.max_iter),
                 callbacks=monitor.callbacks,

@@ -34,8 +34,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
-    Source,
     StreamSource,
+    TrainingSource,
     read_first_lists,
 )
 from rankine.scoring.latency import scoring_latency
@@ -500,7 +500,7 @@ class _PathMember:
         return int(np.count_nonzero(self.coef))
 
 
-def _record_counts(source: Source, run: OnePassRun) -> None:
+def _record_counts(source: TrainingSource, run: OnePassRun) -> None:
     """Record what a run has read, in all its passes and calls of ``partial_fit``."""
     source.record_counts(
         rows=run.rows_seen,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from rankine.rankers.inputs import Columns
+from rankine.rankers.inputs import FittedColumns
 from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
     from rankine.model import LinearModel
-    from rankine.rankers.sources import Source
+    from rankine.rankers.sources import TrainingSource
     from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
@@ -188,9 +188,9 @@ class FitResult:
 class FitTask:
     """A fit that is ready for a solver."""
 
-    source: Source
+    source: TrainingSource
     scaling: Scaling
-    columns: Columns = field(default_factory=Columns)
+    columns: FittedColumns = field(default_factory=FittedColumns)
     #: Weights to start from in scaled units, and the steps that a run of the same ranker has
     #: already made to reach them.
     start: NDArray[np.float64] | None = None

@@ -59,14 +59,14 @@ class FitArguments:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FittedColumns:
     """The columns that a ranker is fitted to."""
 
     n_features: int = 0
     names: NDArray[Any] | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: BaseRanker) -> Columns:
+    def from_estimator(cls, estimator: BaseRanker) -> FittedColumns:
         """Return the columns that validation stored on an estimator."""
         return cls(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
 
@@ -103,9 +103,9 @@ class Columns:
                 )
 
 
-def columns_of_source(n_features: int, names: Sequence[str] | None) -> Columns:
+def columns_of_source(n_features: int, names: Sequence[str] | None) -> FittedColumns:
     """Return the columns of a data set, stream or partitions."""
-    return Columns(n_features, None if names is None else np.asarray(names, dtype=object))
+    return FittedColumns(n_features, None if names is None else np.asarray(names, dtype=object))
 
 
 def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
@@ -116,7 +116,7 @@ def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
             f"{estimator.n_features_in_} features as input",
             fix=f"Read the data with n_features={estimator.n_features_in_}",
         )
-    Columns.from_estimator(estimator).require_names(data.feature_names)
+    FittedColumns.from_estimator(estimator).require_names(data.feature_names)
     return data
 
 

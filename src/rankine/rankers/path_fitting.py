@@ -99,7 +99,11 @@ class PathMixin:
         """
         for name in options:
             if name not in self.capabilities.path_options:
-                raise TypeError(f"path() got an unexpected keyword argument {name!r}")
+                raise ParameterError(
+                    f"the path of {type(self).__name__} has no such option",
+                    parameter=name,
+                    fix="Leave it out",
+                )
         grid = PathGrid(
             self.path_grid.n_steps if n_steps is None else check_count("n_steps", n_steps),
             self.path_grid.min_ratio if min_ratio is None else min_ratio,

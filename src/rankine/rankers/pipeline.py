@@ -22,8 +22,8 @@ from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
 from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import (
-    Columns,
     FitArguments,
+    FittedColumns,
     columns_of_source,
     read_eval_sets,
     read_rows,
@@ -32,8 +32,8 @@ from rankine.rankers.provenance import json_parameters
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
-    Source,
     StreamSource,
+    TrainingSource,
     adapt_raw_log,
     classify,
 )
@@ -80,7 +80,7 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
         scaling = source.measure(ranker._scale(), ranker._missing())
     else:
         scaling = source.scale(ranker.scaling_)
-    columns = Columns.from_estimator(estimator)
+    columns = FittedColumns.from_estimator(estimator)
     seed = resolve_seed(ranker.random_state)
     task = FitTask(source, scaling, columns, seed=seed, reservoir=reservoir)
     store_fit(ranker, task, ranker._solve_more(task), CLOCK.since(mark))
@@ -97,7 +97,7 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     # Validation stores columns on the estimator that it is given.
     estimator = copy(ranker)
     source = open_source(ranker, estimator, X, arguments)
-    columns = Columns.from_estimator(estimator)
+    columns = FittedColumns.from_estimator(estimator)
     if ranker.takes_tables:
         estimator.log_record_ = source.log_record  # how _align_columns encodes a log
     has_queries = isinstance(source, MemorySource) and source.data.n_queries > 1
@@ -176,7 +176,7 @@ def check_source(ranker: BaseRanker, arguments: FitArguments, action: str, kind:
 
 def open_source(
     ranker: BaseRanker, estimator: BaseRanker, X: Any, arguments: FitArguments
-) -> Source:
+) -> TrainingSource:
     """Open the source of the training rows and store their columns on ``estimator``."""
     correction = ranker._click_correction()
     use_journal = ranker.capabilities.journal
@@ -205,7 +205,7 @@ def open_source(
                 f"a source brings its own labels, query ids and weights; {name}= was given too",
                 fix="Name the columns when scanning (label=, query=, weight=)",
             )
-    source: Source
+    source: TrainingSource
     if kind is StreamSource:
         source = StreamSource(X, arguments.query_weight, correction, use_journal=use_journal)
     else:
@@ -229,7 +229,7 @@ def check_rows(ranker: BaseRanker, data: Any) -> None:
         )
 
 
-def checkpoint_metadata(ranker: BaseRanker, source: Source) -> dict[str, Any]:
+def checkpoint_metadata(ranker: BaseRanker, source: TrainingSource) -> dict[str, Any]:
     """Return what a resumed run must share with the interrupted one."""
     parameters = json_parameters(ranker)
     for name in _NOT_IN_CHECKPOINTS:

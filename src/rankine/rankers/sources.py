@@ -1,6 +1,6 @@
 """Sources: labelled lists in memory, as a stream or as partitions, behind one interface.
 
-``classify`` says which implementation of ``Source`` reads what the user passed, and the pipeline
+``classify`` says which ``TrainingSource`` reads what the user passed, and the pipeline
 (``rankine.rankers.pipeline``) opens it. Problems are built from the rows of a ``MemorySource``, the
 blocks of a ``StreamSource``, or the worker pool of a ``PartitionSource``.
 """
@@ -21,7 +21,7 @@ from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, S
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
-from rankine.rankers.clicks import ClickCorrection, QueryDivisor
+from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.checkpoint import Checkpointer, CheckpointFolder
 from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 UNEVEN_ROWS = 2_000
 #: Rules for missing values that need no statistics of the rows.
 _RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")
-NO_CORRECTION = ClickCorrection()
+NO_CORRECTION = PositionCorrection()
 
 
-class Source(ABC):
+class TrainingSource(ABC):
     """Labelled lists to learn from.
 
     Attributes
@@ -64,7 +64,7 @@ class Source(ABC):
     _folder: CheckpointFolder | None = None
     _resume = False
 
-    def __init__(self, correction: ClickCorrection, *, use_journal: bool) -> None:
+    def __init__(self, correction: PositionCorrection, *, use_journal: bool) -> None:
         self.correction = correction
         self._use_journal = use_journal
 
@@ -147,7 +147,7 @@ class Source(ABC):
             self.journal.flush()
 
 
-class MemorySource(Source):
+class MemorySource(TrainingSource):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
@@ -156,7 +156,7 @@ class MemorySource(Source):
         self,
         data: Dataset,
         query_weight: Any = None,
-        correction: ClickCorrection = NO_CORRECTION,
+        correction: PositionCorrection = NO_CORRECTION,
         *,
         threads: int | None = 1,
         use_journal: bool = False,
@@ -223,7 +223,7 @@ class MemorySource(Source):
         return {**counts, "sources": list(data.sources)}
 
 
-class StreamSource(Source):
+class StreamSource(TrainingSource):
     """Query-aligned blocks, read as often as needed and never held all at once."""
 
     kind = "stream"
@@ -232,7 +232,7 @@ class StreamSource(Source):
         self,
         stream: Any,
         query_weight: Any = None,
-        correction: ClickCorrection = NO_CORRECTION,
+        correction: PositionCorrection = NO_CORRECTION,
         *,
         use_journal: bool = False,
     ) -> None:
@@ -355,7 +355,7 @@ class StreamSource(Source):
         return {**self._counts, "sources": list(self.stream.sources)}
 
 
-class PartitionSource(Source):
+class PartitionSource(TrainingSource):
     """Partitions of whole queries, processed by workers where they are."""
 
     kind = "partitions"
@@ -363,7 +363,7 @@ class PartitionSource(Source):
     def __init__(
         self,
         partitions: PartitionedDataset,
-        correction: ClickCorrection = NO_CORRECTION,
+        correction: PositionCorrection = NO_CORRECTION,
         *,
         needs_pairs: bool = True,
     ) -> None:
@@ -462,7 +462,7 @@ class PartitionSource(Source):
 
 
 def _apply_to_prepared(
-    data: Dataset, scaling: Scaling, correction: ClickCorrection, function: Any, arguments: Any
+    data: Dataset, scaling: Scaling, correction: PositionCorrection, function: Any, arguments: Any
 ) -> Any:
     """Call a function with training rows, on a worker."""
     return function(scaling.prepare(correction.apply(data)), *arguments)
@@ -511,7 +511,7 @@ class UserStream(LabelledStream):
         return iter(self._blocks)
 
 
-def classify(X: Any) -> type[Source]:
+def classify(X: Any) -> type[TrainingSource]:
     """Return the source that reads what the user passed as ``X``."""
     if isinstance(X, LabelledPartitions):
         return PartitionSource
@@ -549,7 +549,7 @@ def take_some_rows(data: Dataset) -> Dataset:
     return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
 
 
-def read_first_lists(source: Source) -> tuple[Dataset, NDArray[np.float64]]:
+def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float64]]:
     """Return the first 10,000 lists as they are learned from, and their query weights."""
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []

@@ -32,8 +32,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
-    Source,
     StreamSource,
+    TrainingSource,
     classify,
 )
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
@@ -386,11 +386,11 @@ class SPDRanker(BaseRanker):
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
         """The steps of a run, whatever its length."""
-        matched = math.ceil(1.0 / (self.l2 * self.aggressiveness))
+        warm_step = math.ceil(1.0 / (self.l2 * self.aggressiveness))
         if self.solver != "hybrid":
-            return PairPlan(self._step(self.solver), None, None, matched, bool(self.average))
+            return PairPlan(self._step(self.solver), None, None, warm_step, bool(self.average))
         first, second = self._step("passive_aggressive"), self._step(self.hybrid_second)
-        return PairPlan(first, second, self.hybrid_steps, matched, bool(self.average))
+        return PairPlan(first, second, self.hybrid_steps, warm_step, bool(self.average))
 
     def _step(self, name: str) -> Any:
         inverse = float(self.schedule_c) if self.schedule == "inverse" else 0.0
@@ -429,7 +429,7 @@ class SPDRanker(BaseRanker):
         )
         return Span(data.rows, sampler, steps_seen + int(self.n_steps))
 
-    def _spans_of_stream(self, source: Source, steps_seen: int) -> Iterator[Span]:
+    def _spans_of_stream(self, source: TrainingSource, steps_seen: int) -> Iterator[Span]:
         """Divide the steps between queries by their shares of the objective."""
         source.require_rereadable("its queries must be counted first")
         spans = stream_spans(
@@ -443,7 +443,7 @@ class SPDRanker(BaseRanker):
         )
         return (Span(block.rows, sampler, end) for block, sampler, end in spans)
 
-    def _count_stream(self, source: Source) -> float:
+    def _count_stream(self, source: TrainingSource) -> float:
         """Read the stream once; return the sum of the queries' shares and record counts."""
         total, ties = 0.0, self.ties == "zero"
         counts = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
@@ -465,7 +465,7 @@ class SPDRanker(BaseRanker):
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
-        self, source: Source, evaluator: Evaluator | None
+        self, source: TrainingSource, evaluator: Evaluator | None
     ) -> Callable[[int, NDArray[np.float64]], dict[str, float]]:
         """Return a function that computes the exact objective (Sculley 2009, figure 2)."""
         steps = {int(step) for step in self.record_at or ()}
@@ -511,13 +511,13 @@ def _require_weights_by_id(query_weight: Any) -> None:
     """Raise for weights in order of queries: a reservoir keeps only some of the queries."""
     if not isinstance(query_weight, Mapping | None):
         raise ParameterError(
-            "with sampling='reservoir' a list of weights cannot be matched to the sampled queries",
+            "with sampling='reservoir' a list of weights cannot be warm_step to the sampled queries",
             parameter="query_weight",
             fix="Pass a mapping from query id to weight",
         )
 
 
-def _weighted_blocks(source: Source) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+def _weighted_blocks(source: TrainingSource) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
     """Read blocks with the weights of their queries."""
     n_queries = 0
     for block in read_ahead(source.blocks()):

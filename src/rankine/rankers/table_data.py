@@ -15,14 +15,14 @@ from rankine.core.specs import Bins, Grids
 from rankine.data.dataset import Dataset, concat, drain, first_lists
 from rankine.model.tables import Tables
 from rankine.rankers.additive_search import TableData
-from rankine.rankers.inputs import Columns
+from rankine.rankers.inputs import FittedColumns
 from rankine.transforms.bins import BinCoder, CodeStore, RowSample, fit_bins, linear_part
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
     from rankine.kernels.binned import BinnedRows
     from rankine.rankers.fitting import Evaluator
-    from rankine.rankers.sources import Source
+    from rankine.rankers.sources import TrainingSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class TableColumns:
         Numbers of the columns that get tables, in order. Bins, pairs and plans count these alone.
     """
 
-    columns: Columns
+    columns: FittedColumns
     linear: tuple[int, ...]
     numbers: NDArray[np.int64]
 
     @classmethod
-    def from_columns(cls, columns: Columns, linear: Sequence[Any]) -> TableColumns:
+    def from_columns(cls, columns: FittedColumns, linear: Sequence[Any]) -> TableColumns:
         """Give all columns tables but those named or numbered in ``linear``."""
         kept = tuple(sorted(columns.number(column) for column in linear))
         return cls(columns, kept, np.setdiff1d(np.arange(columns.n_features), kept))
@@ -162,7 +162,7 @@ class TableReader:
 
 
 def read_tables(
-    source: Source,
+    source: TrainingSource,
     columns: TableColumns,
     bins: Bins,
     linear_scaling: Scaling | None,
@@ -199,7 +199,7 @@ def read_tables(
 
 
 def fit_table_bins(
-    source: Source, columns: TableColumns, n_bins: int, categorical: Sequence[Any]
+    source: TrainingSource, columns: TableColumns, n_bins: int, categorical: Sequence[Any]
 ) -> Bins:
     """Cut columns at quantiles of the first lists, whatever the blocks, threads or partitions."""
     source.require_rereadable("cuts are measured on its first lists")

@@ -1,19 +1,20 @@
-"""Many ranking tasks over one matrix: a model per topic, column storage shared, in threads."""
+"""Many ranking tasks over one matrix: one model per topic, with shared column storage."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import check_choice, reject_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, column_storage, row_scores
 from rankine.data.frames import split_frame
@@ -27,10 +28,10 @@ from rankine.model import ModelBundle
 from rankine.rankers.domination import DominationRanker
 from rankine.rankers.fitting import warn_not_converged
 from rankine.rankers.provenance import json_parameters
+from rankine.rankers.topic_labels import TopicLabels
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
-    DescentSettings,
     PathPoint,
     l1_grid,
     path_until_nonzeros,
@@ -39,7 +40,13 @@ from rankine.solvers.coordinate_descent import (
 from rankine.solvers.problem import Penalty
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
-ABSENT = ("auto", "missing", "zero")
+
+class TopicModel(NamedTuple):
+    """Weights of a topic (one sparse row), its l1, and the end of its run (None: skipped)."""
+
+    weights: sparse.csr_array
+    l1: float = np.nan
+    solution: Solution | None = None
 
 
 def fit_topics(
@@ -65,8 +72,8 @@ def fit_topics(
     """Learn one domination ranker per column of Y, over the same rows.
 
     The matrix is stored by columns once and shared by all topics; a topic adds a few numbers per
-    row while it is being solved. A canonical CSC matrix of floats is used as it stands, so nothing
-    is added to it; anything else is copied once by columns, and the caller may let go of it.
+    row while it is being solved. A canonical CSC matrix of floats is used as it is; anything else
+    is copied once by columns.
     Topics run in parallel threads, and the result does not depend on their number.
 
     Parameters
@@ -94,8 +101,8 @@ def fit_topics(
     eval_qid
         Query ids of the held-out rows; needed when the training rows have several queries.
     skip_empty
-        Give topics without a pair an empty model instead of raising; they are named under
-        ``provenance["skipped"]``.
+        Give topics without a pair an empty model instead of raising; ``provenance["skipped"]``
+        names them.
     feature_names
         Names of the features.
     progress
@@ -123,211 +130,149 @@ def fit_topics(
     from rankine._version import __version__
 
     ranker = DominationRanker(**parameters) if ranker is None else ranker
-    _refuse_what_has_no_meaning(ranker)
-    shared = _collect(X, Y, qid, sample_weight, absent, feature_names, ranker.scale)
-    names = _topic_names(topics, shared.labels.n_topics)
-    strengths = _topic_strengths(ranker.l1 if l1 is None else l1, len(names))
-    held = None if eval_set is None else _hold_out(eval_set, eval_qid, shared, absent)
+    _check_ranker(ranker)
+    rows = _read_rows(X, qid, sample_weight, feature_names, ranker.scale)
+    labels = TopicLabels.from_matrix(Y, rows.queries.n_rows, absent)
+    names = _topic_names(topics, labels.n_topics)
+    l1s = _topic_l1s(ranker.l1 if l1 is None else l1, len(names))
+    held_out = None
+    if eval_set is not None:
+        held_out = _read_eval_set(eval_set, eval_qid, rows, labels, absent)
     seed = resolve_seed(ranker.random_state)
-    task = _TopicTask(ranker, shared, strengths, held, n_steps, min_ratio, skip_empty, names, seed)
-    with _progress_bar(len(names), wanted=progress) as shown:
-        watcher = _Watcher(len(names), (*callbacks, *shown))
-        results = _solve_topics(watcher, task, n_threads(ranker.n_threads))
-    done = {name: found for name, found in zip(names, results, strict=True) if found is not None}
-    if not done:
+    grid = (n_steps, min_ratio)
+
+    def solve(topic: int) -> TopicModel:
+        choose = None
+        if held_out is not None:
+            choose = partial(_best_on_held_out, held_out, ranker.metric, topic)
+        try:
+            return _solve_topic(ranker, rows, *labels.column(topic), l1s[topic], choose, grid, seed)
+        except NoPairsError as error:
+            if skip_empty:
+                return TopicModel(sparse.csr_array((1, rows.n_features)))
+            raise NoPairsError(
+                f"topic {names[topic]}: {error.reason}",
+                fix="Pass skip_empty=True to leave such topics out",
+            ) from error
+
+    with _progress_bar(len(names), wanted=progress) as bar:
+        results = _solve_all(solve, len(names), (*callbacks, *bar), n_threads(ranker.n_threads))
+    models = dict(zip(names, results, strict=True))
+    models = {name: model for name, model in models.items() if model is not None}
+    if not models:
         raise NoPairsError("no topic was learnt", fix="Check the label matrix")
-    solved = {f"topic {n}": found.solution for n, found in done.items() if found.solution}
-    warn_not_converged("fit_topics", ranker.tol, solved)
+    solved = {name: model for name, model in models.items() if model.solution is not None}
+    solutions: Any = {f"topic {name}": model.solution for name, model in solved.items()}
+    warn_not_converged("fit_topics", ranker.tol, solutions)
     return ModelBundle.from_weights(
-        {name: found.weights for name, found in done.items()},
-        shared.names,
-        transforms=shared.scaling.transforms,
+        {name: model.weights for name, model in models.items()},
+        rows.names,
+        transforms=rows.scaling.transforms,
         metric=ranker.metric,
         parameters={"ranker": ranker.system, **json_parameters(ranker)},
         provenance={
             "rankine": __version__,
-            "rows": shared.queries.n_rows,
-            "skipped": [name for name, found in done.items() if found.solution is None],
-            "topics": {n: found.record for n, found in done.items() if found.solution is not None},
+            "rows": rows.queries.n_rows,
+            "skipped": [name for name in models if name not in solved],
+            "topics": {name: _describe(model) for name, model in solved.items()},
         },
     )
 
 
-def _refuse_what_has_no_meaning(ranker: DominationRanker) -> None:
+def _check_ranker(ranker: DominationRanker) -> None:
+    """Raise for parameters that have no effect here."""
     for name in ("propensity", "position_offset"):
         if getattr(ranker, name) is not None:
             raise ParameterError(
-                f"fit_topics does not take {name}: its labels are no clicks of shown lists",
-                fix=f"Leave {name}=None",
+                "fit_topics does not support it: labels of topics are no clicks of shown lists",
+                parameter=name,
+                fix="Pass None",
             )
-    for name, unset in (("early_stopping", None), ("warm_start", False)):
-        value = getattr(ranker, name)
-        if value != unset:
+    for name, default in (("early_stopping", None), ("warm_start", False)):
+        if getattr(ranker, name) != default:
             raise ParameterError(
-                f"fit_topics does not take {name}={value!r}: topics are solved to a duality gap, "
-                "each from w = 0",
-                fix=f"Leave {name}={unset}; eval_set chooses each topic's l1",
+                "fit_topics does not support it: topics are solved to a duality gap, each from "
+                "w = 0",
+                parameter=name,
+                fix=f"Pass {default}; eval_set chooses each topic's l1",
             )
 
 
-class TopicLabels(NamedTuple):
-    """Labels of many topics: a dense array with NaN for missing, or a CSC array."""
-
-    matrix: Any
-    #: Whether what a CSC array does not store is missing (else it is label 0).
-    absent_is_missing: bool
-
-    @classmethod
-    def of(cls, Y: Any, n_rows: int, absent: str = "auto") -> TopicLabels:
-        """Check a label matrix; ``absent`` as in ``fit_topics``."""
-        check_choice("absent", absent, ABSENT)
-        if sparse.issparse(Y):
-            matrix = sparse.csc_array(Y)
-            matrix.sum_duplicates()
-            stored = matrix.data
-        else:
-            matrix = np.asarray(Y, dtype=np.float64)
-            matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-            stored = matrix[~np.isnan(matrix)]
-        if matrix.ndim != 2 or matrix.shape[0] != n_rows:
-            raise SchemaError(
-                f"Y has shape {matrix.shape} for {n_rows} rows", fix="Pass rows x topics"
-            )
-        if not np.isfinite(stored).all():
-            raise SchemaError("Y holds infinite labels", fix="NaN in a dense Y marks missing rows")
-        missing = sparse.issparse(matrix) and _absent_is_missing(matrix, absent)
-        return cls(matrix, missing)
-
-    @property
-    def n_topics(self) -> int:
-        """Number of topics."""
-        return int(self.matrix.shape[1])
-
-    def column(self, topic: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-        """Labels of a topic, and which rows are its candidates (None: all of them)."""
-        if not sparse.issparse(self.matrix):
-            values = self.matrix[:, topic]
-            known = ~np.isnan(values)
-            if known.all():
-                return np.ascontiguousarray(values), None
-            return np.where(known, values, 0.0), known
-        start, stop = self.matrix.indptr[topic], self.matrix.indptr[topic + 1]
-        rows = self.matrix.indices[start:stop]
-        values = np.zeros(self.matrix.shape[0])
-        values[rows] = self.matrix.data[start:stop]
-        if not self.absent_is_missing:
-            return values, None
-        known = np.zeros(self.matrix.shape[0], dtype=bool)
-        known[rows] = True
-        return values, known
-
-
-def _absent_is_missing(matrix: Any, absent: str) -> bool:
-    if absent != "auto":
-        return absent == "missing"
-    pointers = matrix.indptr
-    several = [
-        len(np.unique(matrix.data[a:b])) > 1
-        for a, b in zip(pointers[:-1].tolist(), pointers[1:].tolist(), strict=True)
-    ]
-    if all(several):
-        return True
-    if not any(several):
-        return False
-    raise ParameterError(
-        f"{sum(several)} of {len(several)} topics of the sparse Y store several labels, "
-        "so it is unclear what entries mean that are not stored",
-        fix="Pass absent='zero' (label 0) or absent='missing' (not a candidate)",
-    )
-
-
+# ----------------------------------------------------------------------------------- input
 @dataclass(frozen=True, eq=False)
-class _Collection:
-    """Training rows of all topics, stored by columns (already scaled)."""
+class TopicRows:
+    """Training rows of all topics, stored by columns and scaled."""
 
-    columns: Columns
+    storage: Columns
     n_features: int
     queries: QueryIndex
     weight: NDArray[np.float64] | None
-    extra: Mapping[str, NDArray[Any]]
-    labels: TopicLabels
+    #: Further columns of the ``Dataset``, such as margins.
+    extra: Any
     names: tuple[str, ...] | None
     scaling: Scaling
 
 
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Rows on which l1 is chosen (already scaled), with their own queries."""
-
-    data: Dataset
-    labels: TopicLabels
-
-
-def _collect(
-    X: Any, Y: Any, qid: Any, sample_weight: Any, absent: str, feature_names: Any, scale: str | None
-) -> _Collection:
-    """Check the training data of all topics and lay it out by columns."""
-    extra: Mapping[str, NDArray[Any]] = {}
+def _read_rows(
+    X: Any, qid: Any, sample_weight: Any, feature_names: Any, scale: str | None
+) -> TopicRows:
+    """Check the training rows of all topics and store them by columns."""
+    extra: Any = {}
     if isinstance(X, Dataset):
         feature_names = X.feature_names if feature_names is None else feature_names
         sample_weight = X.weight if sample_weight is None else sample_weight
         qid = X.qid if qid is None else qid
         X, extra = X.X, X.columns
-    parts = split_frame(X, feature_names)
-    qid = parts.qid if qid is None else qid
-    scaling, matrix = Scaling("none"), parts.values
+    frame = split_frame(X, feature_names)
+    qid = frame.qid if qid is None else qid
+    scaling, matrix = Scaling("none"), frame.values
     if check_scale(scale) != "none":
         rows = Dataset.from_arrays(matrix, np.zeros(np.shape(matrix)[0]), qid)
         scaling = fit_scaling(scale, rows)
         matrix = scaling.apply(rows).X
-    columns, shape = column_storage(matrix)
-    if parts.names is not None and len(parts.names) != shape[1]:
+    storage, (n_rows, n_features) = column_storage(matrix)
+    if frame.names is not None and len(frame.names) != n_features:
         raise SchemaError(
-            f"{len(parts.names)} feature names for {shape[1]} columns", fix="Name every column once"
+            f"{len(frame.names)} feature names for {n_features} columns",
+            fix="Name every column once",
         )
-    return _Collection(
-        columns,
-        shape[1],
-        QueryIndex.from_qid(qid, shape[0]),
-        None if sample_weight is None else check_weight(sample_weight, shape[0]),
-        extra,
-        TopicLabels.of(Y, shape[0], absent),
-        parts.names,
-        scaling,
-    )
+    weight = None if sample_weight is None else check_weight(sample_weight, n_rows)
+    queries = QueryIndex.from_qid(qid, n_rows)
+    return TopicRows(storage, n_features, queries, weight, extra, frame.names, scaling)
 
 
-def _hold_out(eval_set: Any, eval_qid: Any, shared: _Collection, absent: str) -> _HeldOut:
-    """Check held-out rows; where training has queries, they must have them too."""
+def _read_eval_set(
+    eval_set: Any, eval_qid: Any, rows: TopicRows, labels: TopicLabels, absent: str
+) -> tuple[Dataset, TopicLabels]:
+    """Check held-out rows; they need query ids where the training rows have several queries."""
     X, Y = eval_set
     if isinstance(X, Dataset):
         eval_qid = X.qid if eval_qid is None else eval_qid
         X = X.X
-    parts = split_frame(X)
-    eval_qid = parts.qid if eval_qid is None else eval_qid
-    if eval_qid is None and shared.queries.n_queries > 1:
+    frame = split_frame(X)
+    eval_qid = frame.qid if eval_qid is None else eval_qid
+    if eval_qid is None and rows.queries.n_queries > 1:
         raise SchemaError(
-            f"the training rows belong to {shared.queries.n_queries} queries, but eval_set has "
+            f"the training rows belong to {rows.queries.n_queries} queries, but eval_set has "
             "no query ids",
             fix="Pass eval_qid",
         )
-    n_rows = np.shape(parts.values)[0]
-    data = Dataset.from_arrays(parts.values, np.zeros(n_rows), eval_qid)
-    if data.n_features != shared.n_features:
+    n_rows = np.shape(frame.values)[0]
+    data = Dataset.from_arrays(frame.values, np.zeros(n_rows), eval_qid)
+    if data.n_features != rows.n_features:
         raise SchemaError(
-            f"eval_set has {data.n_features} features, the training data {shared.n_features}",
+            f"eval_set has {data.n_features} features, the training data {rows.n_features}",
             fix="Pass the same features",
         )
     if absent == "auto" and sparse.issparse(Y):
-        absent = "missing" if shared.labels.absent_is_missing else "zero"
-    labels = TopicLabels.of(Y, n_rows, absent)
-    if labels.n_topics != shared.labels.n_topics:
+        absent = "missing" if labels.absent_is_missing else "zero"
+    eval_labels = TopicLabels.from_matrix(Y, n_rows, absent)
+    if eval_labels.n_topics != labels.n_topics:
         raise SchemaError("eval_set has other topics", fix="Pass the same columns of Y")
-    return _HeldOut(shared.scaling.apply(data), labels)
+    return rows.scaling.apply(data), eval_labels
 
 
 def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
-    """The topics' names, checked; their numbers by default."""
     if topics is None:
         return [str(t) for t in range(n_topics)]
     reject_sets(topics=topics)
@@ -340,179 +285,143 @@ def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
     return names
 
 
-def _topic_strengths(l1: Any, n_topics: int) -> NDArray[np.float64]:
-    """One l1 per topic; NaN means that the data decides."""
+def _topic_l1s(l1: Any, n_topics: int) -> NDArray[np.float64]:
+    """Return one l1 per topic; NaN means that it is chosen."""
     if l1 is None:
         return np.full(n_topics, np.nan)
     values = np.asarray(l1, dtype=np.float64)
     if values.shape not in ((), (n_topics,)) or not np.isfinite(values).all() or (values < 0).any():
-        raise ParameterError("l1 must be finite and >= 0", fix="Pass one number, or one per topic")
+        raise ParameterError(
+            "strengths must be finite and >= 0",
+            parameter="l1",
+            fix="Pass one number, or one per topic",
+        )
     return np.broadcast_to(values, (n_topics,))
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A topic's weights (one sparse row), its l1, and how the run ended (None: skipped)."""
+# ------------------------------------------------------------------------------- one topic
+def _solve_topic(
+    ranker: DominationRanker,
+    rows: TopicRows,
+    y: NDArray[np.float64],
+    candidates: NDArray[np.bool_] | None,
+    l1: float,
+    choose: Callable[[list[PathPoint]], int] | None,
+    grid: tuple[int, float],
+    seed: int,
+) -> TopicModel:
+    """Solve one topic on one thread; ``choose`` picks a model of a path, by default by loss."""
+    task = build_domination_task(
+        y,
+        rows.queries,
+        np.ones(rows.queries.n_queries),
+        ranker.task_options(),
+        weight=rows.weight,
+        candidates=candidates,
+        columns=rows.extra,
+    )
+    descent = CoordinateDescent(DominationRisk(task), rows.storage)
+    settings = ranker.solver_settings(seed, threads=1)
+    slopes = descent.gradient(1)
+    largest_l1, l2 = float(np.abs(slopes).max(initial=0.0)), ranker.path_l2
 
-    weights: sparse.csr_array
-    l1: float = np.nan
-    solution: Solution | None = None
+    points: list[PathPoint] = []
+    if largest_l1 > 0 and ranker.max_nonzero is not None:
+        limit = int(ranker.max_nonzero)
+        points = list(path_until_nonzeros(descent, largest_l1, l2, settings, limit))
+    elif largest_l1 > 0 and choose is not None and np.isnan(l1):
+        l1s = l1_grid(largest_l1, *grid).tolist()
+        points = list(regularisation_path(descent, l1s, l2, settings))
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """What the bundle remembers of a topic that was solved."""
-        assert self.solution is not None  # noqa: S101 - narrows the type
-        return {
-            "l1": self.l1,
-            "objective": self.solution.objective,
-            "relative_gap": self.solution.certificate["relative_gap"],
-            "n_iter": self.solution.n_iter,
-            "stop_reason": self.solution.stop_reason,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class _TopicTask:
-    """Everything that solving one topic needs, besides its number."""
-
-    ranker: DominationRanker
-    shared: _Collection
-    strengths: NDArray[np.float64]
-    held: _HeldOut | None
-    n_steps: int
-    min_ratio: float
-    skip_empty: bool
-    names: Sequence[str]
-    seed: int
-
-    def solve(self, topic: int) -> _Found:
-        """Solve one topic on one thread."""
-        ranker, shared = self.ranker, self.shared
-        y, candidates = shared.labels.column(topic)
-        try:
-            levels = build_domination_task(
-                y,
-                shared.queries,
-                np.ones(shared.queries.n_queries),
-                ranker.task_options(),
-                weight=shared.weight,
-                candidates=candidates,
-                columns=shared.extra,
-            )
-        except NoPairsError as error:
-            if self.skip_empty:
-                return _Found(sparse.csr_array((1, shared.n_features)))
-            raise NoPairsError(
-                f"topic {self.names[topic]}: {error.reason}",
-                fix="Pass skip_empty=True to leave such topics out",
-            ) from error
-        descent = CoordinateDescent(DominationRisk(levels), shared.columns)
-        solution, l1 = self._chosen(descent, topic)
-        weights = shared.scaling.fold(solution.coef)
-        # Dense weights of thousands of topics would not fit.
-        ended = replace(solution, coef=np.zeros(0), trace=())
-        return _Found(sparse.csr_array(weights[None, :]), l1, ended)
-
-    def _chosen(self, descent: CoordinateDescent, topic: int) -> tuple[Solution, float]:
-        """The solution to keep, and its l1."""
-        settings = self.ranker.solver_settings(self.seed, threads=1)
-        slopes = descent.gradient(1)
-        largest = float(np.abs(slopes).max(initial=0.0))
-        points = self._path(descent, settings, largest, topic) if largest > 0 else []
-        if points:
-            best = points[self._best(points, topic)]
-            return best.solution, best.l1
-        if self.ranker.max_nonzero is None:
-            penalty = self.ranker.penalty(largest, self.strengths[topic])
+    if points:
+        # The path starts with the empty model, so the sparsest of equals is chosen.
+        best = int(np.argmin([point.loss for point in points]))
+        if choose is not None:
+            best = choose(points)
+        solution, l1 = points[best].solution, points[best].l1
+    else:
+        penalty = Penalty(largest_l1, l2)  # of the empty model, if no other is small enough
+        if ranker.max_nonzero is None:
+            penalty = ranker.penalty(largest_l1, l1)
         else:
-            # No model is small enough but the empty one.
-            penalty = Penalty(largest, self.ranker.path_l2)
             descent.restart(np.zeros(len(descent.w)))
-        return descent.solve(penalty, settings, (), slopes), penalty.l1
-
-    def _path(
-        self, descent: CoordinateDescent, settings: DescentSettings, largest: float, topic: int
-    ) -> list[PathPoint]:
-        """Models to choose from; none when l1 is known."""
-        l2, limit = self.ranker.path_l2, self.ranker.max_nonzero
-        if limit is not None:
-            return list(path_until_nonzeros(descent, largest, l2, settings, int(limit)))
-        if self.held is None or not np.isnan(self.strengths[topic]):
-            return []
-        grid = l1_grid(largest, self.n_steps, self.min_ratio)
-        return list(regularisation_path(descent, grid.tolist(), l2, settings))
-
-    def _best(self, points: list[PathPoint], topic: int) -> int:
-        """Position of the model with the best metric on held-out rows (else the smallest loss).
-
-        The sparsest of equals, since the path starts with the empty model.
-        """
-        from rankine.metrics import evaluate, parse_metric
-
-        if self.held is None:
-            return int(np.argmin([point.loss for point in points]))
-        data = self.held.data
-        y, candidates = self.held.labels.column(topic)
-        rows = slice(None) if candidates is None else np.flatnonzero(candidates)
-        metric = parse_metric(self.ranker.metric)
-        values = np.array(
-            [
-                evaluate(
-                    metric, y[rows], row_scores(data.X, point.solution.coef)[rows], data.qid[rows]
-                )
-                for point in points
-            ]
-        )
-        return int(np.argmax(values if metric.larger_is_better else -values))
+        solution, l1 = descent.solve(penalty, settings, (), slopes), penalty.l1
+    weights = sparse.csr_array(rows.scaling.fold(solution.coef)[None, :])
+    # Dense weights of thousands of topics would not fit into memory.
+    return TopicModel(weights, l1, replace(solution, coef=np.zeros(0), trace=()))
 
 
-class _Watcher:
-    """Counts topics that are done, tells the callbacks, and stops when one asks for it."""
+def _best_on_held_out(
+    held_out: tuple[Dataset, TopicLabels], metric_name: str, topic: int, points: list[PathPoint]
+) -> int:
+    """Return the position of the model with the best metric on held-out rows of a topic."""
+    from rankine.metrics import evaluate, parse_metric
 
-    def __init__(self, total: int, callbacks: Sequence[Callback]) -> None:
-        self.total = total
-        self.callbacks = callbacks
-        self.done = 0
-        self.stopped = False
-        self.lock = threading.Lock()
+    data, labels = held_out
+    metric = parse_metric(metric_name)
+    y, candidates = labels.column(topic)
+    rows = slice(None) if candidates is None else np.flatnonzero(candidates)
+    values = []
+    for point in points:
+        scores = row_scores(data.X, point.solution.coef)
+        values.append(evaluate(metric, y[rows], scores[rows], data.qid[rows]))
+    return int(np.argmax(values) if metric.larger_is_better else np.argmin(values))
 
-    def run(self, task: _TopicTask, topic: int) -> _Found | None:
-        """Solve one topic; None once a callback has asked to stop."""
-        if self.stopped:
+
+def _describe(model: TopicModel) -> dict[str, Any]:
+    """Return what the bundle stores about a solved topic."""
+    solution = model.solution
+    assert solution is not None  # noqa: S101 - narrows the type
+    return {
+        "l1": model.l1,
+        "objective": solution.objective,
+        "relative_gap": solution.certificate["relative_gap"],
+        "n_iter": solution.n_iter,
+        "stop_reason": solution.stop_reason,
+    }
+
+
+# ------------------------------------------------------------------------------ all topics
+def _solve_all(
+    solve: Callable[[int], TopicModel], n_topics: int, callbacks: Sequence[Callback], threads: int
+) -> list[TopicModel | None]:
+    """Solve topics in parallel; those not begun when a callback asks to stop are None."""
+    lock, stop = threading.Lock(), threading.Event()
+    n_done = 0
+
+    def run(topic: int) -> TopicModel | None:
+        nonlocal n_done
+        if stop.is_set():
             return None
-        found = task.solve(topic)
-        with self.lock:
-            self.done += 1
-            weights = found.weights
+        model = solve(topic)
+        with lock:
+            n_done += 1
+            weights = model.weights
             values = {"topic": float(topic), "nonzeros": float(weights.nnz)}
-            told = Progress(
-                "topics", self.done, self.total, values, lambda: weights.toarray().ravel()
+            progress = Progress(
+                "topics", n_done, n_topics, values, lambda: weights.toarray().ravel()
             )
-            self.stopped = notify(self.callbacks, told) or self.stopped
-        return found
+            if notify(callbacks, progress):
+                stop.set()
+        return model
 
-
-def _solve_topics(watcher: _Watcher, task: _TopicTask, threads: int) -> list[_Found | None]:
-    """Results in order of topics.
-
-    A pool of its own: solving a topic scores held-out rows, which uses the shared pool, and a pool
-    whose workers wait for each other would never end.
-    """
-    topics = range(len(task.names))
-    if min(threads, len(topics)) <= 1:
-        return [watcher.run(task, t) for t in topics]
-    with ThreadPoolExecutor(min(threads, len(topics)), thread_name_prefix="topic") as pool:
-        futures = [pool.submit(watcher.run, task, t) for t in topics]
+    n_workers = min(threads, n_topics)
+    if n_workers <= 1:
+        return [run(topic) for topic in range(n_topics)]
+    # Not the shared pool: a topic scores held-out rows on that, and workers that wait for tasks of
+    # their own pool can wait forever.
+    with ThreadPoolExecutor(n_workers, thread_name_prefix="topic") as pool:
+        futures = [pool.submit(run, topic) for topic in range(n_topics)]
         try:
             return [future.result() for future in futures]
         except BaseException:
-            watcher.stopped = True
+            stop.set()
             raise
 
 
 @contextmanager
 def _progress_bar(total: int, *, wanted: bool) -> Iterator[list[Callback]]:
-    """Callbacks that draw a bar on stderr, when wanted."""
+    """Yield callbacks that draw a bar on stderr, when wanted."""
     console = live_console() if wanted else None
     if console is None:
         yield []

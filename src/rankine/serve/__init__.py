@@ -1,1 +1,1 @@
-"""The server: models behind HTTP, with limits on everything a client can send."""
+"""Serve models over HTTP, with limits on everything that a client can send."""

@@ -1,4 +1,4 @@
-"""The service: which path is answered how, who may ask, the page, the OpenAPI document."""
+"""Route requests: access rules, scoring, models, probes, the page and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
 class Service:
-    """Answers requests; ``strict`` refuses raw items with unknown or missing columns."""
+    """Routes requests to their handlers.
+
+    Parameters
+    ----------
+    strict
+        Whether raw items with unknown or missing columns are refused.
+    """
 
     def __init__(
         self,
@@ -50,9 +56,9 @@ class Service:
         self.pool = pool
         self.access = access
         self.metrics = pool.metrics
-        self.metrics.watch(registry, pool)
-        worker = ScoringHandler(registry, pool.limits, strict=strict)
-        self._scoring = {"/v1/rank": worker.rank, "/v1/score": worker.score}
+        self.metrics.observe_state(registry, pool)
+        handler = ScoringHandler(registry, pool.limits, strict=strict)
+        self._scoring = {"/v1/rank": handler.rank, "/v1/score": handler.score}
         self._pages: dict[str, Callable[[], Reply]] = {
             "/": page_reply,
             "/healthz": lambda: _text(b"ok\n"),
@@ -62,8 +68,8 @@ class Service:
             "/v1/models": self._models,
         }
 
-    def answer(self, request: Request, on_event_loop: bool) -> Reply | None:
-        """Return the reply; on the event loop, None for what would hold up the event loop."""
+    def handle(self, request: Request, on_event_loop: bool) -> Reply | None:
+        """Return the reply; on the event loop, None for a request that would block it."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path) if "%" in raw_path else raw_path
         fields = request.fields
@@ -73,57 +79,60 @@ class Service:
         if not self.access.authorised(path, fields.get(b"authorization")):
             reply = _refused(401, "token", "a bearer token is needed")
             return reply._replace(fields=((b"www-authenticate", b"Bearer"),))
-        scoring, page = path in self._scoring, self._pages.get(path)
-        if not scoring and page is None and not path.startswith("/v1/models/"):
+        is_scoring = path in self._scoring
+        page = self._pages.get(path)
+        if not is_scoring and page is None and not path.startswith("/v1/models/"):
             return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
-        allowed = (b"POST",) if scoring else (b"GET", b"HEAD")
+        allowed = (b"POST",) if is_scoring else (b"GET", b"HEAD")
         if request.method not in allowed:
             reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
             return reply._replace(fields=((b"allow", b", ".join(allowed)),))
-        if scoring:
+        if is_scoring:
             return self._score(path, request, on_event_loop)
-        return self._model(path.removeprefix("/v1/models/")) if page is None else page()
+        if page is not None:
+            return page()
+        return self._model(path.removeprefix("/v1/models/"))
 
     def _score(self, path: str, request: Request, on_event_loop: bool) -> Reply | None:
-        begin = time.perf_counter()
+        started = time.perf_counter()
         if on_event_loop and len(request.body) > self.pool.limits.inline_bytes:
             return None
         try:
             check_json(request.fields)
-            answer = self._scoring[path](request.body, on_event_loop)
-        except RequestError as refusal:
-            answer = error_result(refusal)
-        if answer is None:
+            result = self._scoring[path](request.body, on_event_loop)
+        except RequestError as error:
+            result = error_result(error)
+        if result is None:
             return None
-        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.issues)
-        self.metrics.count(path, answer.status)
-        return Reply(answer.status, answer.body)
+        self.metrics.observe(time.perf_counter() - started, result.n_items, result.issues)
+        self.metrics.count(path, result.status)
+        return Reply(result.status, result.body)
 
     def _models(self) -> Reply:
         entries = self.registry.entries()
-        return self._found(ModelsReply(entries, self.registry.current.default))
+        return self._models_reply(ModelsReply(entries, self.registry.current.default))
 
     def _model(self, name: str) -> Reply:
         name, slash, topic = name.partition("/")
-        now = self.registry.current
+        snapshot = self.registry.current
         try:
-            if name not in now.models:
+            if name not in snapshot.models:
                 raise RequestError(
                     404, "no-model", "no model of this name is served", "See /v1/models"
                 )
-            return self._found(
-                now.models[name].entry(now.errors.get(name), topic if slash else None)
-            )
-        except RequestError as refusal:
-            self.metrics.count("/v1/models", refusal.status)
-            return Reply(*error_result(refusal)[:2])
+            error = snapshot.errors.get(name)
+            return self._models_reply(snapshot.models[name].entry(error, topic if slash else None))
+        except RequestError as error:
+            self.metrics.count("/v1/models", error.status)
+            result = error_result(error)
+            return Reply(result.status, result.body)
 
-    def _found(self, reply: ModelsReply | ModelEntry) -> Reply:
+    def _models_reply(self, reply: ModelsReply | ModelEntry) -> Reply:
         self.metrics.count("/v1/models", 200)
         return Reply(200, msgspec.json.encode(reply))
 
     def _ready(self) -> Reply:
-        """Models are loaded, kernels compiled, and no stop is under way."""
+        """Reply whether models are loaded, kernels compiled, and the server is not stopping."""
         if self.pool.stopping:
             return _text(b"stopping\n", 503)
         if not self.registry.current.models:
@@ -140,7 +149,10 @@ def _text(body: bytes, status: int = 200) -> Reply:
 
 
 def check_json(fields: dict[bytes, bytes]) -> None:
-    """Only JSON as it is: a form or plain text could come from any page without a preflight."""
+    """Raise an error unless the body is uncompressed JSON.
+
+    Browsers send forms and plain text from any page without asking the server first (preflight).
+    """
     if fields.get(b"content-encoding", b"identity").lower() != b"identity":
         raise RequestError(415, "content-encoding", "compressed bodies are not accepted")
     kind, _, parameters = fields.get(b"content-type", b"").lower().partition(b";")
@@ -148,13 +160,13 @@ def check_json(fields: dict[bytes, bytes]) -> None:
         raise RequestError(415, "content-type", "the body must be application/json in UTF-8")
 
 
-# -- the page at ``/``: one file, no network, a policy that lets nothing else run ----------------
+# -- the page at ``/``: one file that loads nothing ----------------------------------------------
 
 _BLOCKS = {kind: re.compile(rf"<{kind}>(.*?)</{kind}>", re.DOTALL) for kind in ("style", "script")}
 
 
 def policy(text: str) -> str:
-    """Content security policy: this page's own style and script by their hash, nothing else."""
+    """Return a content security policy that allows only the style and script of this page."""
     sources = []
     for kind, pattern in _BLOCKS.items():
         hashes = [
@@ -177,18 +189,18 @@ def policy(text: str) -> str:
 
 @cache
 def page_reply() -> Reply:
-    """The page with its policy."""
+    """Return the page with its policy."""
     text = files("rankine.serve").joinpath("page.html").read_text(encoding="utf-8")
     rules = policy(text).encode("ascii")
     fields = ((b"content-security-policy", rules), (b"referrer-policy", b"no-referrer"))
     return Reply(200, text.encode(), b"text/html; charset=utf-8", fields)
 
 
-# -- the OpenAPI document, made from the structs that requests and replies are decoded with ------
+# -- the OpenAPI document, made from the structs of requests and replies -------------------------
 
 _STRUCTS = (RankRequest, RankReply, ScoreRequest, ScoreReply, ModelsReply, ModelEntry, ErrorReply)
 _ERRORS = {
-    "400": "The body is not JSON, or a key stands twice in an object.",
+    "400": "The body is not JSON, or a key is repeated in an object.",
     "401": "A bearer token is needed.",
     "404": "No such model.",
     "413": "The body is too large.",
@@ -196,12 +208,12 @@ _ERRORS = {
     "422": "JSON of another shape, features the model does not know, or a limit.",
     "503": "The queue is full; see Retry-After.",
 }
-_LATER = {"503": "Not yet, or no longer."}
+_NOT_READY = {"503": "Not yet, or no longer."}
 
 
 @cache
 def openapi_document() -> bytes:
-    """The document, encoded."""
+    """Return the OpenAPI document as JSON."""
     _, schemas = msgspec.json.schema_components(
         _STRUCTS, ref_template="#/components/schemas/{name}"
     )
@@ -210,20 +222,22 @@ def openapi_document() -> bytes:
         "info": {
             "title": "rankine",
             "version": __version__,
-            "description": "Scores, rankings and their reasons from linear ranking models.",
+            "description": "Scores, rankings and explanations of ranking models.",
         },
         "paths": {
             "/v1/rank": {"post": _scoring("rank", "Rank one list or a batch.", "Rank")},
             "/v1/score": {"post": _scoring("score", "Score one list or a batch.", "Score")},
             "/v1/models": {"get": _getting("models", "Models and what they read.", "ModelsReply")},
             "/v1/models/{name}": {
-                "get": _getting("model", "One model, or a bundle's topics.", "ModelEntry", "name")
+                "get": _getting(
+                    "model", "One model, or the topics of a bundle.", "ModelEntry", "name"
+                )
             },
             "/v1/models/{name}/{topic}": {
                 "get": _getting("topic", "One topic.", "ModelEntry", "name", "topic")
             },
             "/healthz": {"get": _plain("healthz", "The process answers.")},
-            "/readyz": {"get": _plain("readyz", "Models are loaded, kernels compiled.", **_LATER)},
+            "/readyz": {"get": _plain("readyz", "Models and kernels are loaded.", **_NOT_READY)},
             "/metrics": {"get": _plain("metrics", "Prometheus metrics.")},
         },
         "components": {
@@ -240,29 +254,35 @@ def _json(name: str) -> dict[str, Any]:
 
 
 def _operation(
-    name: str, about: str, content: Any, others: dict[str, str], kind: Any = None, **more: Any
+    name: str,
+    summary: str,
+    content: Any,
+    errors: dict[str, str],
+    error_content: Any = None,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """One operation: its reply, and the descriptions of other replies by status."""
-    responses = {"200": {"description": about, "content": content}}
-    for code, text in others.items():
-        responses[code] = {"description": text, "content": kind or _json("ErrorReply")}
-    return {"operationId": name, "summary": about, **more, "responses": responses}
+    """Describe one operation: its reply, and other replies by status."""
+    responses = {"200": {"description": summary, "content": content}}
+    for status, text in errors.items():
+        content = error_content or _json("ErrorReply")
+        responses[status] = {"description": text, "content": content}
+    return {"operationId": name, "summary": summary, **fields, "responses": responses}
 
 
-def _scoring(operation: str, about: str, prefix: str) -> dict[str, Any]:
+def _scoring(operation: str, summary: str, prefix: str) -> dict[str, Any]:
     body = {"required": True, "content": _json(f"{prefix}Request")}
-    return _operation(operation, about, _json(f"{prefix}Reply"), _ERRORS, requestBody=body)
+    return _operation(operation, summary, _json(f"{prefix}Reply"), _ERRORS, requestBody=body)
 
 
-def _getting(operation: str, about: str, reply: str, *names: str) -> dict[str, Any]:
+def _getting(operation: str, summary: str, reply: str, *names: str) -> dict[str, Any]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in names
     ]
-    missing = {"404": _ERRORS["404"]}
-    return _operation(operation, about, _json(reply), missing, parameters=parameters)
+    not_found = {"404": _ERRORS["404"]}
+    return _operation(operation, summary, _json(reply), not_found, parameters=parameters)
 
 
-def _plain(operation: str, about: str, **others: str) -> dict[str, Any]:
+def _plain(operation: str, summary: str, **errors: str) -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
-    return _operation(operation, about, text, others, text)
+    return _operation(operation, summary, text, errors, text)

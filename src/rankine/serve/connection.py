@@ -1,10 +1,10 @@
-"""One connection: bytes in, complete requests to the service, replies out, deadlines kept.
+"""HTTP connections: read requests, pass them to the service, write replies, enforce deadlines.
 
-httptools (Node's llhttp) parses; it refuses bare line feeds, folded lines, a length beside a
-transfer coding and whatever else two parsers could read in two ways. Around it stands what it has
-no opinion on: sizes, fields that must stand once, and time. A request reaches the service only
-when it is complete, so that a slow client holds a socket and a few bytes but never a place in the
-queue; and whatever passes its deadline is closed.
+httptools (llhttp of Node) parses. It refuses bare line feeds, folded lines, a length together
+with a transfer coding and everything else that two parsers could understand differently. This
+module adds limits of size, of repeated fields and of time. A request reaches the service only when
+it is complete: a slow client occupies a socket and a few bytes, but never a place in the queue. A
+connection is closed when its deadline has passed.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("rankine.serve")
 _NEVER = float("inf")
-#: Deadlines are kept to this precision: one look at every connection is cheaper than a timer each.
+#: Interval of checking deadlines. One pass over all connections is cheaper than a timer for each.
 SWEEP_SECONDS = 0.2
-#: How long a client whose request was refused may take to read why.
+#: Seconds for a client to read why its request was refused.
 _LINGER_SECONDS = 1.0
-#: Idle connections are kept this long after the stop: a request already under way is answered.
+#: Seconds that idle connections stay open after the stop, for requests that are on their way.
 _STOP_GRACE_SECONDS = 0.3
 _INBOX_BYTES = 256 * 1024
+#: Bytes that are parsed at a time outside bodies of known length.
 _SLICE_BYTES = 1024
 _SEND_BYTES = 256 * 1024
 _MAX_TARGET = 4096
 _MAX_CHUNKS = 4096
+#: Option of a socket: close drops unsent bytes.
 _NO_LINGER = struct.pack("ii", 1, 0)
 _TARGET = re.compile(rb"/[!-\"$-~]*")
-#: Fields that would mean two things if they stood twice.
-_ONCE = frozenset(
+#: Header fields that are ambiguous if repeated.
+_UNIQUE_FIELDS = frozenset(
     (
         b"host",
         b"content-length",
@@ -66,7 +68,7 @@ _STATUS_LINES = {
 
 
 class BadRequest(Exception):  # noqa: N818 - named after the reply
-    """A request that is answered with an error, after which the connection closes."""
+    """A request whose reply is an error; the connection is closed after it."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -75,7 +77,7 @@ class BadRequest(Exception):  # noqa: N818 - named after the reply
 
 
 class Request(NamedTuple):
-    """One complete request; names of fields are in lower case."""
+    """Complete request; names of fields are in lower case."""
 
     method: bytes
     target: bytes
@@ -85,7 +87,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A whole reply; ``fields`` come after the type and the length."""
+    """Complete reply; ``fields`` are written after the type and the length."""
 
     status: int
     body: bytes
@@ -93,14 +95,15 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-#: Answers a request; on the event loop, None for what would hold it up.
+#: Function of a request and whether it runs on the event loop. There it returns None for a request
+#: that would block the loop.
 RequestHandler = Callable[[Request, bool], Reply | None]
 
 
 class RequestReader:
-    """Takes bytes as they come, gives requests when they are complete.
+    """Collects bytes and returns requests when they are complete.
 
-    The methods ``on_...`` are called by httptools.
+    httptools calls the methods ``on_...``.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -121,22 +124,22 @@ class RequestReader:
         self._body: list[bytes] = []
 
     @property
-    def held(self) -> int:
-        """Bytes in memory."""
+    def n_buffered(self) -> int:
+        """Number of bytes in memory."""
         return self._bodies + len(self._unparsed)
 
     @property
     def backlog(self) -> bool:
-        """Whether there is more than is being worked on."""
+        """Whether there are requests or bytes behind the current request."""
         return bool(self.ready or self._unparsed)
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything left to answer or to wait for."""
+        """Whether a request, an error or the rest of a request is left."""
         return self.backlog or self._error is not None or self.stage != "idle"
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Add bytes; nothing is read after a fault."""
+        """Add bytes; they are dropped after an error."""
         if self._error is not None:
             return
         if self.backlog:
@@ -145,7 +148,13 @@ class RequestReader:
             self._unparsed += data[self._parse(data) :]
 
     def next(self) -> Request | None:
-        """The next complete request, or None while bytes are missing; raises ``BadRequest``."""
+        """Return the next complete request, or None while bytes are missing.
+
+        Raises
+        ------
+        BadRequest
+            The bytes are no valid request, or exceed a limit.
+        """
         if not self.ready:
             del self._unparsed[: self._parse(bytes(self._unparsed))]
         if self.ready:
@@ -157,20 +166,22 @@ class RequestReader:
         return None
 
     def _parse(self, data: bytes | memoryview) -> int:
-        """Parse until a request is ready; how many bytes were taken.
+        """Parse until a request is ready; return the number of parsed bytes.
 
-        In slices, since the parser cannot be stopped: a flood of pipelined requests shall not be
-        read at once. A body of known length is one slice.
+        The parser cannot be stopped within a slice. Small slices keep it from parsing many
+        pipelined requests at once; the rest of a body of known length is one slice.
         """
-        at = 0
-        while at < len(data) and not self.ready and self._error is None:
-            left = self._length - self._body_bytes if self.stage == "body" else 0
-            part = data[at : at + (left if left > 0 else _SLICE_BYTES)]
+        n_parsed = 0
+        while n_parsed < len(data) and not self.ready and self._error is None:
+            slice_bytes = _SLICE_BYTES
+            if self.stage == "body" and self._length > self._body_bytes:
+                slice_bytes = self._length - self._body_bytes
+            part = data[n_parsed : n_parsed + slice_bytes]
             self._parse_slice(part)
-            at += len(part)
+            n_parsed += len(part)
         if self._error is not None:
-            at = len(data)
-        return at
+            return len(data)
+        return n_parsed
 
     def _parse_slice(self, data: bytes | memoryview) -> None:
         try:
@@ -185,24 +196,26 @@ class RequestReader:
             self._error = BadRequest(400, f"the request is not valid: {error}")
         if self.stage == "header" and not self.ready:
             self._unfinished += len(data)
-            # As in a finished header, neither the request line nor the empty one counts.
-            lines = len(self._parser.get_method()) + len(self._target) + len("  HTTP/1.1\r\n\r\n")
-            if self._unfinished > self.limits.header_bytes + lines and self._error is None:
+            # The request line and the empty line do not count, as in a complete header.
+            n_line_bytes = (
+                len(self._parser.get_method()) + len(self._target) + len("  HTTP/1.1\r\n\r\n")
+            )
+            if self._unfinished > self.limits.header_bytes + n_line_bytes and self._error is None:
                 self._error = self._header_too_large()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Start a request at its first byte."""
         self.stage = "header"
         self._begin()
 
     def on_url(self, part: bytes) -> None:
-        """A part of the target."""
+        """Append a part of the target."""
         self._target += part
         if len(self._target) > _MAX_TARGET:
             raise BadRequest(414, f"the path is longer than {_MAX_TARGET} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the header, or of a trailer."""
+        """Store a header field; refuse trailer fields."""
         if self.stage == "body":
             raise BadRequest(400, "fields after the body are not understood")
         limits = self.limits
@@ -213,28 +226,30 @@ class RequestReader:
         if self._count > limits.header_fields:
             raise BadRequest(431, f"the header has more than {limits.header_fields} fields")
         name = name.lower()
-        if name in self._fields and name in _ONCE:
-            raise BadRequest(400, f"the field {name.decode()} stands twice in the header")
+        if name in self._fields and name in _UNIQUE_FIELDS:
+            raise BadRequest(400, f"the field {name.decode()} is repeated in the header")
         self._fields[name] = value.strip(b" \t")
 
     def on_headers_complete(self) -> None:
-        """The end of the header: what comes next, and whether it is welcome."""
+        """Check the complete header."""
         self.stage = "body"
         self._unfinished = 0
-        fields, limits = self._fields, self.limits
-        version, method = self._parser.get_http_version(), self._parser.get_method()
+        fields = self._fields
+        version = self._parser.get_http_version()
+        method = self._parser.get_method()
         if version not in ("1.0", "1.1"):
             raise BadRequest(400, "the request line names no version that is understood")
         if not _TARGET.fullmatch(self._target):
             raise BadRequest(400, "the path does not start with '/', or holds other than ASCII")
         if version == "1.1" and not fields.get(b"host"):
             raise BadRequest(400, "the header has no Host")
-        coding, size = fields.get(b"transfer-encoding"), int(fields.get(b"content-length", b"0"))
+        coding = fields.get(b"transfer-encoding")
+        size = int(fields.get(b"content-length", b"0"))
         if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
             raise BadRequest(400, "Transfer-Encoding must be 'chunked', in HTTP/1.1")
         if method in (b"GET", b"HEAD") and (size or coding is not None):
             raise BadRequest(400, f"{method.decode()} takes no body")
-        if size > limits.body_bytes:
+        if size > self.limits.body_bytes:
             raise self._body_too_large()
         self._length = size
         expect = fields.get(b"expect")
@@ -243,13 +258,13 @@ class RequestReader:
         self.wants_continue = expect is not None and (size > 0 or coding is not None)
 
     def on_chunk_header(self) -> None:
-        """The size of a chunk."""
+        """Count a chunk."""
         self._chunks += 1
         if self._chunks > _MAX_CHUNKS:
             raise BadRequest(400, f"the body has more than {_MAX_CHUNKS} chunks")
 
     def on_body(self, part: bytes) -> None:
-        """A part of the body."""
+        """Append a part of the body."""
         self._body_bytes += len(part)
         if self._body_bytes > self.limits.body_bytes:
             raise self._body_too_large()
@@ -257,7 +272,7 @@ class RequestReader:
         self._body.append(part)
 
     def on_message_complete(self) -> None:
-        """The last byte of a request."""
+        """Complete a request at its last byte."""
         self.stage = "idle"
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser
@@ -283,7 +298,7 @@ class ConnectionPool:
         self.connections: set[Connection] = set()
         self.per_address: Counter[str] = Counter()
         self.buffered = 0
-        #: Requests that wait for the thread, or that it works on.
+        #: Number of requests that wait for the thread or are handled there.
         self.queued = 0
         self.inbox = memoryview(bytearray(_INBOX_BYTES))
         self.stopping = False
@@ -308,15 +323,16 @@ class ConnectionPool:
         self.per_address -= Counter((connection.address,))  # keeps positive counts alone
 
     def sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close every connection whose deadline has passed, and look again soon."""
+        """Close every connection whose deadline has passed, and schedule the next check."""
         now = loop.time()
+        # A list, because closing a connection changes the set.
         for connection in [c for c in self.connections if now >= c.deadline]:
             connection.expire()
         loop.call_later(SWEEP_SECONDS, self.sweep, loop)
 
 
 class State(enum.Enum):
-    """What a connection is waiting for."""
+    """States of a connection; the values say what it waits for."""
 
     IDLE = "the first byte of a request"
     READING = "the rest of a request"
@@ -327,12 +343,12 @@ class State(enum.Enum):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol that uvicorn creates for every accepted socket."""
+    """Protocol that uvicorn creates for every accepted socket."""
 
     def __init__(
         self,
         pool: ConnectionPool,
-        answer: RequestHandler,
+        handler: RequestHandler,
         config: Any,  # noqa: ARG002 - uvicorn's signature
         server_state: Any,
         app_state: dict[str, Any],  # noqa: ARG002
@@ -340,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.pool = pool
         self.limits = pool.limits
-        self.answer = answer
+        self.handler = handler
         self.server_state = server_state
         self.loop = _loop or asyncio.get_event_loop()
         self.reader = RequestReader(pool.limits)
@@ -348,14 +364,14 @@ class Connection(asyncio.BufferedProtocol):
         self.deadline = _NEVER
         self.address: str
         self._request_deadline: float
-        self._held = 0
+        self._n_buffered = 0
         self._close_after = False
         self._eof = False
         self._write_paused = False
         self._read_paused = False
         self.transport: asyncio.Transport
 
-    # -- what asyncio tells us ------------------------------------------------------------------
+    # -- callbacks of asyncio -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit or refuse a new connection."""
@@ -363,7 +379,9 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=0)
         channel = transport.get_extra_info("socket")
-        if channel is not None:  # what a client does not read shall wait here, under a deadline
+        if channel is not None:
+            # A small buffer of the system: what a client does not read waits in this process, where
+            # it has a deadline.
             channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
@@ -377,18 +395,18 @@ class Connection(asyncio.BufferedProtocol):
         self.deadline = self.loop.time() + self.limits.idle_seconds
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Forget the connection; a request under way has nowhere to send its reply to."""
+        """Forget the connection; the reply of an unfinished request is dropped."""
         self.pool.remove(self)
         self.server_state.connections.discard(self)
-        self.pool.buffered -= self._held
+        self.pool.buffered -= self._n_buffered
         self.state = State.CLOSING
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Where to put the next bytes: one place for all, since they are taken at once."""
+        """Return the buffer for the next bytes; all connections share it, as they copy at once."""
         return self.pool.inbox
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take bytes."""
+        """Process the received bytes."""
         if self.state in (State.LINGERING, State.CLOSING):
             return
         self.reader.feed(self.pool.inbox[:nbytes])
@@ -396,43 +414,44 @@ class Connection(asyncio.BufferedProtocol):
             self._begin_reading()
         if self.state is State.READING:
             self._advance()
-        self._account()
-        if self.reader.backlog and not self._read_paused:  # one after the other
+        self._count_buffered()
+        # Requests of a connection are handled one after the other.
+        if self.reader.backlog and not self._read_paused:
             self._read_paused = True
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still wait for replies."""
+        """Note that the client sends no more; it may still wait for replies."""
         self._eof = True
         if self.state is State.READING:
             self._advance()
         return self.state in (State.READING, State.WORKING, State.SENDING)
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than we write."""
+        """Note that the client reads more slowly than replies are written."""
         self._write_paused = True
 
     def resume_writing(self) -> None:
-        """Everything written has left."""
+        """Continue when everything written has been sent."""
         self._write_paused = False
         if self.state is State.SENDING:
             self._after_reply()
 
-    # -- what the server tells us ---------------------------------------------------------------
+    # -- called by the server -------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """Finish what has begun, then close."""
+        """Close when the current request is finished."""
         self._close_after = True
         now = self.loop.time()
         grace = _STOP_GRACE_SECONDS if self.state is State.IDLE else self.limits.drain_seconds
         self.deadline = min(self.deadline, now + grace)
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Close the connection, because its deadline has passed."""
         if self.state is State.READING:
-            kind = "body" if self.reader.stage == "body" else "header"
-            self.pool.metrics.refuse(f"{kind}_deadline")
-            self._fail(408, f"the {kind} of the request did not arrive in time")
+            part = "body" if self.reader.stage == "body" else "header"
+            self.pool.metrics.refuse(f"{part}_deadline")
+            self._fail(408, f"the {part} of the request did not arrive in time")
         elif self.state is State.IDLE:
             self.pool.metrics.refuse("idle_deadline")
             self._close()
@@ -450,7 +469,7 @@ class Connection(asyncio.BufferedProtocol):
         self._request_deadline = now + self.limits.request_seconds
 
     def _advance(self) -> None:
-        """Go on with reading a request, as far as the bytes allow."""
+        """Continue to read a request as far as its bytes have arrived."""
         if self.state is not State.READING:
             return
         try:
@@ -459,7 +478,7 @@ class Connection(asyncio.BufferedProtocol):
             self.pool.metrics.refuse("protocol")
             self._fail(error.status, error.reason)
             return
-        self._account()
+        self._count_buffered()
         if request is not None:
             self._start(request)
             return
@@ -476,15 +495,17 @@ class Connection(asyncio.BufferedProtocol):
                 self.pool.metrics.refuse("memory")
                 self._fail(503, "the server holds too many unfinished requests")
 
-    def _account(self) -> None:
-        self.pool.buffered += self.reader.held - self._held
-        self._held = self.reader.held
+    def _count_buffered(self) -> None:
+        """Update the number of buffered bytes of all connections."""
+        self.pool.buffered += self.reader.n_buffered - self._n_buffered
+        self._n_buffered = self.reader.n_buffered
 
     def _start(self, request: Request) -> None:
+        """Handle a request: small ones at once, others in the thread."""
         self.state = State.WORKING
         self.deadline = _NEVER
         self._close_after |= request.close
-        reply = self._guarded(partial(self.answer, request, True))
+        reply = self._guarded(partial(self.handler, request, True))
         if reply is not None:
             self._finish(request, reply)
         elif self.pool.queued >= self.limits.queue:
@@ -493,20 +514,20 @@ class Connection(asyncio.BufferedProtocol):
             self._after_reply()
         else:
             self.pool.queued += 1
-            work = partial(self._guarded, partial(self.answer, request, False))
+            work = partial(self._guarded, partial(self.handler, request, False))
             future = self.loop.run_in_executor(self.pool.thread, work)
-            future.add_done_callback(partial(self._worked, request))
+            future.add_done_callback(partial(self._on_handled, request))
 
     @staticmethod
     def _guarded(work: Callable[[], Reply | None]) -> Reply | None:
-        """A fault of ours is one reply 500, not the server's end."""
+        """Call a handler; any exception becomes a reply 500."""
         try:
             return work()
-        except Exception:  # noqa: BLE001 - whatever it is
+        except Exception:  # noqa: BLE001 - an error of one request must not stop the server
             _LOG.exception("a request failed")
             return Reply(500, encode_error("internal", "the server failed on this request"))
 
-    def _worked(self, request: Request, future: asyncio.Future[Reply | None]) -> None:
+    def _on_handled(self, request: Request, future: asyncio.Future[Reply | None]) -> None:
         self.pool.queued -= 1
         reply = None if future.cancelled() else future.result()
         if reply is None:
@@ -546,7 +567,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write(Reply(status, encode_error(code, reason), fields=wait))
 
     def _after_reply(self) -> None:
-        """Close, wait for a slow reader, or go on with the next request."""
+        """Close, wait for a slow reader, or continue with the next request."""
         if self.transport.is_closing():
             return
         now = self.loop.time()
@@ -559,7 +580,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.reader.pending:
             self._begin_reading()
-            # Not at once: a flood of pipelined requests would hold up everybody else.
+            # Not at once: many pipelined requests would delay those of other connections.
             self.loop.call_soon(self._advance)
         else:
             self._resume_reading()
@@ -572,19 +593,19 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _fail(self, status: int, reason: str) -> None:
-        """Answer with an error and close so that the client can still read the answer."""
+        """Reply with an error, and close so that the client can still read it."""
         self._close_after = True
         self._reply_error(status, reason)
         self.state = State.LINGERING
         self.deadline = self.loop.time() + _LINGER_SECONDS
         self.reader = RequestReader(self.limits)
-        self._account()
+        self._count_buffered()
         self._resume_reading()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
 
     def _reset(self) -> None:
-        """Close at once; what the client has not read is dropped, by the kernel too."""
+        """Close at once; bytes that the client has not read are dropped, by the system too."""
         channel = self.transport.get_extra_info("socket")
         if channel is not None:
             channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

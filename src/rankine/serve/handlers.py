@@ -1,7 +1,7 @@
-"""Bodies to reply bytes: read strictly, scored, ranked, explained.
+"""Handle scoring requests: decode the body, check limits, score, rank and explain.
 
-No key may stand twice in an object, and nothing may exceed its limit. Errors name the item and the
-column.
+A request is refused if a key is repeated in an object or a limit is exceeded. Errors name the item
+and the column.
 """
 
 from __future__ import annotations
@@ -47,25 +47,26 @@ _SCORE = msgspec.json.Decoder(ScoreRequest, strict=True)
 _encode = msgspec.json.Encoder().encode
 _COLON = ord(":")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
-#: Where msgspec's path ends at a value of a dictionary, whose key it does not tell.
-_IN_DICTIONARY = re.compile(
+#: Path in an error of msgspec that ends in a dictionary; msgspec does not name the key.
+_PATH_IN_DICTIONARY = re.compile(
     r" - at `\$(?:\.lists\[(\d+)\])?(?:\.items\[(\d+)\])?\.(features|raw|context)\[\.\.\.\]`$"
 )
+#: Scorers count rows; clients send items.
 _ROW = re.compile(r"\brow (?=\d)")
 _DEFAULT_TERMS = 10
 
 
 class ScoringResult(NamedTuple):
-    """A reply, ready to be sent, and what to count."""
+    """An encoded reply, and what metrics count of it."""
 
     status: int
     body: bytes
-    items: int = 0
+    n_items: int = 0
     issues: InputIssues | None = None
 
 
-class CsrList(NamedTuple):
-    """A list of sparse rows, in the shape every CSR reader knows."""
+class CsrRows(NamedTuple):
+    """Sparse rows with the attributes of a SciPy CSR array."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int64]
@@ -74,11 +75,16 @@ class CsrList(NamedTuple):
 
 
 class ScoringHandler:
-    """Answers scoring requests.
+    """Handles scoring requests.
 
-    ``on_event_loop`` is set on the event loop: what may take long then returns None, and is asked again
-    in the thread. ``strict`` refuses raw items with unknown or missing columns; otherwise they are
-    counted in the reply.
+    On the event loop (``on_event_loop``), a method returns None for a request that may take long;
+    the caller then calls it again in the thread for large requests.
+
+    Parameters
+    ----------
+    strict
+        Whether raw items with unknown or missing columns are refused. Otherwise these are counted
+        in the reply.
     """
 
     def __init__(self, registry: Registry, limits: Limits, *, strict: bool = False) -> None:
@@ -87,138 +93,150 @@ class ScoringHandler:
         self.strict = strict
 
     def rank(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:
-        """Answer ``POST /v1/rank``."""
-        request, lists = read(_RANK, body, self.limits)
-        terms = _explain_terms(request)
-        if on_event_loop and terms is not None:
+        """Handle ``POST /v1/rank``."""
+        request, lists = decode_request(_RANK, body, self.limits)
+        n_terms = _n_explained_terms(request)
+        if on_event_loop and n_terms is not None:
             return None
         k = None if request.k is UNSET else request.k
-        budget = self.limits.explained if terms is not None else math.inf
+        n_explainable = math.inf if n_terms is None else self.limits.explained
 
-        def ranked(one: ListRequest, rows: Any, scorer: Scorer, issues: InputIssues) -> RankedList:
-            nonlocal budget
+        def rank_list(
+            items: list[Item], rows: Any, scorer: Scorer, issues: InputIssues
+        ) -> RankedList:
+            nonlocal n_explainable
             order, scores = scorer.rank(rows, k, issues=issues)
-            items = one.items
             ranking = [
-                RankedItem(i, value, items[i].id)
-                for i, value in zip(order.tolist(), scores.tolist(), strict=True)
+                RankedItem(row, score, items[row].id)
+                for row, score in zip(order.tolist(), scores.tolist(), strict=True)
             ]
-            budget -= len(ranking)
-            if budget < 0:
+            n_explainable -= len(ranking)
+            if n_explainable < 0:
                 fix = "Ask for fewer with k, or a smaller batch"
                 raise RequestError(422, "limit", "too many items to explain", fix)
-            if terms is not None:
-                _explain(ranking, scorer, rows, terms)
-            return RankedList(ranking, one.id)
+            if n_terms is not None:
+                _explain(ranking, scorer, rows, n_terms)
+            return RankedList(ranking)
 
-        return self._answer(request, lists, RankReply, ranked, RankedList([]))
+        return self._handle(request, lists, RankReply, rank_list, RankedList([]))
 
     def score(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:  # noqa: ARG002 - as rank
-        """Answer ``POST /v1/score``."""
-        request, lists = read(_SCORE, body, self.limits)
+        """Handle ``POST /v1/score``."""
+        request, lists = decode_request(_SCORE, body, self.limits)
 
-        def scored(one: ListRequest, rows: Any, scorer: Scorer, issues: InputIssues) -> ListScores:
-            return ListScores(scorer.score(rows, issues=issues).tolist(), one.id)
+        def score_list(
+            items: list[Item],
+            rows: Any,
+            scorer: Scorer,
+            issues: InputIssues,
+        ) -> ListScores:
+            return ListScores(scorer.score(rows, issues=issues).tolist())
 
-        return self._answer(request, lists, ScoreReply, scored, ListScores([]))
+        return self._handle(request, lists, ScoreReply, score_list, ListScores([]))
 
-    def _answer(
+    def _handle(
         self,
         request: ScoreRequest,
         lists: list[ListRequest],
         reply_type: Any,
-        work: Callable[[ListRequest, Any, Scorer, InputIssues], Any],
+        handle_list: Callable[[list[Item], Any, Scorer, InputIssues], Any],
         empty: Any,
     ) -> ScoringResult:
-        target = self.registry.target(None if request.model is UNSET else request.model)
+        """Handle each list and encode the reply, or the first error."""
+        served = self.registry.find(None if request.model is UNSET else request.model)
         issues = InputIssues()
-        found: list[Any] = []
+        results: list[Any] = []
         try:
-            for one in lists:
-                if not one.items:
-                    found.append(msgspec.structs.replace(empty, id=one.id))
-                    continue
-                rows = _rows(one, target.model.base, target.model.n_columns)
-                found.append(work(one, rows, self._scorer(request, one, target), issues))
-                if one.items[0].raw is not UNSET:
-                    target.watch(rows)
+            for each in lists:
+                result = empty
+                if each.items:
+                    rows = _rows(each, served.model.base, served.model.n_columns)
+                    scorer = self._scorer(request, each, served)
+                    result = handle_list(each.items, rows, scorer, issues)
+                    if each.items[0].raw is not UNSET:
+                        served.monitor_drift(rows)
+                results.append(msgspec.structs.replace(result, id=each.id))
         except RankineError as error:
-            reason = _ROW.sub("item ", error.reason)
-            where = "" if request.lists is UNSET else f"list {len(found)}: "
-            refusal = RequestError(422, error.code, where + reason, error.fix)
-            return error_result(refusal, target)
-        except RequestError as refusal:
-            return error_result(refusal, target)
+            message = _ROW.sub("item ", error.reason)
+            if request.lists is not UNSET:
+                message = f"list {len(results)}: {message}"
+            return error_result(RequestError(422, error.code, message, error.fix), served)
+        except RequestError as error:
+            return error_result(error, served)
         reply = reply_type(
-            model=target.name,
-            digest=target.digest,
+            model=served.name,
+            digest=served.digest,
             unknown_features=issues.unknown_features,
             unknown_columns=issues.unknown_columns,
             missing_columns=issues.missing_columns,
         )
         if request.lists is not UNSET:
-            reply.lists = found
+            reply.lists = results
         elif reply_type is RankReply:
-            reply.ranking = found[0].ranking
+            reply.ranking = results[0].ranking
         else:
-            reply.scores = found[0].scores
-        return ScoringResult(200, _encode(reply), sum(len(one.items) for one in lists), issues)
+            reply.scores = results[0].scores
+        return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)
 
-    def _scorer(self, request: ScoreRequest, one: ListRequest, target: ServedScorer) -> Scorer:
-        if target.lenient.reads_columns:
+    def _scorer(self, request: ScoreRequest, each: ListRequest, served: ServedScorer) -> Scorer:
+        """Return the scorer with the treatment of unknown names that the request chooses."""
+        if served.lenient.reads_columns:
             if self.strict:
-                return target.strict
-            if one.items[0].raw is not UNSET:
-                return target.refusing if request.unknown == "error" else target.lenient
-        return target.lenient if request.unknown == "zero" else target.refusing
+                return served.strict
+            if each.items[0].raw is not UNSET:
+                # Raw items are lenient by default: logs gain columns that no model reads.
+                return served.refusing if request.unknown == "error" else served.lenient
+        return served.lenient if request.unknown == "zero" else served.refusing
 
 
-def error_result(refusal: RequestError, target: ServedScorer | None = None) -> ScoringResult:
-    """An error reply; it names the model once one is known."""
-    name, digest = (None, None) if target is None else (target.name, target.digest)
-    body = encode_error(refusal.code, refusal.message, refusal.fix, name, digest)
-    return ScoringResult(refusal.status, body)
+def error_result(error: RequestError, served: ServedScorer | None = None) -> ScoringResult:
+    """Encode an error; it names the model if that is known."""
+    name = None if served is None else served.name
+    digest = None if served is None else served.digest
+    body = encode_error(error.code, error.message, error.fix, name, digest)
+    return ScoringResult(error.status, body)
 
 
-# -- reading ------------------------------------------------------------------------------------
+# -- decoding -----------------------------------------------------------------------------------
 
 
-def read(
+def decode_request(
     decoder: msgspec.json.Decoder[R], body: bytes, limits: Limits
 ) -> tuple[R, list[ListRequest]]:
-    """A request and its lists."""
+    """Decode and check a request; return it and its lists."""
     try:
         request = decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise RequestError(
-            422, "schema", _named_place(body, str(error)), "See /openapi.json"
-        ) from error
+        message = _name_item_and_column(body, str(error))
+        raise RequestError(422, "schema", message, "See /openapi.json") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(400, "json", f"the body is not JSON: {error}") from error
     lists = _lists(request, limits)
-    pairs = _fields(request) + sum(_checked_pairs(one, limits) for one in lists)
+    n_pairs = _n_fields(request) + sum(_check_items(each, limits) for each in lists)
     if request.lists is not UNSET:
-        pairs += sum(map(_fields, request.lists))
-    # Every pair has one colon outside strings. More colons than pairs: colons within strings,
-    # which only an exact count can tell from a key that stands twice.
-    colons = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == _COLON)
-    if colons != pairs and structural_colons(body) != pairs:
-        raise RequestError(400, "json", "a key stands twice in one object of the body")
+        n_pairs += sum(map(_n_fields, request.lists))
+    # msgspec keeps the last of repeated keys. JSON has one colon outside strings for each pair of
+    # key and value, so a repeated key shows as a colon too many. Colons inside strings make the
+    # fast count too high; only then are strings removed for an exact count.
+    n_colons = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == _COLON)
+    if n_colons != n_pairs and count_structural_colons(body) != n_pairs:
+        raise RequestError(400, "json", "a key is repeated in one object of the body")
     return request, lists
 
 
-def structural_colons(body: bytes) -> int:
-    """Colons outside strings in valid JSON: one for every key-value pair.
+def count_structural_colons(body: bytes) -> int:
+    """Count the colons outside strings in valid JSON: one for each key-value pair.
 
     Examples
     --------
-    >>> structural_colons(b'{"a:b": "c:", "d": {}}')
+    >>> count_structural_colons(b'{"a:b": "c:", "d": {}}')
     2
     """
     return _STRING.sub(b"", body).count(b":")
 
 
 def _lists(request: ScoreRequest, limits: Limits) -> list[ListRequest]:
+    """Return the lists of a request; ``items`` are a single list."""
     if request.items is not UNSET and request.lists is UNSET:
         return [ListRequest(request.items, context=request.context)]
     if request.items is not UNSET or request.lists is UNSET:
@@ -230,20 +248,20 @@ def _lists(request: ScoreRequest, limits: Limits) -> list[ListRequest]:
     return request.lists
 
 
-def _checked_pairs(one: ListRequest, limits: Limits) -> int:
-    """Key-value pairs in a list's items and context; every item in one form and within limits."""
-    if len(one.items) > limits.items:
+def _check_items(each: ListRequest, limits: Limits) -> int:
+    """Check the form and size of items; return the number of key-value pairs in the list."""
+    if len(each.items) > limits.items:
         raise RequestError(422, "limit", f"more than {limits.items} items in one list")
-    pairs = 0 if one.context is UNSET else len(one.context)
-    for number, item in enumerate(one.items):
-        identified = item.id is not UNSET
-        plain = item.indices is UNSET and item.values is UNSET
-        if item.features is not UNSET and plain and item.raw is UNSET:
+    n_pairs = 0 if each.context is UNSET else len(each.context)
+    for number, item in enumerate(each.items):
+        has_id = item.id is not UNSET
+        has_no_indices = item.indices is UNSET and item.values is UNSET
+        if item.features is not UNSET and has_no_indices and item.raw is UNSET:
             width = len(item.features)
-            pairs += 1 + width + identified
-        elif item.raw is not UNSET and plain and item.features is UNSET:
+            n_pairs += 1 + width + has_id
+        elif item.raw is not UNSET and has_no_indices and item.features is UNSET:
             width = len(item.raw)
-            pairs += 1 + width + identified
+            n_pairs += 1 + width + has_id
         elif (
             item.indices is not UNSET
             and item.values is not UNSET
@@ -251,7 +269,7 @@ def _checked_pairs(one: ListRequest, limits: Limits) -> int:
             and item.raw is UNSET
         ):
             width = len(item.indices)
-            pairs += 2 + identified
+            n_pairs += 2 + has_id
         else:
             raise RequestError(
                 422,
@@ -260,59 +278,65 @@ def _checked_pairs(one: ListRequest, limits: Limits) -> int:
             )
         if width > limits.features:
             raise RequestError(422, "limit", f"more than {limits.features} features in one item")
-    return pairs
+    return n_pairs
 
 
-def _fields(part: msgspec.Struct) -> int:
-    """Fields that were present in the JSON of a struct."""
+def _n_fields(part: msgspec.Struct) -> int:
+    """Count the fields that the JSON of a struct contained."""
     return sum(getattr(part, name) is not UNSET for name in part.__struct_fields__)
 
 
-def _named_place(body: bytes, text: str) -> str:
-    """msgspec's message with the item and the column of a value that does not fit."""
-    match = _IN_DICTIONARY.search(text)
+def _name_item_and_column(body: bytes, message: str) -> str:
+    """Return msgspec's message with the item and the column of the value of a wrong type."""
+    match = _PATH_IN_DICTIONARY.search(message)
     if match is None:
-        return text
+        return message
     try:
-        found = json.loads(body, parse_int=float)
+        parsed = json.loads(body, parse_int=float)
     except (ValueError, RecursionError):
-        return text
-    part, item, form = match.groups()
-    whole = found if part is None else found["lists"][int(part)]
-    of_list = "" if part is None else f" of list {part}"
-    where = f"context{of_list}" if item is None else f"item {item}{of_list}"
-    for name, value in (whole if item is None else whole["items"][int(item)])[form].items():
-        number = value is None or (isinstance(value, float) and math.isfinite(value))
-        if not number and (form == "features" or isinstance(value, (float, list, dict))):
-            wanted = "a number or null" if form == "features" else "text, a number, a bool or null"
-            shown = printable(json.dumps(value), 40)
-            return f"{where}: {printable(name)!r} in {form} is {shown}, not {wanted}"
-    return text
+        return message
+    list_number, item_number, form = match.groups()
+    container = parsed if list_number is None else parsed["lists"][int(list_number)]
+    location = "context" if item_number is None else f"item {item_number}"
+    if list_number is not None:
+        location += f" of list {list_number}"
+    if item_number is not None:
+        container = container["items"][int(item_number)]
+    for name, value in container[form].items():
+        is_number = value is None or (isinstance(value, float) and math.isfinite(value))
+        if not is_number and (form == "features" or isinstance(value, (float, list, dict))):
+            expected = "a number or null"
+            if form != "features":
+                expected = "text, a number, a bool or null"
+            text = printable(json.dumps(value), 40)
+            return f"{location}: {printable(name)!r} in {form} is {text}, not {expected}"
+    return message
 
 
-# -- items as the rows a scorer takes -----------------------------------------------------------
+# -- items as rows ------------------------------------------------------------------------------
 
 
-def _rows(one: ListRequest, base: int, n_features: int) -> Any:
-    """Rows of one list: named features, raw columns, or CSR for indices and values."""
-    first, size = one.items[0], len(one.items)
-    if one.context is not UNSET and first.raw is UNSET:
+def _rows(each: ListRequest, base: int, n_features: int) -> Any:
+    """Return the rows of a list for a scorer: named features, raw columns, or CSR."""
+    first = each.items[0]
+    if each.context is not UNSET and first.raw is UNSET:
         raise RequestError(422, "schema", "context goes with raw items only")
     rows: list[Any]
     if first.features is not UNSET:
-        rows = [item.features for item in one.items if item.features is not UNSET]
+        rows = [item.features for item in each.items if item.features is not UNSET]
     elif first.raw is not UNSET:
-        rows = [item.raw for item in one.items if item.raw is not UNSET]
-        if one.context is not UNSET:
-            rows = [{**one.context, **row} for row in rows]
+        rows = [item.raw for item in each.items if item.raw is not UNSET]
+        if each.context is not UNSET:
+            rows = [{**each.context, **row} for row in rows]
     else:
-        rows = [item for item in one.items if item.indices is not UNSET]
-    if len(rows) != size:
+        rows = [item for item in each.items if item.indices is not UNSET]
+    if len(rows) != len(each.items):
         raise RequestError(422, "schema", "the items of one list differ in form")
     return rows if first.indices is UNSET else _csr(rows, base, n_features)
 
 
-def _csr(items: list[Item], base: int, n_features: int) -> CsrList:
+def _csr(items: list[Item], base: int, n_features: int) -> CsrRows:
+    """Build CSR rows of items with indices and values, and check the indices."""
     columns: list[list[int]] = [item.indices for item in items if item.indices is not UNSET]
     numbers: list[list[float]] = [item.values for item in items if item.values is not UNSET]
     sizes = np.fromiter(map(len, columns), np.int64, len(items))
@@ -326,13 +350,14 @@ def _csr(items: list[Item], base: int, n_features: int) -> CsrList:
         raise _outside(base, n_features) from error
     if total and not (indices.min() >= 0 and indices.max() < n_features):
         raise _outside(base, n_features)
-    rising = np.diff(indices) > 0
+    is_rising = np.diff(indices) > 0
+    # The first index of an item may be smaller than the last one of the item before.
     starts = indptr[1:-1]
-    rising[starts[(starts > 0) & (starts < total)] - 1] = True  # a new item may start anywhere
-    if not rising.all():
+    is_rising[starts[(starts > 0) & (starts < total)] - 1] = True
+    if not is_rising.all():
         raise RequestError(422, "schema", "the indices of an item are not strictly increasing")
     data = np.fromiter(chain.from_iterable(numbers), np.float64, total)
-    return CsrList(indptr, indices, data, (len(items), n_features))
+    return CsrRows(indptr, indices, data, (len(items), n_features))
 
 
 def _outside(base: int, n_features: int) -> RequestError:
@@ -347,26 +372,26 @@ def _outside(base: int, n_features: int) -> RequestError:
 # -- explanations -------------------------------------------------------------------------------
 
 
-def _explain_terms(request: RankRequest) -> int | None:
-    """How many contributions an explanation shall show; None for no explanation."""
+def _n_explained_terms(request: RankRequest) -> int | None:
+    """Return how many contributions to explain; None for no explanation."""
     if request.explain is UNSET or request.explain is False:
         return None
     return _DEFAULT_TERMS if request.explain is True else request.explain
 
 
-def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, terms: int) -> None:
-    """Why each item has its score, and what puts it before the next one."""
+def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, n_terms: int) -> None:
+    """Add to each item the contributions to its score and to its lead over the next item."""
     explainer = scorer.explainer(rows)
-    for place, item in enumerate(ranking):
-        item.explanation = _terms(explainer.row(item.index), terms)
-        if place + 1 < len(ranking):
-            below = ranking[place + 1].index
-            item.lead = _terms(explainer.pair(item.index, below), terms)
+    for i, item in enumerate(ranking):
+        item.explanation = _terms(explainer.row(item.index), n_terms)
+        if i + 1 < len(ranking):
+            item.lead = _terms(explainer.pair(item.index, ranking[i + 1].index), n_terms)
 
 
-def _terms(explanation: Explanation, limit: int) -> Terms:
-    shown = explanation.contributions[:limit]
-    rest = explanation.contributions[limit:]
+def _terms(explanation: Explanation, n_terms: int) -> Terms:
+    """Return the largest contributions, and the sum of the others."""
+    largest = explanation.contributions[:n_terms]
+    others = explanation.contributions[n_terms:]
     return Terms(
         explanation.total,
         [
@@ -378,8 +403,8 @@ def _terms(explanation: Explanation, limit: int) -> Terms:
                 UNSET if term.other is None else term.other,
                 UNSET if term.where is None else term.where,
             )
-            for term in shown
+            for term in largest
         ],
-        math.fsum(term.contribution for term in rest),
-        len(rest),
+        math.fsum(term.contribution for term in others),
+        len(others),
     )

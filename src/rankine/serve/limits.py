@@ -1,4 +1,4 @@
-"""Every limit of the server, with its default."""
+"""Limits of the server and their defaults."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client may take; all on by default.
+    """Limits on what clients can use; all are on by default.
 
     Attributes
     ----------
     header_seconds
-        From the first byte of a request to the end of its header.
+        Seconds from the first byte of a request to the end of its header.
     request_seconds
-        From the first byte of a request to the end of its body.
+        Seconds from the first byte of a request to the end of its body.
     idle_seconds
-        A connection without any bytes, before the first request or between two.
+        Seconds until a connection is closed on which no request has begun.
     send_seconds
-        A reply that the client does not read.
+        Seconds for the client to read a reply.
     drain_seconds
-        After SIGTERM: the time for requests under way.
+        Seconds for unfinished requests after SIGTERM.
     header_bytes, header_fields
         Size of a request's header and number of its fields.
     body_bytes
         Size of a request's body.
     buffered_bytes
-        Bodies of all connections together.
+        Size of the unfinished requests of all connections together.
     connections, connections_per_address
-        Open connections, in all and from one address.
+        Number of open connections, in total and per address.
     queue
-        Large requests that wait for their turn; more are answered 503 with Retry-After.
+        Number of large requests that wait; further ones get a reply 503 with Retry-After.
     inline_bytes
-        Larger requests, and those with explanations, are worked on in a thread, so that they
-        hold up nobody.
+        Requests larger than this, and those with explanations, are handled in a thread, so that
+        they do not delay others.
     lists, items, features
-        Lists in a request, items in a list, features of an item.
+        Number of lists in a request, items in a list, features of an item.
     explained
-        Items that one request may have explained.
+        Number of items that one request may have explained.
     """
 
     header_seconds: _Seconds = 5.0

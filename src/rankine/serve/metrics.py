@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""Metrics of the server, in the format of Prometheus."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, about: str, *labels: str) -> Counter:
-            return Counter(f"rankine_{name}", about, labels, registry=self.registry)
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"rankine_{name}", text, labels, registry=self.registry)
 
         self._gauge("build_info", "Version.", ["version"]).labels(__version__).set(1)
         self._gauge("start_time_seconds", "Start of the server.").set_to_current_time()
         self._gauge("resident_memory_bytes", "Memory.").set_function(_resident_bytes)
         self._requests = counter("http_requests", "Replies by path and status.", "path", "status")
-        self._refused = counter("refused", "Connections and requests that met a limit.", "limit")
-        self._reloads = counter("reloads", "Model files taken, refused or dropped.", "result")
+        self._refused = counter("refused", "Connections and requests above a limit.", "limit")
+        self._reloads = counter("reloads", "Model files loaded, refused or dropped.", "result")
         self._items = counter("items_scored", "Items scored.")
         self._unknown_features = counter(
-            "unknown_features", "Features taken as zero because the model does not know them."
+            "unknown_features", "Features used as zero because the model does not have them."
         )
         self._unknown_columns = counter(
-            "unknown_columns", "Values of raw columns that the model does not know."
+            "unknown_columns", "Values of raw columns that the model does not have."
         )
         self._missing_columns = counter(
-            "missing_columns", "Values absent because an item lacks a column that the model reads."
+            "missing_columns", "Missing values because an item lacks a column that the model reads."
         )
         self._seconds = Histogram(
             "rankine_scoring_seconds",
@@ -59,58 +59,57 @@ class Metrics:
             registry=self.registry,
         )
 
-    def _gauge(self, name: str, about: str, labels: list[str] | None = None) -> Gauge:
-        return Gauge(f"rankine_{name}", about, labels or [], registry=self.registry)
+    def _gauge(self, name: str, text: str, labels: list[str] | None = None) -> Gauge:
+        return Gauge(f"rankine_{name}", text, labels or [], registry=self.registry)
 
-    def watch(self, models: Registry, pool: ConnectionPool) -> None:
-        """Show the models served, and the state of the connections."""
+    def observe_state(self, models: Registry, pool: ConnectionPool) -> None:
+        """Add gauges of the served models and the connections, read when metrics are requested."""
         self.registry.register(_Models(models))
         self._gauge("queue_length", "Large requests under way.").set_function(lambda: pool.queued)
         self._gauge("connections", "Open connections.").set_function(lambda: len(pool.connections))
         self._gauge("buffered_bytes", "Unfinished requests.").set_function(lambda: pool.buffered)
 
     def count(self, path: str, status: int) -> None:
-        """One reply."""
+        """Count one reply."""
         self._requests.labels(path, str(status)).inc()
 
     def refuse(self, limit: str) -> None:
-        """One connection or request that met a limit."""
+        """Count one connection or request that exceeded a limit."""
         self._refused.labels(limit).inc()
 
     def reload(self, result: str) -> None:
-        """One model file: loaded, refused or dropped."""
+        """Count one model file that was loaded, refused or dropped."""
         self._reloads.labels(result).inc()
 
     def observe(self, seconds: float, items: int, issues: InputIssues | None) -> None:
-        """One scoring request: time, items scored, and what they held or lacked."""
+        """Record one scoring request: time, scored items, unknown and missing columns."""
         self._seconds.observe(seconds)
         self._items.inc(items)
-        if issues is not None and issues.unknown_features:
-            self._unknown_features.inc(issues.unknown_features)
-        if issues is not None and issues.unknown_columns:
-            self._unknown_columns.inc(issues.unknown_columns.total())
-        if issues is not None and issues.missing_columns:
-            self._missing_columns.inc(issues.missing_columns.total())
+        if issues is None:
+            return
+        self._unknown_features.inc(issues.unknown_features)
+        self._unknown_columns.inc(issues.unknown_columns.total())
+        self._missing_columns.inc(issues.missing_columns.total())
 
     def text(self) -> bytes:
-        """All metrics, in Prometheus' text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _Models(prometheus_client.registry.Collector):
-    """Models served, and names whose newest file is not."""
+    """Collects metrics of served models, and of names whose newest file is not served."""
 
     def __init__(self, models: Registry) -> None:
         self.models = models
 
     def collect(self) -> Iterator[Metric]:
-        """As the registry is now."""
+        """Yield the metrics of the current snapshot."""
         info = GaugeMetricFamily(
             "rankine_model_info", "Models served.", labels=["model", "kind", "digest"]
         )
         error = GaugeMetricFamily(
             "rankine_model_error",
-            "1 where the newest file of a model is not served.",
+            "1 if the newest file of a model is not served.",
             labels=["model"],
         )
         for entry in self.models.entries():
@@ -121,18 +120,18 @@ class _Models(prometheus_client.registry.Collector):
         yield from self._watched()
 
     def _watched(self) -> Iterator[Metric]:
-        """Raw columns and scores of the lists that were compared with the training."""
-        about = {
-            "watched_rows": "Rows compared with the training, of one list in 128.",
+        """Yield metrics of the lists that were compared with the training data."""
+        help_texts = {
+            "watched_rows": "Rows compared with the training data; one list in 128 is.",
             "column_missing": "Missing values among them.",
-            "column_unseen": "Values among them that the training never saw.",
+            "column_unseen": "Values among them that the training data did not contain.",
         }
         labels = {"watched_rows": ["model"]}
         counters = {
             name: CounterMetricFamily(
                 f"rankine_{name}", text, labels=labels.get(name, ["model", "column"])
             )
-            for name, text in about.items()
+            for name, text in help_texts.items()
         }
         psi = GaugeMetricFamily(
             "rankine_psi",
@@ -144,13 +143,14 @@ class _Models(prometheus_client.registry.Collector):
             for column, (missing, unseen) in drift_monitor.counters().items():
                 counters["column_missing"].add_metric([name, column], missing)
                 counters["column_unseen"].add_metric([name, column], unseen)
-            for one in drift_monitor.drift() if drift_monitor.rows else ():
-                psi.add_metric([name, one.column or "(scores)"], one.psi)
+            if drift_monitor.rows:
+                for drift in drift_monitor.drift():
+                    psi.add_metric([name, drift.column or "(scores)"], drift.psi)
         yield from (*counters.values(), psi)
 
 
 def _resident_bytes() -> int:
-    """Memory in use; 0 where the system does not tell."""
+    """Return the resident memory; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

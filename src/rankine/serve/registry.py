@@ -1,7 +1,7 @@
-"""Models by name, swapped by one reference.
+"""The models that are served, by name.
 
-A request takes the snapshot once and works with what it finds there; a reload makes a new snapshot
-and never touches an old one. So no reply mixes two models.
+A request reads the current snapshot once and uses only that. A reload creates a new snapshot and
+never changes an old one, so no reply mixes two models.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ from rankine.scoring import InputIssues, Scorer
 from rankine.serve.schemas import ModelEntry, RequestError
 from rankine.transforms.drift import DriftMonitor, summary_of
 
-#: Scorers kept per bundle; the others are built again when asked for.
+#: Scorers kept per bundle; those of other topics are built when they are requested.
 MAX_TOPICS_READY = 1024
+#: Feature names that the scorers of one bundle may hold together.
 _MAX_NAMES_READY = 1 << 23
+#: Names listed in a reply.
 _MAX_LISTED = 10_000
 _EXAMPLE_COLUMNS = 6
-#: One list of so many is compared with the training.
+_EXAMPLE_VALUES = 3
+#: One of this many lists is compared with the training data.
 WATCH_EVERY = 128
 
 
 @dataclass(frozen=True)
 class ServedScorer:
-    """What one request works with from its beginning to its end.
+    """The scorers of one model; a request uses the same object from start to end.
 
     Attributes
     ----------
     small
-        Keep the weights in a hash table: there may be thousands of such models.
+        Whether to keep the weights in a hash table, because there may be thousands of such models.
     """
 
     name: str
@@ -51,41 +54,53 @@ class ServedScorer:
 
     @cached_property
     def refusing(self) -> Scorer:
-        """Refuses features and columns that the model does not know."""
+        """Scorer that refuses features and columns that the model does not have."""
         return Scorer(self.model, small=self.small)
 
     @cached_property
     def strict(self) -> Scorer:
-        """Refuses rows that lack a column, too."""
+        """Scorer that also refuses rows without a column that the model reads."""
         return Scorer(self.model, strict=True, small=self.small)
 
     @cached_property
     def lenient(self) -> Scorer:
-        """Counts what the model does not know, and takes it as zero."""
+        """Scorer that counts unknown features and columns, and scores them as zero."""
         return Scorer(self.model, unknown="zero", small=self.small)
 
-    def prove(self) -> None:
-        """Score the stored rows, and rank: what is served is right, and all of it is compiled."""
+    def self_test(self) -> None:
+        """Check the scores stored in the model, and compile everything that requests need."""
         self.refusing.self_test()
-        with suppress(RankineError):  # an example is a guess
+        # Ranking the example compiles; the example is made up, so that it may be refused.
+        with suppress(RankineError):
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
 
     @cached_property
-    def drift_monitor(self) -> DriftMonitor | None:
-        """Counts raw rows against the training, where the model remembers it."""
-        spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
-        summary = summary_of(self.model)
-        return None if spec is None or summary is None else DriftMonitor(summary, spec)
+    def _log_columns(self) -> LogColumns | None:
+        """The transform that reads raw columns; None for a model of features."""
+        for transform in self.model.transforms:
+            if isinstance(transform, LogColumns):
+                return transform
+        return None
 
     @cached_property
-    def _turns(self) -> Iterator[int]:
+    def drift_monitor(self) -> DriftMonitor | None:
+        """Monitor of raw rows; None if the model has no summary of its training data."""
+        summary = summary_of(self.model)
+        if self._log_columns is None or summary is None:
+            return None
+        return DriftMonitor(summary, self._log_columns)
+
+    @cached_property
+    def _list_numbers(self) -> Iterator[int]:
+        # Advancing itertools.count is atomic: the event loop and the thread both do it.
         return count()
 
-    def watch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Compare one list of raw rows in ``WATCH_EVERY`` with the training."""
-        if next(self._turns) % WATCH_EVERY or self.drift_monitor is None:
+    def monitor_drift(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Compare one list of raw rows in ``WATCH_EVERY`` with the training data."""
+        if next(self._list_numbers) % WATCH_EVERY or self.drift_monitor is None:
             return
-        # A column without a weight may hold anything: it is not read, and the list is not counted.
+        # A column whose weight is zero is not read for scores and may hold anything. A list with
+        # such a value is not counted.
         with suppress(RankineError):
             scores = self.lenient.score(rows, issues=InputIssues())
             names = self.drift_monitor.summary.columns
@@ -94,46 +109,46 @@ class ServedScorer:
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
-        """Three items that the model can rank, made from its columns or the names it reads."""
-        spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
+        """Three made-up items in the form that the model reads."""
         names = self.refusing.required[:_EXAMPLE_COLUMNS]
-        if spec is None:
-            form, values = "features", {}
-        else:
-            form, values = "raw", _category_values(self.model, spec, names)
-        return [
-            {
-                "id": word,
-                form: {
-                    name: values[name][(i + j) % len(values[name])]
-                    if name in values
-                    else (i * 7 + j * 3) % 5 / 2
-                    for j, name in enumerate(names)
-                },
-            }
-            for i, word in enumerate(("first", "second", "third"))
-        ]
+        form, values = "features", {}
+        if self._log_columns is not None:
+            form, values = "raw", _category_values(self.model, self._log_columns, names)
+        items = []
+        for i, item_id in enumerate(("first", "second", "third")):
+            item: dict[str, Any] = {}
+            for j, name in enumerate(names):
+                if name in values:
+                    item[name] = values[name][(i + j) % len(values[name])]
+                else:
+                    item[name] = (i * 7 + j * 3) % 5 / 2
+            items.append({"id": item_id, form: item})
+        return items
 
 
 def _category_values(
-    model: LinearModel, spec: LogColumns, names: Sequence[str]
+    model: LinearModel, log_columns: LogColumns, names: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Values of the columns that are not numeric: those the model has weights for, where known."""
-    numbers = {*spec.numeric, *(field.column for field in spec.binned)}
-    found: dict[str, list[str]] = {name: [] for name in names if name not in numbers}
-    for known in spec.one_hot:
-        if known.column in found:
-            found[known.column].extend(known.values[:3])
-    for weight in model.weight_names[:_MAX_LISTED]:
-        for term in weight.split(" x "):
+    """Return values of the columns that are not numeric, preferably those with weights."""
+    numeric = {*log_columns.numeric, *(binned.column for binned in log_columns.binned)}
+    values: dict[str, list[str]] = {name: [] for name in names if name not in numeric}
+    for one_hot in log_columns.one_hot:
+        if one_hot.column in values:
+            values[one_hot.column].extend(one_hot.values[:_EXAMPLE_VALUES])
+    # Weights of hashed columns are named column=value, those of crosses a=x x b=y.
+    for weight_name in model.weight_names[:_MAX_LISTED]:
+        for term in weight_name.split(" x "):
             column, _, value = term.partition("=")
-            if value and len(found.get(column, "123")) < 3 and value not in found[column]:
-                found[column].append(value)
-    return {name: values or ["text"] for name, values in found.items()}
+            known_values = values.get(column)
+            if not value or known_values is None or value in known_values:
+                continue
+            if len(known_values) < _EXAMPLE_VALUES:
+                known_values.append(value)
+    return {name: column_values or ["text"] for name, column_values in values.items()}
 
 
 class ServedModel:
-    """One file: a model, or a bundle whose topics become scorers when they are asked for."""
+    """One file: a model, or a bundle whose topics get scorers when they are requested."""
 
     def __init__(self, name: str, model: LinearModel | ModelBundle) -> None:
         self.name = name
@@ -145,11 +160,12 @@ class ServedModel:
         self.single: ServedScorer | None = None
         if isinstance(model, LinearModel):
             self.single = ServedScorer(name, self.digest, model)
-        # Where features have names, a scorer holds them all.
-        self._ready = min(MAX_TOPICS_READY, max(4, _MAX_NAMES_READY // max(1, model.n_features)))
+        # A scorer of named features holds all names, so fewer of them fit in memory.
+        n_fitting = max(4, _MAX_NAMES_READY // max(1, model.n_features))
+        self._max_topics = min(MAX_TOPICS_READY, n_fitting)
 
-    def target(self, topic: str | None = None) -> ServedScorer:
-        """The model, or one topic of the bundle."""
+    def scorer(self, topic: str | None = None) -> ServedScorer:
+        """Return the scorers of the model, or of one topic of the bundle."""
         if self.single is not None:
             if topic is not None:
                 raise _no_model(f"{self.name!r} is one model, not a bundle of topics")
@@ -158,118 +174,126 @@ class ServedModel:
         if topic is None:
             raise _no_model(f"{self.name!r} is a bundle", f"Ask for {self.name}/TOPIC")
         with self._lock:
-            found = self._topics.get(topic)
-            if found is None:
-                if topic not in self.model.topics.positions:
-                    raise _no_model(f"the bundle {self.name!r} has no such topic")
-                name = f"{self.name}/{topic}"
-                found = ServedScorer(name, self.digest, self.model[topic], small=True)
-                self._topics[topic] = found
-                if len(self._topics) > self._ready:
-                    self._topics.popitem(last=False)
-            else:
+            if topic in self._topics:
                 self._topics.move_to_end(topic)
-        return found
+                return self._topics[topic]
+            if topic not in self.model.topics.positions:
+                raise _no_model(f"the bundle {self.name!r} has no such topic")
+            name = f"{self.name}/{topic}"
+            scorer = ServedScorer(name, self.digest, self.model[topic], small=True)
+            self._topics[topic] = scorer
+            if len(self._topics) > self._max_topics:
+                self._topics.popitem(last=False)
+            return scorer
 
     def entry(self, error: str | None = None, topic: str | None = None) -> ModelEntry:
-        """The model's line in ``/v1/models``."""
+        """Return the description of the model in ``/v1/models``."""
         model = self.model
+        is_bundle = isinstance(model, ModelBundle)
+        reads_raw = any(isinstance(spec, LogColumns) for spec in model.transforms)
+        n_probes = 0
+        if isinstance(model, LinearModel) and model.probes is not None:
+            n_probes = len(model.probes.rows)
         entry = ModelEntry(
-            self.name,
-            "bundle" if isinstance(model, ModelBundle) else "linear",
-            self.digest,
-            model.n_features,
-            model.nnz,
-            model.base,
-            model.metric,
-            [str(spec["type"]) for spec in encode_transforms(model.transforms)],
-            0 if isinstance(model, ModelBundle) or model.probes is None else len(model.probes.rows),
-            self.loaded_at,
-            reads="raw" if any(isinstance(s, LogColumns) for s in model.transforms) else "features",
+            name=self.name,
+            kind="bundle" if is_bundle else "linear",
+            digest=self.digest,
+            n_features=model.n_features,
+            nnz=model.nnz,
+            base=model.base,
+            metric=model.metric,
+            transforms=[str(spec["type"]) for spec in encode_transforms(model.transforms)],
+            probes=n_probes,
+            loaded_at=self.loaded_at,
+            reads="raw" if reads_raw else "features",
             error=error,
         )
         if isinstance(model, ModelBundle) and topic is None:
             topics = list(model.topics.strings[:_MAX_LISTED])
             return msgspec.structs.replace(entry, topics=topics, topics_count=len(model))
-        target = self.target(topic)
-        required = target.refusing.required
+        scorer = self.scorer(topic)
+        required = scorer.refusing.required
         return msgspec.structs.replace(
             entry,
-            name=target.name,
-            nnz=target.model.nnz,
+            name=scorer.name,
+            nnz=scorer.model.nnz,
             required=list(required[:_MAX_LISTED]),
             required_count=len(required),
-            example=target.example,
+            example=scorer.example,
         )
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All models at one moment, and what is wrong with newer files."""
+    """All models at one moment, and the errors of files that could not be loaded, by name."""
 
     models: Mapping[str, ServedModel] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def default(self) -> str | None:
-        """The name to use where a request gives none: the only one there is."""
+        """Name of the only model; None if there are several, or none."""
         return next(iter(self.models)) if len(self.models) == 1 else None
 
 
 class Registry:
-    """Holds the current snapshot. Reading it is one reference; writing is the reloader's."""
+    """Holds the current snapshot. Requests read it; only the reloader replaces it."""
 
     def __init__(self) -> None:
         self.current = Snapshot()
 
     def put(self, served: ServedModel) -> None:
         """Serve a model under its name from the next request on."""
-        now = self.current
-        errors = {name: text for name, text in now.errors.items() if name != served.name}
-        self.current = Snapshot({**now.models, served.name: served}, errors)
+        models = {**self.current.models, served.name: served}
+        self.current = Snapshot(models, _without(self.current.errors, served.name))
 
     def drop(self, name: str) -> None:
-        """Serve a name no longer."""
-        now = self.current
-        models = {key: value for key, value in now.models.items() if key != name}
-        errors = {key: value for key, value in now.errors.items() if key != name}
-        self.current = Snapshot(models, errors)
+        """Stop serving a name."""
+        snapshot = self.current
+        self.current = Snapshot(_without(snapshot.models, name), _without(snapshot.errors, name))
 
     def report(self, name: str, error: str | None) -> None:
-        """Remember what is wrong with the newest file of a name, or that nothing is."""
-        errors = {key: value for key, value in self.current.errors.items() if key != name}
+        """Set or clear the error of the newest file of a name."""
+        errors = _without(self.current.errors, name)
         if error is not None:
             errors[name] = error
         self.current = replace(self.current, errors=errors)
 
-    def target(self, name: str | None) -> ServedScorer:
-        """The model that a request names; a table is all that a name is looked up in."""
-        now = self.current
+    def find(self, name: str | None) -> ServedScorer:
+        """Return the scorers of the model, or ``bundle/topic``, that a request names."""
+        snapshot = self.current
         if name is None:
-            name = now.default
+            name = snapshot.default
             if name is None:
                 raise _no_model("the request names no model", "See /v1/models")
-        key, slash, topic = name.partition("/")
-        served = now.models.get(key)
+        model_name, slash, topic = name.partition("/")
+        served = snapshot.models.get(model_name)
         if served is None:
             raise _no_model("no model of this name is served", "See /v1/models")
-        return served.target(topic if slash else None)
+        return served.scorer(topic if slash else None)
 
     def drift_monitors(self) -> list[tuple[str, DriftMonitor]]:
-        """What the models of raw logs have seen, by name."""
-        singles = ((name, served.single) for name, served in self.current.models.items())
-        return [(name, one.drift_monitor) for name, one in singles if one is not None and one.drift_monitor]
+        """Return the drift monitors of models of raw logs, by name."""
+        monitors = []
+        for name, served in self.current.models.items():
+            if served.single is not None and served.single.drift_monitor is not None:
+                monitors.append((name, served.single.drift_monitor))
+        return monitors
 
     def entries(self) -> list[ModelEntry]:
-        """One line per name, in order; names whose first file was bad included."""
-        now = self.current
-        found = [served.entry(now.errors.get(name)) for name, served in now.models.items()]
-        found += [
-            ModelEntry(name, "none", error=text)
-            for name, text in now.errors.items()
-            if name not in now.models
+        """Return one entry per name in order, also for names whose only file is bad."""
+        snapshot = self.current
+        entries = [
+            served.entry(snapshot.errors.get(name)) for name, served in snapshot.models.items()
         ]
-        return sorted(found, key=lambda entry: entry.name)
+        for name, error in snapshot.errors.items():
+            if name not in snapshot.models:
+                entries.append(ModelEntry(name, "none", error=error))
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key != name}
 
 
 def _no_model(reason: str, fix: str = "") -> RequestError:

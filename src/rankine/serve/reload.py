@@ -1,9 +1,9 @@
-"""Model files to served models: found, read, checked, self-tested, swapped.
+"""Keep the served models up to date with a model file or a folder of them.
 
-A folder is looked at every second. A file that is new or has changed is read through a descriptor
-that follows no link, must match its digest, and must give the scores stored in it; only then does
-one reference change. Whatever fails changes nothing: the model before it goes on, and the reason
-stands in the log, in ``/metrics`` and in ``/v1/models``.
+The folder is listed every second. A new or changed file is opened without following links; its
+content must match its digest and give the scores stored in it. Only then is the served model
+replaced. If anything fails, the old model stays, and the reason appears in the log, in ``/metrics``
+and in ``/v1/models``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("rankine.serve")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_FILE_BYTES = 8 * 2**30
-#: Looks that a file must be missing for before its model goes: copying tools unlink and write.
-_LOOKS_BEFORE_DROP = 2
+#: Listings that must lack a file before its model is dropped: copying tools unlink and write.
+_LISTINGS_BEFORE_DROP = 2
 _TOPICS_TESTED = 8
 
 
 def model_name(file: str) -> str | None:
-    """Name of the model in a file: its name without the last suffix; None for other files.
+    """Return the name of the model in a file: the file name without its last suffix, or None.
 
     Examples
     --------
@@ -56,29 +56,30 @@ class Reloader:
         self.path = Path(path)
         self.registry = registry
         self.metrics = metrics
-        #: What tells one version of a file from another without reading it.
-        self._tried: dict[str, tuple[int, ...]] = {}
+        #: Device, inode, size and time of the files that were read, by model name.
+        self._versions: dict[str, tuple[int, ...]] = {}
+        #: Number of listings in a row that lacked the file of a model.
         self._missing: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # -- from time to time ----------------------------------------------------------------------
+    # -- the thread -----------------------------------------------------------------------------
 
     def start(self, seconds: float) -> None:
-        """Look every ``seconds``, in a thread."""
+        """Refresh every ``seconds``, in a thread."""
         self._thread = threading.Thread(
             target=self._watch, args=(seconds,), name="rankine-reload", daemon=True
         )
         self._thread.start()
 
     def wake(self) -> None:
-        """Look now."""
+        """Refresh now, and retry files that were refused."""
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stop.set()
         self._wake.set()
         if self._thread is not None:
@@ -86,34 +87,34 @@ class Reloader:
 
     def _watch(self, seconds: float) -> None:
         while not self._stop.is_set():
-            asked = self._wake.wait(seconds)
+            is_requested = self._wake.wait(seconds)
             self._wake.clear()
             if self._stop.is_set():
                 return
             try:
-                self.refresh(again=asked)
-            except Exception:  # noqa: BLE001 - the watch goes on, and so do the models
+                self.refresh(retry=is_requested)
+            except Exception:  # noqa: BLE001 - the models must stay, and the thread go on
                 _LOG.exception("looking for new models failed; the old ones stay")
 
-    # -- one look -------------------------------------------------------------------------------
+    # -- one refresh ----------------------------------------------------------------------------
 
-    def refresh(self, *, again: bool = False) -> None:
-        """Take in what has changed; ``again`` also retries files that were refused before."""
+    def refresh(self, *, retry: bool = False) -> None:
+        """Load new and changed files, with ``retry`` also those refused before; drop old models."""
         with self._lock:
-            folder = self.path.is_dir()
+            is_folder = self.path.is_dir()
             try:
-                files = self._files(folder)
+                files = self._files(is_folder)
             except OSError as error:
-                self._fault("", f"the models cannot be listed: {error.strerror}")
+                self._report("", f"the models cannot be listed: {error.strerror}")
                 return
             if "" in self.registry.current.errors:
                 self.registry.report("", None)
-            self._take(files, folder, again)
-            self._drop(files, folder)
+            self._load_changed(files, is_folder, retry)
+            self._drop_missing(files, is_folder)
 
-    def _files(self, folder: bool) -> dict[str, str]:
-        """Model name -> file name."""
-        if not folder:
+    def _files(self, is_folder: bool) -> dict[str, str]:
+        """Return the file names by model name."""
+        if not is_folder:
             name = model_name(self.path.name)
             if name is None:
                 raise ModelError(
@@ -121,71 +122,73 @@ class Reloader:
                     fix="Use letters, digits, dots, dashes and underscores, 64 at most",
                 )
             return {name: self.path.name}
-        found: dict[str, str] = {}
+        files: dict[str, str] = {}
         for file in sorted(os.listdir(self.path)):  # noqa: PTH208 - names, not paths
             name = model_name(file)
             if name is None or file.endswith((".tmp", "~")):
                 continue
-            if name in found:
-                self._fault(name, "two files give this name; the first in order is served")
+            if name in files:
+                self._report(name, "two files give this name; the first in order is served")
                 continue
-            found[name] = file
-        return found
+            files[name] = file
+        return files
 
-    def _take(self, files: dict[str, str], folder: bool, again: bool) -> None:
+    def _load_changed(self, files: dict[str, str], is_folder: bool, retry: bool) -> None:
+        """Load the files that are new, have changed, or are to be retried."""
         for name, file in files.items():
             try:
-                descriptor = self._open(file, folder)
+                descriptor = self._open(file, is_folder)
             except OSError as error:
-                link = error.errno == errno.ELOOP
-                reason = "it is a symbolic link" if link else error.strerror
-                self._fault(name, f"the file is not opened: {reason}")
+                is_link = error.errno == errno.ELOOP
+                reason = "it is a symbolic link" if is_link else error.strerror
+                self._report(name, f"the file is not opened: {reason}")
                 continue
             try:
                 status = os.fstat(descriptor)
                 if stat.S_ISDIR(status.st_mode):
                     continue
-                seen = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-                failed = name in self.registry.current.errors
-                if self._tried.get(name) == seen and not (again and failed):
+                version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                retries = retry and name in self.registry.current.errors
+                if self._versions.get(name) == version and not retries:
                     continue
-                self._tried[name] = seen
+                self._versions[name] = version
                 self._load(name, descriptor)
             finally:
                 os.close(descriptor)
 
-    def _open(self, file: str, folder: bool) -> int:
-        """Open a file below the folder, whatever happens to names meanwhile; links are refused."""
+    def _open(self, file: str, is_folder: bool) -> int:
+        """Open a file of the folder without following links, and return its descriptor."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-        if not folder:
+        if not is_folder:
             return os.open(self.path, flags)
         flags |= getattr(os, "O_NOFOLLOW", 0)
         if os.open not in os.supports_dir_fd:
             return os.open(self.path / file, flags)
-        above = os.open(self.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        # Relative to a descriptor of the folder, so that renaming the folder cannot redirect it.
+        folder = os.open(self.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
-            return os.open(file, flags, dir_fd=above)
+            return os.open(file, flags, dir_fd=folder)
         finally:
-            os.close(above)
+            os.close(folder)
 
     def _load(self, name: str, descriptor: int) -> None:
         try:
             served = self._checked(name, descriptor)
         except RankineError as error:
-            self._fault(name, f"{error.reason} [{error.code}]")
+            self._report(name, f"{error.reason} [{error.code}]")
         except OSError as error:
-            self._fault(name, f"the file cannot be read: {error.strerror}")
+            self._report(name, f"the file cannot be read: {error.strerror}")
         except MemoryError:
-            self._fault(name, "the model does not fit into memory")
+            self._report(name, "the model does not fit into memory")
         else:
-            before = self.registry.current.models.get(name)
+            is_new = name not in self.registry.current.models
             self.registry.put(served)
             self.metrics.reload("loaded")
-            change = "loaded" if before is None else "replaced"
+            change = "loaded" if is_new else "replaced"
             _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
 
     def _checked(self, name: str, descriptor: int) -> ServedModel:
-        """Everything that must hold before a model is served."""
+        """Read a file, check its digest and test the scores of the model."""
         if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
             raise ModelFormatError(
                 f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
@@ -195,27 +198,27 @@ class Reloader:
         served = ServedModel(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
-                served.target(topic).prove()
+                served.scorer(topic).self_test()
         else:
-            served.target().prove()
+            served.scorer().self_test()
         return served
 
-    def _drop(self, files: dict[str, str], folder: bool) -> None:
-        """Forget names whose file has gone for good; a single file's model stays."""
-        now = self.registry.current
-        for name in {*now.models, *now.errors} - {"", *files}:
+    def _drop_missing(self, files: dict[str, str], is_folder: bool) -> None:
+        """Drop models whose file has disappeared. The model of a single file stays."""
+        snapshot = self.registry.current
+        for name in {*snapshot.models, *snapshot.errors} - {"", *files}:
             self._missing[name] += 1
-            if folder and self._missing[name] >= _LOOKS_BEFORE_DROP:
+            if is_folder and self._missing[name] >= _LISTINGS_BEFORE_DROP:
                 self.registry.drop(name)
-                self._tried.pop(name, None)
+                self._versions.pop(name, None)
                 del self._missing[name]
                 self.metrics.reload("dropped")
                 _LOG.info("model %s is no longer served: its file is gone", name)
         for name in files:
             self._missing.pop(name, None)
 
-    def _fault(self, name: str, reason: str) -> None:
-        """Report once per change of reason."""
+    def _report(self, name: str, reason: str) -> None:
+        """Record why a file is not served; log it when the reason changes."""
         text = printable(reason, 300)
         if self.registry.current.errors.get(name) == text:
             return

@@ -1,9 +1,9 @@
-"""Requests, replies and errors, as they stand in JSON.
+"""JSON schemas of requests, replies and errors.
 
-Unknown fields, fields of another type, NaN and numbers beyond float64 are refused by msgspec while
-it decodes; nesting ends where these types end, so that no depth can hurt. Optional fields are
-``UNSET`` and not None, so that the fields present can be counted (see ``answers``). Errors have one
-shape, with no path and no stack trace in any.
+msgspec refuses unknown fields, fields of a wrong type, NaN and numbers too large for float64
+while it decodes. The types limit the depth of nesting. Optional fields are ``UNSET`` and not None,
+so that the fields that are present can be counted (see ``handlers``). Errors contain no path and
+no stack trace.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-#: One column of a log.
+#: Value of a column of a log.
 Raw = str | int | float | bool | None
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """One candidate, in exactly one of three forms: features, indices and values, or raw.
+    """Candidate in exactly one of three forms: features, indices and values, or raw.
 
     Attributes
     ----------
     id
-        Given back in the reply.
+        Returned in the reply.
     features
-        Named features; those left out are 0, null is a missing value where the model has a rule.
+        Named features. Absent ones are 0; null is a missing value if the model has a rule for it.
     indices, values
-        Feature numbers as in the model's text files (counting from the model's ``base``), strictly
-        increasing, and their values.
+        Strictly increasing feature numbers as in text files (from the ``base`` of the model), and
+        their values.
     raw
         Columns of the log, before the model's transforms.
     """
@@ -41,7 +41,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class ListRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """One list of candidates; ``context`` holds raw columns that all its items share."""
+    """List of candidates; ``context`` contains raw columns that all its items share."""
 
     items: list[Item]
     id: str | int | UnsetType = UNSET
@@ -49,16 +49,16 @@ class ListRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Scores wanted, for ``items`` (one list) or ``lists`` (a batch).
+    """Request for the scores of ``items`` (one list) or ``lists`` (a batch).
 
     Attributes
     ----------
     model
-        Name of a model, or ``bundle/topic``; may be left out where only one model is served.
+        Name of a model, or ``bundle/topic``. Optional if only one model is served.
     unknown
-        What to do with a feature that the model does not know: refuse the request ("error", the
-        default), or count it and take it as zero. Unknown columns of raw items are counted unless
-        this is "error" or the server is strict.
+        Treatment of features that the model does not have: refuse the request ("error", the
+        default), or count them and use zero ("zero"). Unknown columns of raw items are counted
+        unless this is "error" or the server is strict.
     """
 
     model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
@@ -69,14 +69,14 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RankRequest(ScoreRequest, forbid_unknown_fields=True):
-    """A ranking wanted.
+    """Request for a ranking.
 
     Attributes
     ----------
     k
-        Only the best k items of each list.
+        Return only the best k items of each list.
     explain
-        Say why each item stands where it stands: true (the 10 largest contributions) or how many.
+        Explain the position of each item by its 10 largest contributions (true) or by this many.
     """
 
     k: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
@@ -84,9 +84,9 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
 
 
 class Term(msgspec.Struct, frozen=True, gc=False):
-    """One contribution: weight times value, or weight times the difference of two values.
+    """Contribution: weight times value, or weight times the difference of two values.
 
-    Of a table it is an entry, or the difference of two; ``where`` says which cell it stands in, and
+    For a table it is an entry, or the difference of two entries; ``where`` names the cell, and
     ``value`` is null in the table of a pair and for a missing value.
     """
 
@@ -99,7 +99,7 @@ class Term(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """Contributions, largest first; ``rest`` is the sum of the ``rest_count`` left out."""
+    """Contributions, largest first; ``rest`` is the sum of the ``rest_count`` smaller ones."""
 
     total: float
     contributions: list[Term]
@@ -108,16 +108,16 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
 
 
 class RankedItem(msgspec.Struct, gc=False):
-    """One item of a ranking.
+    """Item of a ranking.
 
     Attributes
     ----------
     index
-        Place of the item in the request, from 0.
+        Position of the item in the request, from 0.
     explanation
         Contributions to its score.
     lead
-        Contributions to its distance from the next item of the ranking.
+        Contributions to the difference of its score and that of the next item.
     """
 
     index: int
@@ -128,30 +128,30 @@ class RankedItem(msgspec.Struct, gc=False):
 
 
 class RankedList(msgspec.Struct):
-    """The ranking of one list of a batch."""
+    """Ranking of one list of a batch."""
 
     ranking: list[RankedItem]
     id: str | int | UnsetType = UNSET
 
 
 class ListScores(msgspec.Struct):
-    """The scores of one list of a batch, in the order of its items."""
+    """Scores of one list of a batch, in the order of its items."""
 
     scores: list[float]
     id: str | int | UnsetType = UNSET
 
 
 class _Reply(msgspec.Struct, kw_only=True):
-    """What every reply says.
+    """Fields of every reply.
 
     Attributes
     ----------
     digest
-        Of the model that made the reply.
+        Digest of the model.
     unknown_features
-        Named features that the model does not know, taken as zero.
+        Number of named features that the model does not have, used as zero.
     unknown_columns
-        Raw columns that the model does not know, with the number of items that hold them.
+        Raw columns that the model does not have, with the number of items that contain them.
     missing_columns
         Raw columns that the model reads, with the number of items without them.
     """
@@ -164,36 +164,36 @@ class _Reply(msgspec.Struct, kw_only=True):
 
 
 class RankReply(_Reply, kw_only=True):
-    """Rankings, best first, and the digest of the model that made them."""
+    """Rankings, best first."""
 
     ranking: list[RankedItem] | UnsetType = UNSET
     lists: list[RankedList] | UnsetType = UNSET
 
 
 class ScoreReply(_Reply, kw_only=True):
-    """Scores in the order of the items, and the digest of the model that made them."""
+    """Scores in the order of the items."""
 
     scores: list[float] | UnsetType = UNSET
     lists: list[ListScores] | UnsetType = UNSET
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
-    """A model that is served, or a file that could not be.
+    """Served model, or a file that could not be loaded.
 
     Attributes
     ----------
     kind
-        ``linear``, ``bundle``, or ``none`` where nothing could be loaded under this name.
+        ``linear``, ``bundle``, or ``none`` if nothing could be loaded under this name.
     required
-        Columns the model reads: no others need to be fetched.
+        Columns that the model reads; no others need to be sent.
     required_count, topics_count
-        How many there are; lists beyond 10,000 are cut.
+        Total numbers; the lists contain 10,000 names at most.
     reads
-        ``features`` or ``raw``: the form of item that the model takes.
+        Form of items that the model reads: ``features`` or ``raw``.
     example
         Items that the model can rank.
     error
-        Why the newest file under this name is not served; the model above it still is.
+        Why the newest file of this name is not served. An older one may still be.
     """
 
     name: str
@@ -216,14 +216,14 @@ class ModelEntry(msgspec.Struct, frozen=True):
 
 
 class ModelsReply(msgspec.Struct, frozen=True):
-    """All models, and the name that requests without one go to."""
+    """All models, and the name that is used for requests without one."""
 
     models: list[ModelEntry]
     default: str | None = None
 
 
 class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is wrong, and how to mend it."""
+    """What is wrong, and what to do."""
 
     code: str
     message: str
@@ -231,7 +231,7 @@ class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error reply; it names the model and its digest once they are known."""
+    """Error reply; it contains the model and its digest if they are known."""
 
     error: ErrorBody
     model: str | None = None
@@ -239,7 +239,7 @@ class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestError(Exception):
-    """A request that is answered with an error."""
+    """A request whose reply is an error."""
 
     def __init__(self, status: int, code: str, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -252,5 +252,5 @@ class RequestError(Exception):
 def encode_error(
     code: str, message: str, fix: str = "", model: str | None = None, digest: str | None = None
 ) -> bytes:
-    """The JSON of an error reply."""
+    """Encode an error reply as JSON."""
     return msgspec.json.encode(ErrorReply(ErrorBody(code, message, fix), model, digest))

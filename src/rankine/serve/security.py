@@ -1,4 +1,4 @@
-"""Who may ask: the token, the Host header, and the address to bind."""
+"""Access rules: the token, the Host header and the address to bind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rankine.core.errors import ParameterError
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{22,512}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
-#: Open to everybody who reaches the port: probes, and a page that holds no data.
+#: Paths that need no token: probes, and a page that contains no data.
 PUBLIC_PATHS = frozenset(("/", "/healthz", "/readyz"))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to bind is reachable from this machine only."""
+    """Return whether an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -30,35 +30,41 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, token: bytes | None, *, allow_unauthenticated: bool) -> None:
-    """Refuse a public address without a token."""
+    """Raise an error for a public address without a token."""
     if is_loopback(host) or token is not None or allow_unauthenticated:
         return
     raise ParameterError(
         f"{host} is reachable from other machines and no token is set",
+        parameter="host",
         fix="Pass --token-file FILE, or --allow-unauthenticated if that is what you want",
     )
 
 
 def read_token(path: str | os.PathLike[str]) -> bytes:
-    """The bearer token in a file that only its owner can read.
+    """Read the bearer token from a file that only its owner can read.
 
-    At least 22 characters of ``A-Z a-z 0-9 . _ ~ + / = -``: 128 bits, as
-    ``openssl rand -base64 24`` makes them.
+    A token has at least 22 characters of ``A-Z a-z 0-9 . _ ~ + / = -`` (128 bits), such as
+    ``openssl rand -base64 24`` creates.
     """
     with Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ParameterError(
-                "the token file is not a regular file", fix="Pass the path of a file"
+                "the token file is not a regular file",
+                parameter="token_file",
+                fix="Pass the path of a file",
             )
         if os.name != "nt" and status.st_mode & 0o077:
             raise ParameterError(
-                "other users can read or write the token file", fix=f"chmod 600 {path}"
+                "other users can read or write the token file",
+                parameter="token_file",
+                fix=f"chmod 600 {path}",
             )
         text = file.read(1025).strip()
     if not _TOKEN.fullmatch(text) or len(set(text)) < 8:
         raise ParameterError(
-            "the token file does not hold one token of 22 to 512 characters",
+            "the token file does not contain one token of 22 to 512 characters",
+            parameter="token_file",
             fix="openssl rand -base64 24 > FILE && chmod 600 FILE",
         )
     return text
@@ -66,12 +72,12 @@ def read_token(path: str | os.PathLike[str]) -> bytes:
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """The rules for one server.
+    """Access rules of one server.
 
-    Loopback is no boundary against browsers: a page from elsewhere can make its own name resolve to
-    127.0.0.1 (DNS rebinding). So the Host header must be an address, ``localhost``, or a name that
-    the operator allowed; a server with a token needs no such list, for no browser adds the token by
-    itself.
+    Listening on loopback does not keep browsers out: the name of a foreign page can resolve to
+    127.0.0.1 (DNS rebinding). Therefore the Host header must be an address, ``localhost`` or an
+    allowed name. A server with a token needs no allowed names, because browsers do not add the
+    token to requests of foreign pages.
     """
 
     host: str
@@ -79,7 +85,7 @@ class AccessPolicy:
     allowed_hosts: tuple[str, ...] = ()
 
     def host_allowed(self, header: str) -> bool:
-        """Whether a Host header names this server."""
+        """Return whether a Host header names this server."""
         match = _HOST.fullmatch(header)
         if match is None:
             return False
@@ -95,9 +101,10 @@ class AccessPolicy:
         return address.is_loopback or not is_loopback(self.host)
 
     def authorised(self, path: str, header: bytes | None) -> bool:
-        """Whether an Authorization header opens a path; compared in constant time."""
+        """Return whether an Authorization header gives access to a path."""
         if self.token is None or path in PUBLIC_PATHS:
             return True
-        scheme, _, given = (header or b"").partition(b" ")
-        same = hmac.compare_digest(given.strip(), self.token)
-        return same and scheme.lower() == b"bearer"
+        scheme, _, token = (header or b"").partition(b" ")
+        # Constant time: the time of a plain comparison would reveal how much of a token is right.
+        is_equal = hmac.compare_digest(token.strip(), self.token)
+        return is_equal and scheme.lower() == b"bearer"

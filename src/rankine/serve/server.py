@@ -1,4 +1,4 @@
-"""Start, serve, stop."""
+"""Start the server, serve until a signal arrives, and stop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve."""
+    """Settings of a server."""
 
     path: str | os.PathLike[str]
     host: str = "127.0.0.1"
@@ -50,50 +50,51 @@ class Settings:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; a signal ends it with exit code 0 once everything is answered."""
+    """Server of uvicorn that exits with code 0 after a signal, when all requests are finished."""
 
     def __init__(
         self,
         config: uvicorn.Config,
         pool: ConnectionPool,
         reloader: Reloader,
-        started: Callable[[], None],
+        on_started: Callable[[], Any],
     ) -> None:
         super().__init__(config)
         self.pool = pool
         self.reloader = reloader
-        self.tell_started = started
+        self.on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then say so."""
+        """Start, then call ``on_started``."""
         loop = asyncio.get_running_loop()
         hangup = getattr(signal, "SIGHUP", None)
         if hangup is not None:
-            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
+            with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
                 loop.add_signal_handler(hangup, self.reloader.wake)
         self.pool.sweep(loop)
         await super().startup(sockets)
-        self.tell_started()
+        self.on_started()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Start the stop; a second signal of the same kind makes it immediate."""
+        """Begin to stop; after a second signal of the same kind, stop immediately."""
         self.pool.stopping = True
         super().handle_exit(sig, frame)
+        # uvicorn would raise captured signals again at the end, and exit with their code.
         self._captured_signals.clear()
 
 
 async def _no_application(scope: Any, receive: Any, send: Any) -> None:
-    """uvicorn wants an application; here each connection asks the service itself."""
+    """Do nothing: uvicorn needs an application, but connections call the service themselves."""
 
 
 def load_models(settings: Settings) -> Reloader:
-    """Load the models, with all that they need; an error where there is nothing to serve."""
+    """Load the models; raise an error if there is nothing to serve."""
     reloader = Reloader(settings.path, Registry(), Metrics())
     reloader.refresh()
-    found = reloader.registry.current
-    if not found.models:
+    snapshot = reloader.registry.current
+    if not snapshot.models:
         reasons = "; ".join(
-            f"{name or 'folder'}: {text}" for name, text in sorted(found.errors.items())
+            f"{name or 'folder'}: {text}" for name, text in sorted(snapshot.errors.items())
         )
         raise ModelError(
             f"no model to serve: {reasons or 'the folder is empty'}",
@@ -104,31 +105,32 @@ def load_models(settings: Settings) -> Reloader:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; OSError where the address is taken or not ours."""
+    """Return a listening socket; raise OSError if the address is used or not of this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
-def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+def serve(settings: Settings, on_started: Callable[[dict[str, Any]], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    ``started`` is called with the address, the models and the limits once requests are answered.
+    ``on_started`` is called with the address, the models and the limits when the server is ready.
     """
     check_bind(settings.host, settings.token, allow_unauthenticated=settings.allow_unauthenticated)
     _raise_descriptor_limit(settings.limits.connections + _SPARE_DESCRIPTORS)
-    # Threads that load models or work on large requests give way to small requests soon.
+    # Threads that load models or handle large requests hold the interpreter lock for this time at
+    # most before small requests continue.
     sys.setswitchinterval(0.0005)
     listener = bind(settings.host, settings.port)
     reloader = load_models(settings)
     hosts = tuple(name.lower() for name in settings.allowed_hosts)
     access = AccessPolicy(settings.host, settings.token, hosts)
-    # One thread: it keeps large requests off the event loop.
+    # Large requests are handled one after the other, outside the event loop.
     thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
     pool = ConnectionPool(settings.limits, reloader.metrics, thread)
     service = Service(reloader.registry, pool, access, strict=settings.strict)
     config = uvicorn.Config(
         _no_application,
-        http=partial(Connection, pool, service.answer),
+        http=partial(Connection, pool, service.handle),
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -138,18 +140,19 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
         backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(settings.limits.drain_seconds),
     )
-    facts = {
+    status = {
         "url": _url(listener),
         "pid": os.getpid(),
         "models": sorted(reloader.registry.current.models),
         "limits": msgspec.to_builtins(settings.limits),
     }
     reloader.start(settings.reload_seconds)
-    # What is loaded now stays; requests make no cycles. So the collector has little to look for.
+    # Models stay until they are replaced, and requests create no reference cycles: the garbage
+    # collector would search much memory for nothing, which would delay requests.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    server = Server(config, pool, reloader, lambda: started(facts))
+    server = Server(config, pool, reloader, lambda: on_started and on_started(status))
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     reloader.stop()
@@ -161,14 +164,16 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _raise_descriptor_limit(wanted: int) -> None:
+def _raise_descriptor_limit(n_descriptors: int) -> None:
+    """Raise the limit of open files, as far as the system allows."""
     try:
         import resource
     except ImportError:  # a system without such limits
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        if most < wanted:
-            _LOG.warning("only %d file descriptors for %d connections", most, wanted)
+    if soft == resource.RLIM_INFINITY or soft >= n_descriptors:
+        return
+    limit = n_descriptors if hard == resource.RLIM_INFINITY else min(n_descriptors, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    if limit < n_descriptors:
+        _LOG.warning("only %d file descriptors for %d connections", limit, n_descriptors)

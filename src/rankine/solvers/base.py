@@ -1,4 +1,4 @@
-"""What every solver takes and gives, and how it tells callbacks where it stands."""
+"""What every solver returns, reports to callbacks, and keeps for resuming."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 
-#: Reasons to stop that leave a tolerance unmet; rankers warn of them.
+#: Stop reasons that leave the tolerance unmet; rankers warn about them.
 UNFINISHED = ("max_iter", "stalled", "precision")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees: where the run stands and what it measured.
+    """State of a run as reported to callbacks.
 
-    ``values`` holds named numbers such as ``objective``, ``gap`` or the evaluation metric;
-    ``coef()`` gives the current weights (computed only when asked).
+    ``values`` holds named numbers such as ``objective``, ``gap`` or the evaluation metric.
+    ``coef()`` computes the current weights.
     """
 
     stage: str
@@ -30,31 +30,31 @@ class Progress:
     coef: Callable[[], NDArray[np.float64]]
 
 
-#: Called now and then during training; returning True stops it ("stopped by callback").
+#: Called from time to time during training; returning True stops the run ("callback").
 Callback = Callable[[Progress], bool | None]
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of a run.
+    """Result of a run.
 
     Attributes
     ----------
     coef
         Weights, one per feature.
     objective
-        Value of the stated objective at ``coef`` (NaN where the solver never computes it).
+        Value of the stated objective at ``coef`` (NaN if the solver does not compute it).
     certificate
-        What proves the result: ``gap``, ``lower_bound``, ``residual`` ...
+        Numbers that prove the result: ``gap``, ``lower_bound``, ``residual`` ...
     n_iter
         Iterations, steps or sweeps, as the solver's documentation says.
     trace
-        One mapping per record, in order: what to plot.
+        One mapping per record, in order, for plots.
     stop_reason
         ``"converged"``: the certificate is within the tolerance. ``"max_iter"``: the budget ended
         first. ``"stalled"``, ``"precision"``: neither bound nor objective improved any more, or
-        rounding leaves nothing to improve. ``"passes"``, ``"steps"``: a stochastic run took what
-        it was given. ``"callback"``, ``"early_stopping"``: somebody asked.
+        only rounding errors are left. ``"passes"``, ``"steps"``: a stochastic run ended as planned.
+        ``"callback"``, ``"early_stopping"``: stopped on request.
     """
 
     coef: NDArray[np.float64]
@@ -67,35 +67,43 @@ class Solution:
 
     @property
     def unfinished(self) -> bool:
-        """Whether the run ended short of its tolerance without being asked to."""
+        """Whether the run ended without reaching its tolerance and without a request to stop."""
         return self.stop_reason in UNFINISHED
 
 
 class ResumePoint:
-    """Where the loop of a solver stands, for a run that may have to be resumed.
+    """Saved state of a solver's loop, from which an interrupted run continues.
 
-    ``state`` is where an interrupted run stood, None where a run begins. ``put`` is called before
-    every iteration with a function that gives all that the loop carries on: arrays, numbers,
-    texts, lists and mappings of these. This one, that of rows in memory, keeps nothing.
+    A loop restores ``state`` before its first iteration, unless it is None, and calls ``save``
+    before every iteration. This base class saves nothing: runs on rows in memory start again.
+    ``distributed.journal`` has the implementation that writes states to files.
     """
 
+    #: State in which the interrupted run stopped; None for a new run.
     state: Sequence[Any] | None = None
 
     def save(self, state: Callable[[], Sequence[Any]]) -> None:
-        """Keep a state in place of the one before it."""
+        """Replace the saved state by ``state()``.
+
+        It returns all variables of the loop as arrays, numbers, texts, lists or mappings of these.
+        """
 
 
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
-    """Call every callback; True when one of them asks to stop."""
-    answers = [callback(progress) for callback in callbacks]
-    return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
+    """Call every callback; return whether one of them asked to stop."""
+    # Every callback is called, also after one has returned True.
+    results = [callback(progress) for callback in callbacks]
+    return any(isinstance(result, (bool, np.bool_)) and bool(result) for result in results)
 
 
-def require_finite(values: NDArray[np.float64], step: int, what: str) -> None:
-    """Raise DivergenceError when a weight, or what steps are made from, is NaN or infinite."""
+def require_finite(values: NDArray[np.float64], step: int, method: str) -> None:
+    """Raise DivergenceError if ``values`` (weights or what steps are computed from) has NaN or inf.
+
+    ``method`` is the name of the method in the message.
+    """
     if not np.isfinite(values).all():
         raise DivergenceError(
-            f"{what} diverged: numbers are no longer finite at step {step}",
+            f"{method} diverged: numbers are no longer finite at step {step}",
             fix="Scale the features (scale='standard') or regularise more",
         )
 
@@ -108,18 +116,22 @@ def report_progress(
     values: Mapping[str, float],
     coef: NDArray[np.float64],
 ) -> bool:
-    """Call every callback with the current weights; True when one of them asks to stop."""
-
-    def current() -> NDArray[np.float64]:
-        return coef
-
-    return notify(callbacks, Progress(stage, step, total, values, current))
+    """Call every callback with the current weights; return whether one of them asked to stop."""
+    return notify(callbacks, Progress(stage, step, total, values, lambda: coef))
 
 
 def gap_certificate(
-    objective: float, low: float, at_zero: float, **more: float
+    objective: float, lower_bound: float, at_zero: float, **counts: float
 ) -> dict[str, float]:
-    """What proves a minimum: its value, a lower bound of it, and how far apart they are."""
-    gap = objective - low
-    proof = {"objective": objective, "lower_bound": low, "gap": gap, "relative_gap": gap / at_zero}
-    return {**proof, **more}
+    """Return the certificate of a minimum: its value, a lower bound, and the gap between them.
+
+    ``at_zero`` is the objective at w = 0, which the relative gap is measured by.
+    """
+    gap = objective - lower_bound
+    return {
+        "objective": objective,
+        "lower_bound": lower_bound,
+        "gap": gap,
+        "relative_gap": gap / at_zero,
+        **counts,
+    }

@@ -1,11 +1,11 @@
 """Bundle method for l2/2 |w|^2 + R(w) with a certified gap.
 
-Every iteration adds a linear lower bound (cut) of R, minimises the regularised maximum of all
-cuts, searches the line from the best point to that minimiser, and takes the next cut near the new
-best point (Teo et al. 2010; line search after Franc and Sonnenburg 2009, who call it OCAS). The
-model's minimum is a lower bound of the optimum: the run stops when the best objective found is
-within ``tol`` J(0) of it. Scores are affine along the line, so a trial costs one count pass and no
-product with X.
+Each iteration adds a linear lower bound (cut) of R, minimises the regularised maximum of all cuts
+(the model), searches the line from the best point to that minimiser, and takes the next cut near
+the new best point (Teo et al. 2010; line search after Franc and Sonnenburg 2009, who call it OCAS).
+The model's minimum is a lower bound of the optimum: the run stops when the best objective is within
+``tol`` J(0) of it. Scores are affine along the line, so a trial costs one evaluation of R at scores
+and no product with X.
 
 Cuts a_k, b_k bound the risk from below: R(w) >= <a_k, w> + b_k. The model's minimum
 min_w l2/2 |w|^2 + max_k (<a_k, w> + b_k) has the dual, over alpha in the simplex::
@@ -13,8 +13,8 @@ min_w l2/2 |w|^2 + max_k (<a_k, w> + b_k) has the dual, over alpha in the simple
     D(alpha) = <b, alpha> - |A^T alpha|^2 / (2 l2),            w = -A^T alpha / l2
     D(alpha) = <b, alpha> - |max(0, -A^T alpha)|^2 / (2 l2),   w = max(0, -A^T alpha) / l2
 
-the second with the constraint w >= 0. Every feasible alpha, optimal or not, gives a true lower
-bound of the objective, so an inaccurate inner solution can never cause a false stop.
+the second with the constraint w >= 0. Every feasible alpha, optimal or not, gives a lower bound of
+the objective, so an inaccurate inner solution can never cause a false stop.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from rankine.solvers.problem import Problem
 
 Vector = NDArray[np.float64]
 
-#: Exchanges of weight between two cuts. Nearly parallel cuts need thousands times more: the
-#: interior-point method, whose cost does not depend on that, takes over after these.
+#: Largest number of exchanges between two cuts. Nearly parallel cuts would need thousands of times
+#: more; the interior-point method, whose cost does not depend on that, takes over.
 MAX_STEPS = 20_000
-#: Newton steps of the interior-point method; it gains about a digit a step.
+#: Newton steps of the interior-point method, which gains about a digit per step.
 INTERIOR_STEPS = 60
-#: Every step aims at this part of the mean of alpha z, and goes this part of the way to a wall.
+#: Each step aims at this share of the mean of alpha z ...
 CENTRING = 0.2
+#: ... and goes at most this share of the way to the boundary alpha >= 0, z >= 0.
 INSIDE = 0.95
-#: Weights below this are put to zero afterwards.
-DUST = 1e-12
+#: Weights below this are set to zero afterwards.
+NEGLIGIBLE = 1e-12
 
 
 @jit
@@ -56,7 +57,7 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
     """Improve a feasible ``alpha`` in place until its optimality gap is at most ``tol``.
 
     Moves weight from one cut to another (sequential minimal optimisation): the receiver has the
-    largest gradient, the giver promises the largest gain. Returns the gap
+    largest gradient, and the giver is the cut with the largest gain. Returns the gap
     max_i g_i - min over the support of g_j.
     """
     n = b.shape[0]
@@ -68,17 +69,17 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
         for k in range(n):
             if alpha[k] > 0.0:
                 lowest = min(lowest, gradient[k])
-                rise = gradient[i] - gradient[k]
-                bend = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
-                step = min(alpha[k], rise / bend)
-                gain = step * rise - 0.5 * step * step * bend
+                gradient_difference = gradient[i] - gradient[k]
+                curvature = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
+                step = min(alpha[k], gradient_difference / curvature)
+                gain = step * gradient_difference - 0.5 * step * step * curvature
                 if gain > best:
                     best, giver = gain, k
         gap = gradient[i] - lowest
         if gap <= tol or giver < 0:
             return gap
-        bend = max(1e-300, (gram[i, i] + gram[giver, giver] - 2.0 * gram[i, giver]) / l2)
-        step = min(alpha[giver], (gradient[i] - gradient[giver]) / bend)
+        curvature = max(1e-300, (gram[i, i] + gram[giver, giver] - 2.0 * gram[i, giver]) / l2)
+        step = min(alpha[giver], (gradient[i] - gradient[giver]) / curvature)
         alpha[i] += step
         alpha[giver] -= step
         if alpha[giver] < 1e-16:
@@ -91,10 +92,11 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
 
 @jit
 def _solve_two(matrix: Any, first: Any, second: Any) -> bool:
-    """Solve M u = first and M v = second in place by Cholesky's factors; False if M has none.
+    """Solve M u = first and M v = second in place by a Cholesky factorisation.
 
-    ``matrix`` is overwritten. Not LAPACK, whose bits depend on the number of threads.
+    Returns False if M is not positive definite. ``matrix`` is overwritten.
     """
+    # Not LAPACK: its bits depend on the number of threads.
     n = matrix.shape[0]
     for j in range(n):
         total = matrix[j, j]
@@ -125,63 +127,65 @@ def _solve_two(matrix: Any, first: Any, second: Any) -> bool:
 def interior_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) -> None:
     """Improve a feasible ``alpha`` in place by a primal-dual interior-point method.
 
-    With H = A A^T / l2 the optimum has H alpha - b = lambda 1 + z, alpha z = 0, z >= 0. Every step
-    solves these equations, linearised, for alpha z = a fifth of its mean (Wright 1997, chapter 5).
+    With H = A A^T / l2 the optimum satisfies H alpha - b = lambda 1 + z, alpha z = 0, z >= 0. Each
+    step solves these equations, linearised, for alpha z = ``CENTRING`` times its mean (Wright 1997,
+    chapter 5). ``shift`` is lambda.
     """
     n = b.shape[0]
     x, z = np.empty(n), np.empty(n)
-    move, ones, matrix = np.empty(n), np.empty(n), np.empty((n, n))
+    x_step, z_step = np.empty(n), np.empty(n)
+    unit_solution, matrix = np.empty(n), np.empty((n, n))
     for k in range(n):
         x[k] = 1.0 / n
     slope = rows_dot(gram, x)
-    least, most = np.inf, -np.inf
+    smallest, largest = np.inf, -np.inf
     for k in range(n):
-        least, most = min(least, slope[k] / l2 - b[k]), max(most, slope[k] / l2 - b[k])
-    shift = least - (most - least) - tol
+        smallest, largest = min(smallest, slope[k] / l2 - b[k]), max(largest, slope[k] / l2 - b[k])
+    shift = smallest - (largest - smallest) - tol
     for k in range(n):
         z[k] = slope[k] / l2 - b[k] - shift
     for _ in range(INTERIOR_STEPS):
         slope = rows_dot(gram, x)
-        aim = CENTRING * dot(x, z) / n
-        worst, excess = 0.0, 1.0
+        target_product = CENTRING * dot(x, z) / n
+        worst_residual, excess = 0.0, 1.0
         for k in range(n):
             residual = slope[k] / l2 - b[k] - shift - z[k]
-            worst = max(worst, abs(residual))
+            worst_residual = max(worst_residual, abs(residual))
             excess -= x[k]
-            move[k] = aim / x[k] - z[k] - residual
-            ones[k] = 1.0
+            x_step[k] = target_product / x[k] - z[k] - residual
+            unit_solution[k] = 1.0
             for j in range(n):
                 matrix[k, j] = gram[k, j] / l2
             matrix[k, k] += z[k] / x[k]
-        if n * aim <= CENTRING * 0.1 * tol and worst <= 0.1 * tol:
+        if n * target_product <= CENTRING * 0.1 * tol and worst_residual <= 0.1 * tol:
             break
-        if not _solve_two(matrix, move, ones):
+        if not _solve_two(matrix, x_step, unit_solution):
             break
-        turn, spread, step = excess, 0.0, 1.0
+        shift_step, column_sum, step = excess, 0.0, 1.0
         for k in range(n):
-            turn -= move[k]
-            spread += ones[k]
-        turn /= spread
+            shift_step -= x_step[k]
+            column_sum += unit_solution[k]
+        shift_step /= column_sum
         for k in range(n):
-            move[k] += turn * ones[k]
-            ones[k] = aim / x[k] - z[k] - z[k] / x[k] * move[k]  # the change of z
-            if move[k] < 0.0:
-                step = min(step, -INSIDE * x[k] / move[k])
-            if ones[k] < 0.0:
-                step = min(step, -INSIDE * z[k] / ones[k])
+            x_step[k] += shift_step * unit_solution[k]
+            z_step[k] = target_product / x[k] - z[k] - z[k] / x[k] * x_step[k]
+            if x_step[k] < 0.0:
+                step = min(step, -INSIDE * x[k] / x_step[k])
+            if z_step[k] < 0.0:
+                step = min(step, -INSIDE * z[k] / z_step[k])
         for k in range(n):
-            x[k] += step * move[k]
-            z[k] += step * ones[k]
-        shift += step * turn
+            x[k] += step * x_step[k]
+            z[k] += step * z_step[k]
+        shift += step * shift_step
     total = 0.0
     for k in range(n):
-        x[k] = x[k] if x[k] > DUST else 0.0
+        x[k] = x[k] if x[k] > NEGLIGIBLE else 0.0
         total += x[k]
     for k in range(n):
         x[k] /= total
-    # Keep what is better: far from the optimum rounding may have spoilt the equations.
-    before = dot(b, alpha) - dot(alpha, rows_dot(gram, alpha)) / (2.0 * l2)
-    if dot(b, x) - dot(x, rows_dot(gram, x)) / (2.0 * l2) > before:
+    # Keep the better of the two: far from the optimum, rounding may have spoilt the equations.
+    old_dual = dot(b, alpha) - dot(alpha, rows_dot(gram, alpha)) / (2.0 * l2)
+    if dot(b, x) - dot(x, rows_dot(gram, x)) / (2.0 * l2) > old_dual:
         for k in range(n):
             alpha[k] = x[k]
 
@@ -196,7 +200,7 @@ def _masked_dot(a: Any, b: Any, mask: Any) -> float:
 
 @jit
 def _masked_gram(cuts: Any, mask: Any) -> Any:
-    """A diag(mask) A^T."""
+    """Return A diag(mask) A^T."""
     t = cuts.shape[0]
     out = np.empty((t, t))
     for i in range(t):
@@ -206,9 +210,9 @@ def _masked_gram(cuts: Any, mask: Any) -> Any:
 
 
 def solve_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) -> float:
-    """Improve ``alpha`` by exchanges, and where these creep by the interior-point method.
+    """Improve ``alpha`` by exchanges, and by the interior-point method if these are too slow.
 
-    Returns the gap that is left; one above ``tol`` means that numbers are too coarse for the cuts.
+    Returns the remaining gap; if it exceeds ``tol``, the cuts need more precision than float64 has.
     """
     gap = float(maximise_dual(gram, b, l2, alpha, tol))
     if gap > tol:
@@ -220,53 +224,62 @@ def solve_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) ->
 def maximise_dual_positive(
     cuts: Vector, b: Vector, l2: float, alpha: Vector, tol: float, max_rounds: int = 50
 ) -> Vector:
-    """Maximise the dual with w >= 0; returns the improved ``alpha``.
+    """Maximise the dual with w >= 0; return the improved ``alpha``.
 
-    Semismooth Newton: with the set of positive weights held, the dual is the quadratic one above;
-    its maximiser gives a direction, a line search on the true (concave) dual the step.
+    Semismooth Newton method: for a fixed set of positive weights the dual is the quadratic one; its
+    maximiser gives a direction, and a line search on the true (concave) dual gives the step.
     """
-    pull = add_rows(cuts, alpha)
+    cut_sum = add_rows(cuts, alpha)
     for _ in range(max_rounds):
-        w = np.maximum(0.0, -pull) / l2
+        w = np.maximum(0.0, -cut_sum) / l2
         gradient = b + rows_dot(cuts, w)
         if gradient.max() - gradient[alpha > 0].min() <= tol:
             return alpha
         target = alpha.copy()
-        solve_dual(_masked_gram(cuts, (pull < 0).astype(np.float64)), b, l2, target, 0.1 * tol)
-        move, shift = target - alpha, add_rows(cuts, target) - pull
-        step = _dual_step(b, l2, pull, move, shift)
+        mask = (cut_sum < 0).astype(np.float64)
+        solve_dual(_masked_gram(cuts, mask), b, l2, target, 0.1 * tol)
+        direction = target - alpha
+        cut_sum_change = add_rows(cuts, target) - cut_sum
+        step = _dual_step(b, l2, cut_sum, direction, cut_sum_change)
         if step == 0.0:
             return alpha
-        alpha = np.maximum(0.0, alpha + step * move)
-        pull = add_rows(cuts, alpha)
+        alpha = np.maximum(0.0, alpha + step * direction)
+        cut_sum = add_rows(cuts, alpha)
     return alpha
 
 
-def _dual_step(b: Vector, l2: float, pull: Vector, move: Vector, shift: Vector) -> float:
-    """Largest step in [0, 1] at which the concave dual still rises along ``move``."""
-    linear = dot(b, move)
+def _dual_step(
+    b: Vector, l2: float, cut_sum: Vector, direction: Vector, cut_sum_change: Vector
+) -> float:
+    """Return the largest step in [0, 1] at which the concave dual still rises along a direction."""
+    linear = dot(b, direction)
 
     def slope(step: float) -> float:
-        return float(linear + dot(np.maximum(0.0, -(pull + step * shift)), shift) / l2)
+        return float(
+            linear + dot(np.maximum(0.0, -(cut_sum + step * cut_sum_change)), cut_sum_change) / l2
+        )
 
     if slope(1.0) >= 0.0:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) >= 0.0 else (low, middle)
+        if slope(middle) >= 0.0:
+            low = middle
+        else:
+            high = middle
     return low
 
 
-#: A trial so near (in parts of the bracket) to an end would repeat what is known there; it is
-#: pulled in, so that every trial shrinks the bracket by a tenth at least.
+#: A trial closer to an end of the bracket than this share of its width would repeat the end. It is
+#: moved inwards to MIN_SHRINK, so that each trial shrinks the bracket by a tenth at least.
 TOO_NEAR = 0.02
-PULLED_IN = 0.1
+MIN_SHRINK = 0.1
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The objective at one step: J, R, its slope along the line, and the subgradient there."""
+    """One step along a line: J, R, the slope of R along the line, and the subgradient of R."""
 
     step: float
     objective: float
@@ -276,85 +289,90 @@ class Trial:
 
 
 def minimise_along(
-    ask: Callable[[float], tuple[float, float, Any]],
+    evaluate_at: Callable[[float], tuple[float, float, Any]],
     start: Trial,
-    line: tuple[float, float],
+    line_coefficients: tuple[float, float],
     *,
     rtol: float = 0.1,
     max_trials: int = 6,
     max_step: float = float("inf"),
 ) -> Trial:
-    """Best trial, the start (step 0) included.
+    """Search a line for a smaller objective; return the best trial, which may be the start.
 
-    ``ask`` gives risk, its slope along the line and its subgradient at a step. ``line`` holds
-    A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k). The
-    search ends when the slope of J has shrunk to ``rtol`` of the one at 0.
+    ``evaluate_at(step)`` returns the risk, its slope along the line and its subgradient.
+    ``line_coefficients`` are A0 = l2 <w, d> and A1 = l2 |d|^2, so that
+    J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k). The search ends when the slope of J has shrunk to
+    ``rtol`` times the slope at 0.
     """
-    linear, bend = line
-    rest = start.objective - start.risk
-    steepest = -(linear + start.risk_slope)
-    best, low = start, start
-    high: Trial | None = None
-    if steepest <= 0.0 or bend <= 0.0:
+    linear, curvature = line_coefficients
+    penalty_value = start.objective - start.risk
+    initial_slope = -(linear + start.risk_slope)
+    best, low_trial = start, start
+    high_trial: Trial | None = None
+    if initial_slope <= 0.0 or curvature <= 0.0:
         return best
     step = min(1.0, max_step)
     for _ in range(max_trials):
-        risk, risk_slope, slopes = ask(step)
-        objective = rest + linear * step + 0.5 * bend * step * step + risk
+        risk, risk_slope, slopes = evaluate_at(step)
+        objective = penalty_value + linear * step + 0.5 * curvature * step * step + risk
         trial = Trial(step, objective, risk, risk_slope, slopes)
         if objective < best.objective:
             best = trial
-        slope = linear + bend * step + risk_slope
-        if abs(slope) <= rtol * steepest:
+        slope = linear + curvature * step + risk_slope
+        if abs(slope) <= rtol * initial_slope:
             return best
-        low, high = (low, trial) if slope > 0.0 else (trial, high)
-        if high is None:
+        if slope > 0.0:
+            high_trial = trial
+        else:
+            low_trial = trial
+        if high_trial is None:
             if step >= max_step:
                 return best
             step = min(2.0 * step, max_step)
         else:
-            step = _between(low, high, linear, bend)
-            if not low.step < step < high.step:
+            step = _between(low_trial, high_trial, linear, curvature)
+            if not low_trial.step < step < high_trial.step:
                 return best
     return best
 
 
-def _between(low: Trial, high: Trial, linear: float, bend: float) -> float:
-    """Minimiser of the quadratic plus the larger of the two bracketing linear pieces of R."""
-    turn = high.risk_slope - low.risk_slope
+def _between(low: Trial, high: Trial, linear: float, curvature: float) -> float:
+    """Return the minimiser of the quadratic plus the larger of the two tangents of R."""
+    slope_difference = high.risk_slope - low.risk_slope
     width = high.step - low.step
-    if turn > 0.0:
+    if slope_difference > 0.0:
         left = low.risk - low.risk_slope * low.step
         right = high.risk - high.risk_slope * high.step
-        kink = (left - right) / turn
+        kink = (left - right) / slope_difference
     else:
         kink = 0.5 * (low.step + high.step)
-    on_low, on_high = -(linear + low.risk_slope) / bend, -(linear + high.risk_slope) / bend
-    if low.step < on_low <= kink:
-        step = on_low
-    elif kink <= on_high < high.step:
-        step = on_high
+    minimum_left = -(linear + low.risk_slope) / curvature
+    minimum_right = -(linear + high.risk_slope) / curvature
+    if low.step < minimum_left <= kink:
+        step = minimum_left
+    elif kink <= minimum_right < high.step:
+        step = minimum_right
     else:
         step = kink
     if not low.step + TOO_NEAR * width <= step <= high.step - TOO_NEAR * width:
-        step = min(max(step, low.step + PULLED_IN * width), high.step - PULLED_IN * width)
+        step = min(max(step, low.step + MIN_SHRINK * width), high.step - MIN_SHRINK * width)
     return step
 
 
-#: A cut without weight for this many rounds is dropped.
+#: A cut whose weight was 0 for this many rounds is dropped.
 IDLE_ROUNDS = 60
-#: Relative error of a sum of products: a few roundings of the last bit.
+#: Relative rounding error of a sum of products.
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
-#: Cuts may take this many bytes; beyond, the lightest are merged into one.
+#: Memory limit of the cuts; above it, those with the smallest weights are merged into one.
 MAX_BYTES = 256 * 2**20
 
 
 class Bundle:
-    """Lower bounds R(w) >= <a_k, w> + b_k; they hold for every strength of regularisation.
+    """Cuts R(w) >= <a_k, w> + b_k, which are valid for every strength of regularisation.
 
-    Starts with the free cut R >= 0. Cuts without weight are dropped after a while; when memory is
-    short, the lightest are replaced by their weighted mean, which is a cut as well and keeps the
-    current lower bound.
+    Starts with the cut R >= 0. Cuts without weight are dropped after ``IDLE_ROUNDS``; at the memory
+    limit, those with the smallest weights are replaced by their weighted mean, which is a cut as
+    well and preserves the current lower bound.
     """
 
     def __init__(self, n_features: int, *, positive: bool = False) -> None:
@@ -364,10 +382,10 @@ class Bundle:
         self._gram = np.zeros((4, 4))
         self.n_cuts = 1
         self.b = np.zeros(1)
-        self._size = np.zeros(1)
+        self._magnitude = np.zeros(1)
         self.alpha = np.ones(1)
         self._idle = np.zeros(1, dtype=np.int64)
-        #: Whether the last minimum could not be found to the tolerance asked for.
+        #: Whether the last dual problem could not be solved to the requested tolerance.
         self.coarse = False
 
     @property
@@ -381,17 +399,21 @@ class Bundle:
         return self._gram[: self.n_cuts, : self.n_cuts]
 
     def state(self) -> Sequence[Any]:
-        """All cuts, and what is known of them."""
-        known = (self.b, self._size, self.alpha, self._idle)
-        return self.cuts, self.gram, *known, self.coarse
+        """Return all cuts with their weights and ages, for ``restore``."""
+        per_cut = (self.b, self._magnitude, self.alpha, self._idle)
+        return self.cuts, self.gram, *per_cut, self.coarse
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from a state."""
-        self._cuts, self._gram, self.b, self._size, self.alpha, self._idle, self.coarse = state
+        """Continue from a state."""
+        self._cuts, self._gram, self.b, self._magnitude, self.alpha, self._idle, self.coarse = state
         self.n_cuts = len(self.b)
 
-    def add(self, slope: Vector, offset: float, size: float = 0.0) -> None:
-        """Add the cut <slope, w> + offset; ``size`` is that of the numbers it was made from."""
+    def add(self, slope: Vector, offset: float, magnitude: float = 0.0) -> None:
+        """Add the cut <slope, w> + offset.
+
+        ``magnitude`` is the size of the numbers that the offset was computed from; it bounds the
+        offset's rounding error.
+        """
         if self.n_cuts >= self.max_cuts:
             self._merge(self.n_cuts // 2)
         t = self.n_cuts
@@ -404,20 +426,21 @@ class Bundle:
         self._gram[t, : t + 1] = row
         self._gram[: t + 1, t] = row
         self.b = np.append(self.b, offset)
-        self._size = np.append(self._size, size)
+        self._magnitude = np.append(self._magnitude, magnitude)
         self.alpha = np.append(self.alpha, 0.0)
         self._idle = np.append(self._idle, 0)
 
     def solve(self, l2: float, tol: float) -> tuple[Vector, float]:
-        """Minimiser of l2/2 |w|^2 + max over cuts, and a lower bound of that minimum."""
+        """Return the minimiser of l2/2 |w|^2 + max over cuts, and a lower bound of the minimum."""
         if self.positive:
             self.alpha = maximise_dual_positive(self.cuts, self.b, l2, self.alpha, tol)
         else:
-            gram = np.ascontiguousarray(self.gram)  # the room around it must not change a bit
+            # Contiguous, because the bits of sums depend on the spacing of the rows in memory.
+            gram = np.ascontiguousarray(self.gram)
             self.coarse = solve_dual(gram, self.b, l2, self.alpha, tol) > tol
         self.alpha /= self.alpha.sum()
-        pull = add_rows(self.cuts, self.alpha)
-        w = -pull / l2
+        cut_sum = add_rows(self.cuts, self.alpha)
+        w = -cut_sum / l2
         if self.positive:
             w = np.maximum(0.0, w)
         bound = float(dot(self.b, self.alpha) - 0.5 * l2 * dot(w, w)) - self._rounding(w)
@@ -426,24 +449,29 @@ class Bundle:
         return w, bound
 
     def _rounding(self, w: Vector) -> float:
-        """What rounding may have added to the bound: in the cuts' offsets, and in their mean."""
+        """Return a bound of the rounding error in the offsets of the cuts and in their mean."""
         lengths = np.sqrt(np.diag(self.gram))
-        sizes = dot(self._size, self.alpha) + norm(w) * dot(lengths, self.alpha)
-        return ROUNDING * float(sizes)
+        magnitude = dot(self._magnitude, self.alpha) + norm(w) * dot(lengths, self.alpha)
+        return ROUNDING * float(magnitude)
 
-    def _keep(self, kept: NDArray[np.bool_]) -> None:
-        if kept.all():
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        if keep.all():
             return
-        places = np.flatnonzero(kept)
-        for target, source in enumerate(places):
+        kept_indices = np.flatnonzero(keep)
+        for target, source in enumerate(kept_indices):
             self._cuts[target] = self._cuts[source]
-        self._gram[: len(places), : len(places)] = self._gram[np.ix_(places, places)]
-        self.n_cuts = len(places)
-        self.b, self.alpha, self._idle = self.b[kept], self.alpha[kept], self._idle[kept]
-        self._size = self._size[kept]
+        self._gram[: len(kept_indices), : len(kept_indices)] = self._gram[
+            np.ix_(kept_indices, kept_indices)
+        ]
+        self.n_cuts = len(kept_indices)
+        self.b, self.alpha, self._idle = self.b[keep], self.alpha[keep], self._idle[keep]
+        self._magnitude = self._magnitude[keep]
 
     def _merge(self, count: int) -> None:
-        """Replace the ``count`` lightest cuts by their weighted mean (or drop them, if idle)."""
+        """Replace the ``count`` cuts of smallest weight by their weighted mean.
+
+        If all their weights are 0, they are dropped.
+        """
         lightest = np.sort(np.argsort(self.alpha, kind="stable")[:count])
         share = np.zeros(self.n_cuts)
         share[lightest] = self.alpha[lightest]
@@ -452,10 +480,10 @@ class Bundle:
         keep[lightest] = False
         if total > 0.0:
             slope, offset = add_rows(self.cuts, share / total), float(dot(self.b, share)) / total
-            size = float(dot(self._size, share)) / total
+            magnitude = float(dot(self._magnitude, share)) / total
         self._keep(keep)
         if total > 0.0:
-            self.add(slope, offset, size)
+            self.add(slope, offset, magnitude)
             self.alpha[-1] = total
 
     def _grow(self, capacity: int) -> None:
@@ -465,13 +493,14 @@ class Bundle:
         self._cuts, self._gram = cuts, gram
 
 
-#: The next cut is taken at (1 - MIX) best + MIX model minimiser; 0 stalls, 1/2 loses the gain.
+#: The next cut is taken at (1 - MIX) best + MIX minimiser of the model; 0 stalls, and 1/2 loses the
+#: advantage over plain cutting planes.
 MIX = 0.1
-#: Below this fraction of the objective a gap is rounding.
+#: A gap below this fraction of the objective is rounding error.
 PRECISION = 1e-13
-#: Rounds without a better point or bound after which nothing more is to be expected.
+#: Stop after this many rounds without a better point or bound.
 MAX_STALLED = 30
-#: Minima of the cuts that missed their tolerance, after which numbers are too coarse for them.
+#: Stop after this many dual problems that could not be solved to their tolerance.
 MAX_COARSE = 30
 
 
@@ -488,35 +517,41 @@ class _Best:
         self.objective = 0.5 * l2 * dot(w, w) + self.risk
 
     def state(self) -> Sequence[Any]:
-        """The point."""
+        """Return the point, for ``restore``."""
         return self.w, self.scores, self.risk, self.slopes, self.objective, self.evaluations
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self.w, self.scores, self.risk, self.slopes, self.objective, self.evaluations = state
 
     def search(self, w: Vector, scores: Any, *, positive: bool) -> None:
-        """Move to the best point found on the line through ``w``."""
+        """Move to the best point on the line through ``w``, whose scores are ``scores``."""
         problem = self.problem
-        d, dp = w - self.w, problem.blend(1.0, scores, -1.0, self.scores)
+        d, d_scores = w - self.w, problem.combine(1.0, scores, -1.0, self.scores)
 
-        def ask(step: float) -> tuple[float, float, Any]:
+        def evaluate_at(step: float) -> tuple[float, float, Any]:
             self.evaluations += 1
-            risk, slopes = problem.evaluate(problem.blend(1.0, self.scores, step, dp))
-            return risk, problem.along(slopes, dp), slopes
+            risk, slopes = problem.evaluate(problem.combine(1.0, self.scores, step, d_scores))
+            return risk, problem.slope_along(slopes, d_scores), slopes
 
-        start = Trial(0.0, self.objective, self.risk, problem.along(self.slopes, dp), self.slopes)
+        start = Trial(
+            0.0, self.objective, self.risk, problem.slope_along(self.slopes, d_scores), self.slopes
+        )
         line = (self.l2 * dot(self.w, d), self.l2 * dot(d, d))
-        longest = _longest_step(self.w, d) if positive else float("inf")
-        best = minimise_along(ask, start, line, max_step=longest)
-        if best.step > 0.0:
-            moved = self.w + best.step * d
-            self.w = np.maximum(0.0, moved) if positive else moved
-            self.scores = problem.blend(1.0, self.scores, best.step, dp)
-            self.risk, self.slopes, self.objective = best.risk, best.slopes, best.objective
+        max_step = _longest_step(self.w, d) if positive else float("inf")
+        best_trial = minimise_along(evaluate_at, start, line, max_step=max_step)
+        if best_trial.step > 0.0:
+            new_w = self.w + best_trial.step * d
+            self.w = np.maximum(0.0, new_w) if positive else new_w
+            self.scores = problem.combine(1.0, self.scores, best_trial.step, d_scores)
+            self.risk, self.slopes, self.objective = (
+                best_trial.risk,
+                best_trial.slopes,
+                best_trial.objective,
+            )
 
     def consider(self, w: Vector, scores: Any, risk: float, slopes: Any) -> None:
-        """Take a point if it is better."""
+        """Move to a point if its objective is smaller."""
         objective = 0.5 * self.l2 * dot(w, w) + risk
         if objective < self.objective:
             self.w, self.scores, self.risk, self.slopes = w, scores, risk, slopes
@@ -534,71 +569,77 @@ def solve_bundle(
     bundle: Bundle | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``.
+    """Minimise l2/2 |w|^2 + R(w), with w >= 0 if ``positive``.
 
-    ``bundle`` may hold cuts of the same risk from an earlier run, for instance with another l2;
-    it is extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``, ``relative_gap``
+    ``bundle`` holds cuts of the same risk from an earlier run, for instance with another l2, and is
+    extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``, ``relative_gap``
     (gap / J(0)).
     """
-    gap_wanted = tol * problem.at_zero
+    gap_tolerance = tol * problem.at_zero
     n = problem.n_features
     bundle = Bundle(n, positive=positive) if bundle is None else bundle
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
     best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
-    low, reason, begun = 0.0, "max_iter", 1
-    stalled = coarse = iteration = 0
+    lower_bound, reason, first_iteration = 0.0, "max_iter", 1
+    n_stalled = n_coarse = iteration = 0
     trace: list[dict[str, float]] = []
     resume = problem.resume_point("bundle")
     if resume.state is not None:
-        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = resume.state
-        best.restore(known[0])
-        bundle.restore(known[1])
+        cut, counters, best_state, bundle_state = resume.state
+        cut_w, cut_risk, cut_slopes = cut
+        lower_bound, n_stalled, n_coarse, first_iteration, trace = counters
+        best.restore(best_state)
+        bundle.restore(bundle_state)
 
-    def stands() -> Sequence[Any]:
+    def loop_state() -> Sequence[Any]:
         cut = (cut_w, cut_risk, cut_slopes)
-        return *cut, low, stalled, coarse, iteration, trace, best.state(), bundle.state()
+        counters = (lower_bound, n_stalled, n_coarse, iteration, trace)
+        return cut, counters, best.state(), bundle.state()
 
-    for iteration in range(begun, max_iter + 1):
-        resume.save(stands)
+    for iteration in range(first_iteration, max_iter + 1):
+        resume.save(loop_state)
         slope = problem.gradient(cut_slopes)
         offset = cut_risk - dot(slope, cut_w)
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
-        before = (best.objective, low)
-        w, bound = bundle.solve(l2, max(1e-13, 0.01 * gap_wanted))
+        previous_objective, previous_bound = best.objective, lower_bound
+        w, bound = bundle.solve(l2, max(1e-13, 0.01 * gap_tolerance))
         require_finite(w, iteration, "the bundle method")
-        low = max(low, bound)
-        if best.objective - low > gap_wanted:
+        lower_bound = max(lower_bound, bound)
+        if best.objective - lower_bound > gap_tolerance:
             scores = problem.scores(w)
             best.search(w, scores, positive=positive)
             cut_w = (1.0 - MIX) * best.w + MIX * w
-            cut_scores = problem.blend(1.0 - MIX, best.scores, MIX, scores)
+            cut_scores = problem.combine(1.0 - MIX, best.scores, MIX, scores)
             cut_risk, cut_slopes = problem.evaluate(cut_scores)
             best.evaluations += 1
             best.consider(cut_w, cut_scores, cut_risk, cut_slopes)
-        gap = best.objective - low
-        record = {"objective": best.objective, "lower_bound": low, "gap": gap}
+        gap = best.objective - lower_bound
+        record = {"objective": best.objective, "lower_bound": lower_bound, "gap": gap}
         trace.append({"iteration": iteration, **record, "evaluations": best.evaluations})
         if report_progress(callbacks, "cuts", iteration, max_iter, record, best.w):
             reason = "callback"
             break
-        stalled = 0 if best.objective < before[0] or low > before[1] else stalled + 1
-        coarse += bundle.coarse
-        if gap <= gap_wanted:
+        if best.objective < previous_objective or lower_bound > previous_bound:
+            n_stalled = 0
+        else:
+            n_stalled += 1
+        n_coarse += bundle.coarse
+        if gap <= gap_tolerance:
             reason = "converged"
             break
-        if gap <= PRECISION * best.objective or coarse >= MAX_COARSE:
+        if gap <= PRECISION * best.objective or n_coarse >= MAX_COARSE:
             reason = "precision"
             break
-        if stalled >= MAX_STALLED:
+        if n_stalled >= MAX_STALLED:
             reason = "stalled"
             break
     counts = {"evaluations": best.evaluations, "cuts": bundle.n_cuts}
-    certificate = gap_certificate(best.objective, low, problem.at_zero, **counts)
+    certificate = gap_certificate(best.objective, lower_bound, problem.at_zero, **counts)
     return Solution(best.w, best.objective, certificate, iteration, trace, reason)
 
 
 def _longest_step(w: Vector, d: Vector) -> float:
-    """Largest k with w + k d >= 0."""
+    """Return the largest k with w + k d >= 0."""
     falling = d < 0.0
     return float((w[falling] / -d[falling]).min()) if falling.any() else float("inf")

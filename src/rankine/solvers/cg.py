@@ -2,7 +2,7 @@
 
 A shift does not change the Krylov space, and the residuals of all shifted systems are parallel:
 r_gamma = zeta_gamma r. One product per iteration therefore serves every gamma (Jegerlehner 1996;
-Frommer and Maass 1999). The run is driven by the smallest gamma, whose system is the hardest.
+Frommer and Maass 1999). The iteration is that of the smallest gamma, whose system is the hardest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankine.kernels.shards import dot, norm
 from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.problem import NormalEquations
 
-#: Times the true residual may contradict the recursive one before rounding has the last word.
+#: Restarts from the true residual, when it is larger than the recursive one, before giving up.
 MAX_REFRESH = 5
 
 
@@ -30,37 +30,42 @@ def solve_cg(
     max_iter: int = 10_000,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Solve until |b - (A + gamma I) w| <= tol |b|, by the true residual."""
+    """Solve until the true residual satisfies |b - (A + gamma I) w| <= tol |b|."""
     b = system.b
-    size = norm(b)
+    b_norm = norm(b)
     w = np.zeros(len(b)) if start is None else np.array(start, dtype=np.float64)
     residual = b - system.times(w, gamma) if w.any() else b.copy()
-    trace = [{"iteration": 0.0, "residual": _relative(norm(residual), size)}]
-    search, squared = residual.copy(), dot(residual, residual)
-    iteration, refreshed, reason = 0, 0, "max_iter"
+    trace = [{"iteration": 0.0, "residual": _relative(norm(residual), b_norm)}]
+    search, squared_residual = residual.copy(), dot(residual, residual)
+    iteration, n_refreshes, reason = 0, 0, "max_iter"
     resume = system.problem.resume_point("cg")
     if resume.state is not None:
-        w, residual, search, squared, iteration, refreshed, trace, system.products = resume.state
+        w, residual, search, squared_residual, iteration, n_refreshes, trace, system.products = (
+            resume.state
+        )
 
-    def stands() -> Sequence[Any]:
-        return w, residual, search, squared, iteration, refreshed, trace, system.products
+    def loop_state() -> Sequence[Any]:
+        return w, residual, search, squared_residual, iteration, n_refreshes, trace, system.products
 
-    while refreshed < MAX_REFRESH:
-        while iteration < max_iter and np.sqrt(squared) > tol * size:
-            resume.save(stands)
+    while n_refreshes < MAX_REFRESH:
+        while iteration < max_iter and np.sqrt(squared_residual) > tol * b_norm:
+            resume.save(loop_state)
             iteration += 1
             product = system.times(search, gamma)
-            bend = dot(search, product)
-            if bend <= 0.0:
+            curvature = dot(search, product)
+            if curvature <= 0.0:
                 break
-            step = squared / bend
+            step = squared_residual / curvature
             w = w + step * search
             residual = residual - step * product
-            before, squared = squared, dot(residual, residual)
-            search = residual + (squared / before) * search
+            previous_squared, squared_residual = squared_residual, dot(residual, residual)
+            search = residual + (squared_residual / previous_squared) * search
             require_finite(w, iteration, "conjugate gradients")
             trace.append(
-                {"iteration": iteration, "residual": _relative(float(np.sqrt(squared)), size)}
+                {
+                    "iteration": iteration,
+                    "residual": _relative(float(np.sqrt(squared_residual)), b_norm),
+                }
             )
             if report_progress(
                 callbacks, "cg", iteration, max_iter, {"residual": trace[-1]["residual"]}, w
@@ -70,17 +75,23 @@ def solve_cg(
         if reason == "callback":
             break
         residual = b - system.times(w, gamma)
-        if norm(residual) <= tol * size:
+        if norm(residual) <= tol * b_norm:
             reason = "converged"
             break
         if iteration >= max_iter:
             break
-        search, squared, refreshed = residual.copy(), dot(residual, residual), refreshed + 1
+        search, squared_residual, n_refreshes = (
+            residual.copy(),
+            dot(residual, residual),
+            n_refreshes + 1,
+        )
     else:
         reason = "precision"
-    # The true residual: rounding may have let the recursive one run ahead.
-    left = trace[-1]["residual"] if reason == "callback" else _relative(norm(residual), size)
-    return _solution(system, w, gamma, iteration, trace, reason, left)
+    # The true residual where there is one: the recursive one may be too small by rounding.
+    final_residual = (
+        trace[-1]["residual"] if reason == "callback" else _relative(norm(residual), b_norm)
+    )
+    return _solution(system, w, gamma, iteration, trace, reason, final_residual)
 
 
 def solve_shifted_cg(
@@ -91,60 +102,68 @@ def solve_shifted_cg(
     max_iter: int = 10_000,
     callbacks: Sequence[Callback] = (),
 ) -> list[Solution]:
-    """Solve for every gamma from w = 0 with one set of products; polish what rounding spoilt."""
-    least = min(gammas)
-    shifts = [_Shifted(gamma - least, len(system.b)) for gamma in gammas]
-    residual, size = system.b.copy(), norm(system.b)
-    search, squared = residual.copy(), dot(residual, residual)
-    for one in shifts:
-        one.search[:] = residual
-    step_before, turn_before, iteration = 1.0, 0.0, 0
+    """Solve for every gamma from w = 0 with one set of products, then check each solution."""
+    smallest_gamma = min(gammas)
+    shifted = [_Shifted(gamma - smallest_gamma, len(system.b)) for gamma in gammas]
+    residual, b_norm = system.b.copy(), norm(system.b)
+    search, squared_residual = residual.copy(), dot(residual, residual)
+    for shifted_system in shifted:
+        shifted_system.search[:] = residual
+    previous_step, previous_ratio, iteration = 1.0, 0.0, 0
     stopped = False
     resume = system.problem.resume_point("cg of several")
     if resume.state is not None:
-        residual, search, squared, step_before, turn_before, iteration, *rest = resume.state
-        system.products, known = rest
-        for one, saved in zip(shifts, known, strict=True):
-            vars(one).update(saved)
+        residual, search, squared_residual, previous_step, previous_ratio, iteration, *saved = (
+            resume.state
+        )
+        system.products, saved_systems = saved
+        for shifted_system, saved_system in zip(shifted, saved_systems, strict=True):
+            vars(shifted_system).update(saved_system)
 
-    def stands() -> Sequence[Any]:
-        at = (residual, search, squared, step_before, turn_before, iteration)
-        return *at, system.products, [vars(one) for one in shifts]
+    def loop_state() -> Sequence[Any]:
+        at = (residual, search, squared_residual, previous_step, previous_ratio, iteration)
+        return *at, system.products, [vars(shifted_system) for shifted_system in shifted]
 
-    while iteration < max_iter and not stopped and np.sqrt(squared) > tol * size:
-        resume.save(stands)
+    while iteration < max_iter and not stopped and np.sqrt(squared_residual) > tol * b_norm:
+        resume.save(loop_state)
         iteration += 1
-        product = system.times(search, least)
-        bend = dot(search, product)
-        if bend <= 0.0:
+        product = system.times(search, smallest_gamma)
+        curvature = dot(search, product)
+        if curvature <= 0.0:
             break
-        step = squared / bend
+        step = squared_residual / curvature
         residual = residual - step * product
-        before, squared = squared, dot(residual, residual)
-        turn = squared / before
-        for one in shifts:
-            one.advance(step, step_before, turn, turn_before, residual)
-            one.record(iteration, float(np.sqrt(squared)), size, tol)
-        search = residual + turn * search
-        step_before, turn_before = step, turn
-        driver = shifts[int(np.argmin(gammas))]
-        values = {"residual": _relative(float(np.sqrt(squared)), size)}
+        previous_squared, squared_residual = squared_residual, dot(residual, residual)
+        ratio = squared_residual / previous_squared
+        for shifted_system in shifted:
+            shifted_system.advance(step, previous_step, ratio, previous_ratio, residual)
+            shifted_system.record(iteration, float(np.sqrt(squared_residual)), b_norm, tol)
+        search = residual + ratio * search
+        previous_step, previous_ratio = step, ratio
+        driver = shifted[int(np.argmin(gammas))]
+        values = {"residual": _relative(float(np.sqrt(squared_residual)), b_norm)}
         stopped = report_progress(callbacks, "cg", iteration, max_iter, values, driver.w)
     if stopped:
         return [
             _solution(
-                system, one.w, gamma, iteration, one.trace, "callback", one.trace[-1]["residual"]
+                system,
+                shifted_system.w,
+                gamma,
+                iteration,
+                shifted_system.trace,
+                "callback",
+                shifted_system.trace[-1]["residual"],
             )
-            for gamma, one in zip(gammas, shifts, strict=True)
+            for gamma, shifted_system in zip(gammas, shifted, strict=True)
         ]
     return [
-        _polish(system, gamma, one, tol, max_iter)
-        for gamma, one in zip(gammas, shifts, strict=True)
+        _polish(system, gamma, shifted_system, tol, max_iter)
+        for gamma, shifted_system in zip(gammas, shifted, strict=True)
     ]
 
 
 class _Shifted:
-    """One system of the family: A + (gamma_min + shift) I."""
+    """The system (A + (gamma_min + shift) I) w = b; its residual is zeta r (Jegerlehner 1996)."""
 
     def __init__(self, shift: float, n: int) -> None:
         self.shift = shift
@@ -157,44 +176,44 @@ class _Shifted:
     def advance(
         self,
         step: float,
-        step_before: float,
-        turn: float,
-        turn_before: float,
+        previous_step: float,
+        ratio: float,
+        previous_ratio: float,
         residual: NDArray[np.float64],
     ) -> None:
-        """Follow one iteration of the driving system."""
+        """Apply one iteration, given the coefficients of the system with the smallest gamma."""
         if self.done:
             return
-        divisor = step * turn_before * (self.zeta_before - self.zeta)
-        divisor += self.zeta_before * step_before * (1.0 + self.shift * step)
-        zeta = self.zeta * self.zeta_before * step_before / divisor
-        ratio = zeta / self.zeta
-        self.w += step * ratio * self.search
-        self.search = zeta * residual + turn * ratio * ratio * self.search
+        divisor = step * previous_ratio * (self.zeta_before - self.zeta)
+        divisor += self.zeta_before * previous_step * (1.0 + self.shift * step)
+        zeta = self.zeta * self.zeta_before * previous_step / divisor
+        zeta_ratio = zeta / self.zeta
+        self.w += step * zeta_ratio * self.search
+        self.search = zeta * residual + ratio * zeta_ratio * zeta_ratio * self.search
         self.zeta_before, self.zeta = self.zeta, zeta
 
-    def record(self, iteration: int, length: float, size: float, tol: float) -> None:
-        """Note the residual |zeta r|; stop moving once it is small enough."""
+    def record(self, iteration: int, residual_norm: float, b_norm: float, tol: float) -> None:
+        """Record the residual |zeta r|; stop iterating once it is small enough."""
         if self.done:
             return
-        relative = _relative(abs(self.zeta) * length, size)
+        relative = _relative(abs(self.zeta) * residual_norm, b_norm)
         self.trace.append({"iteration": iteration, "residual": relative})
         self.done = relative <= tol
 
 
 def _polish(
-    system: NormalEquations, gamma: float, one: _Shifted, tol: float, max_iter: int
+    system: NormalEquations, gamma: float, shifted: _Shifted, tol: float, max_iter: int
 ) -> Solution:
-    """Check the true residual; a few plain iterations mend what the recursion lost."""
-    done = solve_cg(system, gamma, start=one.w, tol=tol, max_iter=max_iter)
-    trace = [*one.trace, *({**record, "polish": 1.0} for record in done.trace[1:])]
+    """Check the true residual; improve it by ordinary iterations if the recursion lost accuracy."""
+    polished = solve_cg(system, gamma, start=shifted.w, tol=tol, max_iter=max_iter)
+    trace = [*shifted.trace, *({**record, "polish": 1.0} for record in polished.trace[1:])]
     return Solution(
-        done.coef,
-        done.objective,
-        done.certificate,
-        len(one.trace) - 1 + done.n_iter,
+        polished.coef,
+        polished.objective,
+        polished.certificate,
+        len(shifted.trace) - 1 + polished.n_iter,
         trace,
-        done.stop_reason,
+        polished.stop_reason,
     )
 
 
@@ -212,5 +231,5 @@ def _solution(
     return Solution(w, system.objective(w, gamma), certificate, iteration, trace, reason)
 
 
-def _relative(length: float, size: float) -> float:
-    return length / size if size > 0.0 else length
+def _relative(residual_norm: float, b_norm: float) -> float:
+    return residual_norm / b_norm if b_norm > 0.0 else residual_norm

@@ -1,7 +1,13 @@
-"""Checkpoints: the state of a run in one file, whole or absent, checked when it is read.
+"""Checkpoints: the state of a run in one file, written atomically and checked when it is read.
 
-A checkpoint is a safetensors file: the solver's arrays, and in its metadata the step, the facts
-needed to continue (as JSON) and a SHA-256 over everything. It holds no code.
+A checkpoint is a safetensors file with the solver's arrays. Its header holds the step, the metadata
+needed to continue (as JSON) and a SHA-256 digest of everything. It contains no code.
+
+On resume, ``Checkpointer.restore`` reads the newest checkpoint, compares its metadata (parameters,
+seed, sources) with this run's, raises CheckpointError at the first difference, and passes the
+monitor's part to the monitor. The solver then sets its arrays and counters from the rest and
+continues at ``step``; as random numbers are functions of seed and step, the result has the same
+bits as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ SUFFIX = ".checkpoint"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run of a solver stands."""
+    """State of a solver's run."""
 
     solver: str
     #: Progress in the solver's own unit; names the file and orders checkpoints.
@@ -35,7 +41,7 @@ class Checkpoint:
     metadata: Mapping[str, Any]
 
     def require(self, solver: str, expected: Mapping[str, Any], path: Path | None = None) -> None:
-        """Refuse to continue with another solver or other metadata, naming the first difference."""
+        """Raise CheckpointError if the solver or a metadata value differs from this run's."""
         file = None if path is None else str(path)
         if self.solver != solver:
             raise CheckpointError(
@@ -44,10 +50,10 @@ class Checkpoint:
                 fix="Resume with the ranker that wrote it, or use another folder",
             )
         for name, value in expected.items():
-            found = self.metadata.get(name)
-            if found != json.loads(json.dumps(value)):
+            saved_value = self.metadata.get(name)
+            if saved_value != json.loads(json.dumps(value)):
                 raise CheckpointError(
-                    f"the checkpoint was made with {name} = {_short(found)}, "
+                    f"the checkpoint was made with {name} = {_short(saved_value)}, "
                     f"this run has {_short(value)}",
                     file=file,
                     fix="Resume with the same data and parameters, or use another folder",
@@ -55,24 +61,26 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """A folder, made if absent, that keeps the last few checkpoints of one run.
+    """A folder, created if needed, with the last ``keep`` checkpoints of one run.
 
-    ``every`` counts units of progress between checkpoints.
+    ``every`` is the number of steps between checkpoints.
     """
 
     def __init__(self, folder: str | Path, every: int, keep: int = 2) -> None:
         if every < 1:
-            raise CheckpointError(f"every={every} is not positive", fix="Pass 1 or more")
+            raise CheckpointError(
+                f"{every} is not a positive number of steps", parameter="every", fix="Pass >= 1"
+            )
         self.folder = Path(folder)
         self.every = every
         self.keep = keep
 
     def next_due(self, step: int) -> int:
-        """The first step after ``step`` at which a checkpoint is due."""
+        """Return the first step after ``step`` at which a checkpoint is due."""
         return (step // self.every + 1) * self.every
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, then drop the oldest."""
+        """Write a checkpoint, then delete the oldest ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"step-{checkpoint.step:015d}{SUFFIX}"
         write_checkpoint(path, checkpoint)
@@ -81,16 +89,16 @@ class CheckpointFolder:
         return path
 
     def paths(self) -> list[Path]:
-        """Checkpoints, oldest first."""
+        """Return the paths of the checkpoints, oldest first."""
         return sorted(self.folder.glob(f"step-*{SUFFIX}"))
 
     def latest_path(self) -> Path | None:
-        """The newest checkpoint, if there is one."""
+        """Return the path of the newest checkpoint, None if there is none."""
         paths = self.paths()
         return paths[-1] if paths else None
 
     def latest(self) -> Checkpoint:
-        """The newest checkpoint; an error when there is none or it is damaged."""
+        """Read the newest checkpoint; raise CheckpointError if there is none or it is damaged."""
         path = self.latest_path()
         if path is None:
             raise CheckpointError(
@@ -101,19 +109,19 @@ class CheckpointFolder:
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """Keeps one run: the solver's state, and that of what accompanies it."""
+    """Writes and restores the checkpoints of one run: the state of its solver and monitor."""
 
     folder: CheckpointFolder
-    #: What a resumed run must share with the interrupted one.
+    #: Values that must be equal in the interrupted and the resumed run.
     metadata: Mapping[str, Any]
-    #: Whether ``restore`` gives the newest checkpoint.
+    #: Whether to resume: if not, ``restore`` returns None.
     resume: bool
     #: Monitor of the run: ``state()`` gives arrays and metadata, ``restore(arrays, metadata)``
     #: continues from them.
     monitor: Any
 
     def next_due(self, step: int) -> int:
-        """The first step after ``step`` at which a checkpoint is due."""
+        """Return the first step after ``step`` at which a checkpoint is due."""
         return self.folder.next_due(step)
 
     def save(
@@ -123,42 +131,44 @@ class Checkpointer:
         arrays: Mapping[str, NDArray[Any]],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Write a checkpoint."""
-        more, told = self.monitor.state()
-        everything = {**arrays, **{f"monitor.{name}": array for name, array in more.items()}}
-        known = {**self.metadata, **metadata, "monitor": dict(told)}
-        self.folder.save(Checkpoint(solver, step, everything, known))
+        """Write a checkpoint of the solver's and the monitor's state."""
+        monitor_arrays, monitor_metadata = self.monitor.state()
+        all_arrays = dict(arrays)
+        for name, array in monitor_arrays.items():
+            all_arrays[f"monitor.{name}"] = array
+        all_metadata = {**self.metadata, **metadata, "monitor": dict(monitor_metadata)}
+        self.folder.save(Checkpoint(solver, step, all_arrays, all_metadata))
 
     def restore(self, solver: str) -> Checkpoint | None:
-        """The newest checkpoint of the same run, or None where a run begins."""
+        """Return the newest checkpoint of this run and restore its monitor; None for a new run."""
         if not self.resume:
             return None
         saved = self.folder.latest()
         saved.require(solver, self.metadata, self.folder.latest_path())
-        own = {
+        monitor_arrays = {
             name.removeprefix("monitor."): array
             for name, array in saved.arrays.items()
             if name.startswith("monitor.")
         }
-        self.monitor.restore(own, saved.metadata.get("monitor", {}))
+        self.monitor.restore(monitor_arrays, saved.metadata.get("monitor", {}))
         return saved
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write one checkpoint, whole or not at all."""
+    """Write one checkpoint atomically."""
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()}
     metadata = json.dumps(dict(checkpoint.metadata), sort_keys=True)
-    head = {
+    header = {
         "rankine_checkpoint": VERSION,
         "solver": checkpoint.solver,
         "step": str(checkpoint.step),
         "metadata": metadata,
     }
-    head["digest"] = _digest(head, arrays)
+    header["digest"] = _digest(header, arrays)
     with atomic_file(path) as file:
-        file.write(save(arrays, metadata=head))
+        file.write(save(arrays, metadata=header))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -167,30 +177,30 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
     try:
         with safe_open(str(path), framework="numpy") as file:
-            head = dict(file.metadata() or {})
+            header = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(
             f"cannot read the checkpoint: {error}", file=str(path), fix="Delete it and resume again"
         ) from error
-    if head.get("rankine_checkpoint") != VERSION:
+    if header.get("rankine_checkpoint") != VERSION:
         raise CheckpointError(
             "not a checkpoint of this version", file=str(path), fix="Start without resume"
         )
-    digest = head.pop("digest", "")
-    if digest != _digest(head, arrays):
+    digest = header.pop("digest", "")
+    if digest != _digest(header, arrays):
         raise CheckpointError(
             "the checkpoint does not match its digest",
             file=str(path),
-            fix="Delete it to resume from the one before",
+            fix="Delete it to resume from the previous one",
         )
-    return Checkpoint(head["solver"], int(head["step"]), arrays, json.loads(head["metadata"]))
+    return Checkpoint(header["solver"], int(header["step"]), arrays, json.loads(header["metadata"]))
 
 
-def _digest(head: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _digest(header: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(head):
-        digest.update(f"{name}={len(head[name])}:{head[name]};".encode())
+    for name in sorted(header):
+        digest.update(f"{name}={len(header[name])}:{header[name]};".encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())

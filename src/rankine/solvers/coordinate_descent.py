@@ -1,25 +1,24 @@
-"""Coordinate descent with a working set, for any loss that answers ``kernels.columns``.
+"""Coordinate descent with a working set, for any loss that implements ``kernels.columns``.
 
     minimise  L(w) + l1 |w|_1 + l2/2 |w|^2
 
-A round computes the exact gradient of all columns (in parallel), from which the
-loss's dual gives a duality gap; it then sweeps over the columns that matter: those with a
-non-zero weight and the worst violators among the others, until their violation has fallen well
-below the round's. The next round looks at every column again, so nothing is lost by leaving
-columns out, and the gap that ends the run covers them all. ``walk`` and ``path_until_nonzeros`` solve for
-a falling l1, each from the solution before it.
+A round computes the exact gradient of all columns (in parallel), from which the loss's dual gives a
+duality gap. It then sweeps over the working set, the columns with a non-zero weight and the worst
+violators among the others, until their violation has fallen well below that of the round. The next
+round computes the gradient of every column again, so the gap that ends the run covers all columns.
+``regularisation_path`` and ``path_until_nonzeros`` solve for a decreasing l1, each from the
+previous solution.
 
-A step along one weight under l1 |w|_1 + l2/2 |w|^2 is taken on one of two functions that lie above
-the loss phi there:
+A step along one weight minimises the penalty plus one of two upper bounds of the loss phi:
 
-* the parabola g d + beta/2 d^2, whose best regularised step is a soft threshold (the paper's
-  lemmas 1 and 2): u = beta w - g; w_new = sign(u) max(|u| - l1, 0) / (beta + l2);
+* the parabola g d + beta/2 d^2, whose minimiser is a soft threshold (the paper's lemmas 1 and 2):
+  u = beta w - g; w_new = sign(u) max(|u| - l1, 0) / (beta + l2);
 * for a loss with |phi'''| <= R phi'', the exponential g d + (h/R^2)(e^{R|d|} - 1 - R|d|) with the
-  true second derivative h, whose best regularised step has a closed form when l2 = 0.
+  true second derivative h, whose minimiser has a closed form for l2 = 0.
 
-``newton_step`` takes the longer one, which promises more. Far from the optimum the parabola of a
-loss with a vanishing second derivative is hopelessly narrow, near it the exponential gives Newton's
-step. Both lie above the loss, so the objective cannot rise.
+``newton_step`` takes the longer step, whose guaranteed decrease is larger. Far from the optimum the
+parabola of a loss with a vanishing second derivative is much too narrow; near the optimum the
+exponential gives Newton's step. Both are upper bounds, so the objective cannot rise.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.problem import Penalty
 
-#: Sweeps over the working set end when its violation is below this share of the round's.
+#: Sweeps over the working set end when its violation is below this share of the round's ...
 INNER_SHARE = 0.1
 #: ... or after this many.
 INNER_SWEEPS = 50
-#: Sweeps between two attempts to extrapolate.
+#: Number of sweeps between two extrapolations.
 EXTRAPOLATE_EVERY = 5
-#: Smallest number of violators taken into the working set.
+#: The working set gets at least this many violators, if there are as many.
 FIRST_VIOLATORS = 100
 
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """How to descend; the result does not depend on ``threads``."""
+    """Settings of coordinate descent; the result does not depend on ``threads``."""
 
-    #: Stop when gap <= tol * J(0), or after so many sweeps over the working set.
+    #: Stop when gap <= tol * J(0), or after ``max_iter`` sweeps over the working set.
     tol: float = 1e-4
     max_iter: int = 1000
-    #: Use the loss's crude curvature bound (the paper's) instead of Newton's.
+    #: Use the paper's curvature bound of the loss (its eq. 1.3) instead of Newton's steps.
     paper: bool = False
     #: Sweep over every column, without a working set and without extrapolation.
     plain: bool = False
@@ -75,10 +74,10 @@ class DescentSettings:
 
 
 class CoordinateDescent:
-    """A loss, its columns and the current weights; ``solve`` may be called again and again.
+    """A loss, its columns and the current weights; ``solve`` continues from these weights.
 
-    ``risk`` is the loss at w = 0: its ``state`` answers ``kernels.columns``; it has ``value()``,
-    ``current_dual(kappa)``, ``move_to(columns, w)``, ``scratch()`` and ``at_zero`` besides.
+    ``risk`` is the loss at w = 0. Its ``state`` implements ``kernels.columns``; further it has
+    ``value()``, ``current_dual(kappa)``, ``move_to(columns, w)``, ``scratch()`` and ``at_zero``.
     """
 
     def __init__(self, risk: Any, columns: Columns) -> None:
@@ -90,7 +89,7 @@ class CoordinateDescent:
         self.limits = np.full((n, 3), np.nan)
         ends = columns.indptr if isinstance(columns, CscColumns) else np.arange(n + 1)
         self._cuts = cut_by_weight(ends)
-        self._own = risk.scratch()
+        self._scratch = risk.scratch()
 
     def restart(self, w: NDArray[np.float64]) -> None:
         """Continue from the weights w."""
@@ -98,43 +97,50 @@ class CoordinateDescent:
         self.risk.move_to(self.columns, self.w)
 
     def gradient(self, threads: int | None = None) -> NDArray[np.float64]:
-        """Gradient of the loss at the current weights."""
+        """Return the gradient of the loss at the current weights."""
         out = np.empty(len(self.w))
 
-        def part(start: int, stop: int) -> None:
+        def compute_shard(start: int, stop: int) -> None:
             _gradient_into(self.risk.state, self.columns, start, stop, self.risk.scratch(), out)
 
-        map_shards(part, self._cuts, threads)
-        return self._without_dust(out, threads)
+        map_shards(compute_shard, self._cuts, threads)
+        return self._zero_flat_slopes(out, threads)
 
-    def _without_dust(
+    def _zero_flat_slopes(
         self, slopes: NDArray[np.float64], threads: int | None
     ) -> NDArray[np.float64]:
-        """Slopes whose largest are no rounding.
+        """Set slopes to 0 that are rounding errors, as far as they are among the largest.
 
-        Along a column that is constant in every list the slope is 0, whatever its sum comes to;
-        among the largest that would be taken for the smallest l1 that gives w = 0, or for a gap.
+        Along a column that is constant in every list the slope is 0, but its computed sum may not
+        be. As the largest slope it would be taken for the smallest l1 that gives w = 0, or for a
+        gap.
         """
         while True:
-            sizes = np.abs(slopes)
-            large = np.flatnonzero((sizes > 0.0) & (sizes >= 0.5 * sizes.max(initial=0.0)))
-            self._bound(large.astype(np.uint64), threads)
+            magnitudes = np.abs(slopes)
+            large = np.flatnonzero(
+                (magnitudes > 0.0) & (magnitudes >= 0.5 * magnitudes.max(initial=0.0))
+            )
+            self._update_bounds(large.astype(np.uint64), threads)
             flat = large[self.limits[large, 0] == 0.0]
             if len(flat) == 0:
                 return slopes
             slopes[flat] = 0.0
 
-    def _bound(self, chosen: NDArray[np.uint64], threads: int | None) -> None:
-        """Find the curvature bounds of columns that are visited for the first time."""
-        new = chosen[np.isnan(self.limits[chosen]).any(axis=1)]
+    def _update_bounds(self, columns: NDArray[np.uint64], threads: int | None) -> None:
+        """Compute the curvature bounds of columns that are visited for the first time."""
+        new_columns = columns[np.isnan(self.limits[columns]).any(axis=1)]
         limits = self.limits
 
-        def part(start: int, stop: int) -> None:
+        def compute_shard(start: int, stop: int) -> None:
             _bounds_into(
-                self.risk.state, self.columns, new[start:stop], self.risk.scratch(), limits
+                self.risk.state, self.columns, new_columns[start:stop], self.risk.scratch(), limits
             )
 
-        map_shards(part, np.unique(np.linspace(0, len(new), N_SHARDS + 1).astype(int)), threads)
+        map_shards(
+            compute_shard,
+            np.unique(np.linspace(0, len(new_columns), N_SHARDS + 1).astype(int)),
+            threads,
+        )
 
     def solve(
         self,
@@ -145,7 +151,7 @@ class CoordinateDescent:
     ) -> Solution:
         """Minimise from the current weights.
 
-        ``gradient`` may pass in the gradient at the current weights when the caller has it.
+        ``gradient`` is the gradient at the current weights, if the caller has it.
         """
         trace: list[dict[str, float]] = []
         best_bound = -np.inf
@@ -178,11 +184,11 @@ class CoordinateDescent:
             if sweeps >= settings.max_iter:
                 self._require_curvature(sweeps)
                 break
-            moved, used = self._descend(slopes, penalty, settings, sweeps)
-            sweeps += used
+            moved, n_sweeps = self._descend(slopes, penalty, settings, sweeps)
+            sweeps += n_sweeps
             if not moved:
                 self._require_curvature(sweeps)
-                # Rounding leaves nothing to improve: the gap is as small as it can be.
+                # No step improves the objective: the gap is as small as precision allows.
                 reason = "precision"
                 break
         return Solution(
@@ -197,20 +203,20 @@ class CoordinateDescent:
     def _descend(
         self, slopes: NDArray[np.float64], penalty: Penalty, settings: DescentSettings, sweeps: int
     ) -> tuple[bool, int]:
-        """Sweep over a working set; whether anything moved, and the number of sweeps."""
-        chosen, worst = working_set(slopes, self.w, penalty)
+        """Sweep over a working set; return whether a weight changed, and the number of sweeps."""
+        columns, largest_violation = working_set(slopes, self.w, penalty)
         if settings.plain:
-            chosen = np.arange(len(self.w), dtype=np.uint64)
-        self._bound(chosen, settings.threads)
-        moved = False
-        used = 0
-        recent = [self.w[chosen]]
-        while used < INNER_SWEEPS and sweeps + used < settings.max_iter:
-            order = chosen
+            columns = np.arange(len(self.w), dtype=np.uint64)
+        self._update_bounds(columns, settings.threads)
+        any_moved = False
+        n_sweeps = 0
+        recent_weights = [self.w[columns]]
+        while n_sweeps < INNER_SWEEPS and sweeps + n_sweeps < settings.max_iter:
+            order = columns
             if settings.shuffle:
-                seed = stream_seed(settings.seed, sweeps + used)
-                order = chosen[permutation(seed, len(chosen))]
-            left, moves = sweep(
+                seed = stream_seed(settings.seed, sweeps + n_sweeps)
+                order = columns[permutation(seed, len(columns))]
+            violation, n_moves = sweep(
                 self.risk.state,
                 self.columns,
                 order,
@@ -219,72 +225,78 @@ class CoordinateDescent:
                 penalty.l1,
                 penalty.l2,
                 settings.paper,
-                self._own,
+                self._scratch,
             )
-            used += 1
-            moved = moved or moves > 0
-            if moves == 0 or left <= INNER_SHARE * worst:
+            n_sweeps += 1
+            any_moved = any_moved or n_moves > 0
+            if n_moves == 0 or violation <= INNER_SHARE * largest_violation:
                 break
             if settings.plain:
                 continue
-            recent.append(self.w[chosen])
-            if len(recent) > EXTRAPOLATE_EVERY:
-                self._extrapolate(chosen, recent, penalty)
-                recent = [self.w[chosen]]
-        return moved, used
+            recent_weights.append(self.w[columns])
+            if len(recent_weights) > EXTRAPOLATE_EVERY:
+                self._extrapolate(columns, recent_weights, penalty)
+                recent_weights = [self.w[columns]]
+        return any_moved, n_sweeps
 
     def _extrapolate(
-        self, chosen: NDArray[np.uint64], recent: list[NDArray[np.float64]], penalty: Penalty
+        self,
+        columns: NDArray[np.uint64],
+        recent_weights: list[NDArray[np.float64]],
+        penalty: Penalty,
     ) -> None:
-        """Try the limit that the last sweeps point to; keep it only when the objective falls.
+        """Try the extrapolated limit of the last sweeps; keep it only if the objective falls.
 
         Anderson's extrapolation (Bertrand and Massias 2021): the combination sum c_k w_k, with
-        sum c_k = 1, whose combined differences are smallest. Correlated features make plain sweeps
-        creep; this removes most of it.
+        sum c_k = 1, whose combined differences are smallest. Sweeps converge slowly if features are
+        correlated; extrapolation removes most of that.
         """
-        target = extrapolated(recent)
+        target = extrapolated(recent_weights)
         if target is None:
             return
-        before = self.w.copy()
-        value = self.risk.value() + penalty.value(before)
-        self.w[chosen] = target
+        previous_w = self.w.copy()
+        previous_objective = self.risk.value() + penalty.value(previous_w)
+        self.w[columns] = target
         self.risk.move_to(self.columns, self.w)
-        if not self.risk.value() + penalty.value(self.w) < value:
-            self.restart(before)
+        if not self.risk.value() + penalty.value(self.w) < previous_objective:
+            self.restart(previous_w)
 
     def _require_finite(self, objective: float, sweeps: int) -> None:
         if not (np.isfinite(objective) and np.isfinite(self.w).all()):
             raise DivergenceError(
-                f"coordinate descent left the finite numbers after {sweeps} sweeps",
+                f"coordinate descent diverged: numbers are no longer finite after {sweeps} sweeps",
                 fix="Scale the features (scale='maxabs')",
             )
 
     def _require_curvature(self, sweeps: int) -> None:
-        """Nothing can move along a column whose curvature is beyond the numbers."""
+        """Raise DivergenceError if a curvature overflowed, as its weight cannot change."""
         if np.isinf(self.limits).any():
             column = int(np.flatnonzero(np.isinf(self.limits).any(axis=1))[0])
             raise DivergenceError(
-                f"the squares of column {column} overflow, and it rests after {sweeps} sweeps",
+                f"the squares of column {column} overflow, so its weight cannot change; "
+                f"stopped after {sweeps} sweeps",
                 fix="Scale the features (scale='maxabs')",
             )
 
 
-def extrapolated(recent: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    """Weights that the sequence tends to, zeros kept at zero; None when it cannot be told."""
-    points = np.array(recent)
+def extrapolated(recent_weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Extrapolate the limit of a sequence of weights; None if it cannot be computed.
+
+    Weights that are 0 in the last vector stay 0, and none changes its sign.
+    """
+    points = np.array(recent_weights)
     steps = np.diff(points, axis=0)
     largest = np.abs(steps).max()
     if not 0.0 < largest < np.inf:
         return None
-    steps = np.ldexp(steps, -np.frexp(largest)[1])  # squares of 1e-170 would be none
+    steps = np.ldexp(steps, -np.frexp(largest)[1])  # else the squares of 1e-170 underflow
     gram = np.einsum("ij,kj->ik", steps, steps)  # not BLAS, see Penalty.value
-    size = float(np.trace(gram))
-    shares = np.linalg.solve(gram + 1e-12 * size * np.eye(len(gram)), np.ones(len(gram)))
+    trace = float(np.trace(gram))
+    shares = np.linalg.solve(gram + 1e-12 * trace * np.eye(len(gram)), np.ones(len(gram)))
     total = float(shares.sum())
     if not np.isfinite(total) or total == 0.0:
         return None
     target = np.einsum("i,ij->j", shares / total, points[1:])
-    # A weight that the last sweep set to zero stays there, and none changes its sign.
     keep = np.sign(target) == np.sign(points[-1])
     return np.where(keep, target, 0.0) if np.isfinite(target).all() else None
 
@@ -292,28 +304,28 @@ def extrapolated(recent: list[NDArray[np.float64]]) -> NDArray[np.float64] | Non
 def working_set(
     slopes: NDArray[np.float64], w: NDArray[np.float64], penalty: Penalty
 ) -> tuple[NDArray[np.uint64], float]:
-    """Columns to sweep over, and the largest violation of all columns.
+    """Return the columns to sweep over, and the largest violation of all columns.
 
-    All columns with a non-zero weight, and as many violators again (at least
+    These are all columns with a non-zero weight and up to as many violators (or
     ``FIRST_VIOLATORS``), the worst first, so that the set at most doubles in a round.
     """
     active = w != 0.0
-    wrong = np.where(
+    violations = np.where(
         active,
         np.abs(slopes + penalty.l2 * w + penalty.l1 * np.sign(w)),
         np.maximum(np.abs(slopes) - penalty.l1, 0.0),
     )
-    violators = np.flatnonzero(~active & (wrong > 0.0))
-    room = max(FIRST_VIOLATORS, int(active.sum()))
-    if penalty.l1 > 0 and len(violators) > room:
-        violators = violators[np.argsort(-wrong[violators], kind="stable")[:room]]
-    chosen = np.union1d(np.flatnonzero(active), violators)
-    return chosen.astype(np.uint64), float(wrong.max(initial=0.0))
+    violators = np.flatnonzero(~active & (violations > 0.0))
+    max_violators = max(FIRST_VIOLATORS, int(active.sum()))
+    if penalty.l1 > 0 and len(violators) > max_violators:
+        violators = violators[np.argsort(-violations[violators], kind="stable")[:max_violators]]
+    columns = np.union1d(np.flatnonzero(active), violators)
+    return columns.astype(np.uint64), float(violations.max(initial=0.0))
 
 
 @jit
 def quadratic_step(g: float, H: float, w: float, l1: float, l2: float) -> float:
-    """argmin over d of g d + H/2 d^2 + l1 |w + d| + l2/2 (w + d)^2."""
+    """Return argmin over d of g d + H/2 d^2 + l1 |w + d| + l2/2 (w + d)^2."""
     u = H * w - g
     if u > l1:
         return (u - l1) / (H + l2) - w
@@ -324,17 +336,17 @@ def quadratic_step(g: float, H: float, w: float, l1: float, l2: float) -> float:
 
 @jit
 def _stretch(force: float, h: float, R: float, l2: float) -> float:
-    """Root t >= 0 of (h/R)(e^{Rt} - 1) + l2 t = force, for force > 0.
+    """Return the root t >= 0 of (h/R)(e^{Rt} - 1) + l2 t = force, for force > 0.
 
-    Newton's iteration from above; the function is convex and increasing, so it never crosses.
+    Newton's iteration from above; the function is convex and increasing, so it stays above.
     """
     t = np.log1p(R * force / h) / R
     if l2 > 0.0:
         t = min(t, force / l2)
         for _ in range(50):
-            rise = np.expm1(R * t)
-            excess = h / R * rise + l2 * t - force
-            change = excess / (h * (rise + 1.0) + l2)
+            growth = np.expm1(R * t)
+            excess = h / R * growth + l2 * t - force
+            change = excess / (h * (growth + 1.0) + l2)
             t -= change
             if change <= 1e-14 * t:
                 break
@@ -343,7 +355,10 @@ def _stretch(force: float, h: float, R: float, l2: float) -> float:
 
 @jit
 def exponential_step(g: float, h: float, R: float, w: float, l1: float, l2: float) -> float:
-    """argmin over d of g d + (h/R^2)(e^{R|d|} - 1 - R|d|) + l1 |w + d| + l2/2 (w + d)^2, h > 0."""
+    """Return argmin over d of g d + (h/R^2)(e^{R|d|} - 1 - R|d|) + l1 |w + d| + l2/2 (w + d)^2.
+
+    Needs h > 0.
+    """
     if w == 0.0:
         force = abs(g) - l1
         if force <= 0.0:
@@ -358,7 +373,7 @@ def exponential_step(g: float, h: float, R: float, w: float, l1: float, l2: floa
     t = _stretch(force, h, R, l2)
     if away == side or t <= abs(w):
         return away * t
-    # The step would cross zero, where the pull of l1 turns round.
+    # The step would cross zero, where the slope of the l1 penalty changes its sign.
     if force - 2.0 * l1 <= 0.0:
         return -w
     t = _stretch(force - 2.0 * l1, h, R, l2)
@@ -367,19 +382,19 @@ def exponential_step(g: float, h: float, R: float, w: float, l1: float, l2: floa
 
 @jit
 def newton_step(g: float, h: float, R: float, beta: float, w: float, l1: float, l2: float) -> float:
-    """The step that is sure to gain more: the longer one."""
-    plain = quadratic_step(g, beta, w, l1, l2)
-    # A curvature lost in rounding cannot carry an exponential.
+    """Return the longer of both steps, whose guaranteed decrease is larger."""
+    parabola_step = quadratic_step(g, beta, w, l1, l2)
+    # A curvature that is all rounding error would give a meaningless exponential.
     if h <= 1e-14 * beta:
-        return plain
-    bold = exponential_step(g, h, R, w, l1, l2)
-    # The exponential bends less up to the end of the longer step, so that it is sure to gain more.
-    return bold if abs(bold) > abs(plain) else plain
+        return parabola_step
+    exponential = exponential_step(g, h, R, w, l1, l2)
+    # Up to the end of the longer step, the bound that it minimises is the smaller one.
+    return exponential if abs(exponential) > abs(parabola_step) else parabola_step
 
 
 @jit
 def violation(g: float, w: float, l1: float, l2: float) -> float:
-    """Magnitude of the smallest subgradient: 0 exactly where the weight is optimal."""
+    """Return the magnitude of the smallest subgradient, 0 if and only if w is optimal."""
     if w > 0.0:
         return abs(g + l2 * w + l1)
     if w < 0.0:
@@ -396,8 +411,10 @@ def _gradient_into(
 
 
 @jit
-def _bounds_into(loss: Any, columns: Columns, chosen: Any, scratch: Any, limits: Any) -> None:
-    for r in chosen:
+def _bounds_into(
+    loss: Any, columns: Columns, columns_to_visit: Any, scratch: Any, limits: Any
+) -> None:
+    for r in columns_to_visit:
         R, beta, crude = curvature_bounds(loss, columns, r, scratch)
         limits[r, 0] = R
         limits[r, 1] = beta
@@ -408,52 +425,52 @@ def _bounds_into(loss: Any, columns: Columns, chosen: Any, scratch: Any, limits:
 def sweep(
     loss: Any,
     columns: Columns,
-    chosen: NDArray[np.uint64],
+    columns_to_visit: NDArray[np.uint64],
     w: NDArray[np.float64],
     limits: NDArray[np.float64],
     l1: float,
     l2: float,
-    paper: bool,
+    use_paper_bound: bool,
     scratch: Any,
 ) -> Any:
-    """Visit columns once; the largest violation met, and how many weights moved.
+    """Visit columns once; return the largest violation and the number of changed weights.
 
-    ``limits`` holds the curvature bounds of these columns.
+    ``limits`` holds the curvature bounds of all columns.
     """
-    worst = 0.0
-    moves = 0
-    for r in chosen:
+    largest_violation = 0.0
+    n_moves = 0
+    for r in columns_to_visit:
         g, h = slope_and_curvature(loss, columns, r, scratch)
         if limits[r, 0] == 0.0:
-            # The loss does not depend on this weight; the penalty wants it to be zero.
+            # The loss does not depend on this weight, and the penalty is smallest at zero.
             step = -w[r]
         else:
-            wrong = violation(g, w[r], l1, l2)
-            worst = max(worst, wrong)
-            if wrong == 0.0:
+            column_violation = violation(g, w[r], l1, l2)
+            largest_violation = max(largest_violation, column_violation)
+            if column_violation == 0.0:
                 continue
-            if paper:
+            if use_paper_bound:
                 step = quadratic_step(g, limits[r, 2], w[r], l1, l2)
             else:
                 step = newton_step(g, h, limits[r, 0], limits[r, 1], w[r], l1, l2)
         if step != 0.0:
             w[r] += step
-            moves += 1
+            n_moves += 1
             shift(loss, columns, r, step, scratch)
-    return worst, moves
+    return largest_violation, n_moves
 
 
-#: Ratio of neighbouring l1 while looking for a model of a given size.
+#: Ratio of successive l1 in the search for a model of a given size.
 SEARCH_RATIO = 0.7
-#: The search gives up below this share of the largest l1.
+#: The search ends below this share of the largest l1.
 SEARCH_END = 1e-4
-#: Halvings between the last l1 that is small enough and the first that is not.
+#: Bisections between the last l1 whose model is small enough and the first whose is not.
 HALVINGS = 4
 
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One solution of a path; ``loss`` is the objective without its penalties."""
+    """One solution of a path; ``loss`` is the objective without the penalty."""
 
     l1: float
     loss: float
@@ -462,19 +479,22 @@ class PathPoint:
 
     @property
     def nonzeros(self) -> int:
-        """Weights that are not zero."""
+        """Number of non-zero weights."""
         return int(np.count_nonzero(self.solution.coef))
 
 
 def l1_grid(largest: float, n_steps: int, min_ratio: float) -> NDArray[np.float64]:
-    """Geometric grid from ``largest``, the smallest l1 that gives w = 0, down to a share of it."""
+    """Return a geometric grid from ``largest`` down to ``min_ratio`` times it.
+
+    ``largest`` is the smallest l1 that gives w = 0.
+    """
     return largest * np.geomspace(1.0, min_ratio, n_steps)
 
 
 def regularisation_path(
     descent: CoordinateDescent, l1s: Sequence[float], l2: float, settings: DescentSettings
 ) -> Iterator[PathPoint]:
-    """Solve for every l1 in turn, each from the solution before it."""
+    """Yield the solution for every l1 in turn, each solved from the previous one."""
     for l1 in l1s:
         yield _solve(descent, float(l1), l2, settings)
 
@@ -482,28 +502,28 @@ def regularisation_path(
 def path_until_nonzeros(
     descent: CoordinateDescent, largest: float, l2: float, settings: DescentSettings, limit: int
 ) -> Iterator[PathPoint]:
-    """Solutions with at most ``limit`` non-zero weights, from the largest l1 down.
+    """Yield solutions with at most ``limit`` non-zero weights, from the largest l1 down.
 
-    Walks down until the limit is passed, then halves the interval (on the log axis) between the
-    last l1 that kept it and the first that did not.
+    Decreases l1 until the limit is exceeded, then bisects the interval (on a log scale) between the
+    last l1 within the limit and the first that exceeds it.
     """
-    good = bad = largest
-    while bad > SEARCH_END * largest:
-        bad = good * SEARCH_RATIO
-        point = _solve(descent, bad, l2, settings)
+    l1_within = l1_beyond = largest
+    while l1_beyond > SEARCH_END * largest:
+        l1_beyond = l1_within * SEARCH_RATIO
+        point = _solve(descent, l1_beyond, l2, settings)
         if point.nonzeros > limit:
             break
-        good = bad
+        l1_within = l1_beyond
         yield point
     else:
         return
     for _ in range(HALVINGS):
-        middle = float(np.sqrt(good * bad))
+        middle = float(np.sqrt(l1_within * l1_beyond))
         point = _solve(descent, middle, l2, settings)
         if point.nonzeros > limit:
-            bad = middle
+            l1_beyond = middle
         else:
-            good = middle
+            l1_within = middle
             yield point
 
 

@@ -39,15 +39,15 @@ from rankine.solvers.problem import NormalEquations, RowsProblem
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-#: Factor on the largest eigenvalue that blocks of queries suggest.
+#: Safety factor on the largest eigenvalue estimated from blocks of queries.
 ONLINE_SAFETY = 2.0
-#: Blocks an online estimate cuts the queries into.
+#: Number of blocks of queries for an online estimate.
 N_BLOCKS = 32
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Bounds on the eigenvalues of A, and how the estimates developed."""
+    """Bounds of the eigenvalues of A, and the trace of their estimates."""
 
     largest: float
     smallest: float
@@ -55,30 +55,31 @@ class Spectrum:
     trace: list[dict[str, float]] = field(default_factory=list)
 
     def shifted(self, gamma: float) -> tuple[float, float]:
-        """kappa_1 and kappa_n of A + gamma I."""
+        """Return kappa_1 and kappa_n of A + gamma I."""
         return self.largest + gamma, max(0.0, self.smallest) + gamma
 
 
 @jit
 def _normal_draws(seed: Any, out: Any) -> None:
-    """Box and Muller: two uniform draws give one normal."""
+    """Fill ``out`` with normal draws (Box and Muller: two uniform draws give one)."""
     for k in range(out.shape[0]):
         radius = np.sqrt(-2.0 * np.log1p(-random_unit(seed, 2 * k)))
         out[k] = radius * np.cos(2.0 * np.pi * random_unit(seed, 2 * k + 1))
 
 
 def random_direction(n: int, seed: int, stream: int = 0) -> NDArray[np.float64]:
-    """A uniformly random unit vector, a pure function of the seed."""
+    """Return a uniformly random unit vector, a function of the seed alone."""
     v = np.empty(n)
     _normal_draws(stream_seed(seed, stream), v)
     return v / norm(v)
 
 
 def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
-    """Lanczos with full reorthogonalisation: largest Ritz value plus its residual; smallest.
+    """Estimate the spectrum by the Lanczos method with full reorthogonalisation.
 
-    The residual beta_k |s_k| bounds the distance of a Ritz value to the spectrum, so adding it
-    makes an estimate from below a safe one.
+    kappa_1 is the largest Ritz value plus its residual beta_k |s_k|. The residual bounds the
+    distance of a Ritz value to the spectrum, so adding it turns an estimate from below into a safe
+    one. kappa_n is the smallest Ritz value.
     """
     steps = min(steps, n)
     basis = np.zeros((steps + 1, n))
@@ -110,9 +111,10 @@ def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
 
 
 def power_iteration(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
-    """Power iteration, plain and shifted (Tas, Algorithm 1, with centring and the right loop).
+    """Estimate the spectrum by power iterations on A and on A - kappa_1 I.
 
-    kappa_1 is approached from below and kappa_n from above: cheap, and unsafe on flat spectra.
+    Tas, Algorithm 1, with centring and a corrected loop. kappa_1 is approached from below and
+    kappa_n from above: cheap, but unsafe on flat spectra.
     """
     v, o = random_direction(n, seed), random_direction(n, seed, 1)
     trace: list[dict[str, float]] = []
@@ -127,22 +129,23 @@ def power_iteration(times: Product, n: int, seed: int, steps: int = 20) -> Spect
 
 
 def online_power_iteration(blocks: list[Product], n: int, seed: int, passes: int = 2) -> Spectrum:
-    """Power iteration that sees one block of queries at a time (the paper's on-line idea).
+    """Estimate the spectrum by a power iteration on one block of queries at a time.
 
-    Each block's product stands for the whole by the number of blocks. The largest growth factor of
-    the last pass, averaged over the pass, times a safety factor is kappa_1; kappa_n is taken as 0,
-    that is gamma once shifted.
+    This is the paper's on-line idea. The product of a block, times the number of blocks, estimates
+    the whole. kappa_1 is the mean growth factor of the last pass times a safety factor; kappa_n is
+    0, that is gamma once shifted.
     """
     v = random_direction(n, seed)
     trace: list[dict[str, float]] = []
     growth = np.zeros(len(blocks))
     for step in range(passes * len(blocks)):
         block = step % len(blocks)
-        moved = len(blocks) * blocks[block](v)
-        growth[block] = norm(moved)
-        # A block alone may be blind to v; half of the old direction keeps what others saw.
-        mixed = moved / growth[block] + v if growth[block] > 0.0 else v
-        v, _ = _normalised(mixed)
+        product = len(blocks) * blocks[block](v)
+        growth[block] = norm(product)
+        # A block's product may be 0 or nearly so; half of the old direction preserves the estimate
+        # of the other blocks.
+        next_direction = product / growth[block] + v if growth[block] > 0.0 else v
+        v, _ = _normalised(next_direction)
         trace.append({"step": step + 1, "kappa_1": float(growth[: step + 1].mean())})
     return Spectrum(ONLINE_SAFETY * float(growth.mean()), 0.0, passes, trace)
 
@@ -155,34 +158,34 @@ def _normalised(v: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
 def _tridiagonal(
     diagonal: NDArray[np.float64], off: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues, ascending, and eigenvectors of a symmetric tridiagonal matrix."""
+    """Return eigenvalues, ascending, and eigenvectors of a symmetric tridiagonal matrix."""
     require_finite(diagonal, len(diagonal), "the estimate of the spectrum")
     matrix = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
     values, vectors = np.linalg.eigh(matrix)
     return values, vectors
 
 
-#: The optimal rate halves the residual in about sqrt(k1/kn) steps. A run that has not halved it in
-#: so many times as many, which leaves room for its transient, and some steps more has stalled.
+#: At the optimal rate the residual is halved in about sqrt(k1/kn) steps. A run has stalled if this
+#: took more than TRANSIENT times as many steps, which allows for the transient, plus PATIENCE.
 TRANSIENT = 20
 PATIENCE = 50
-#: A residual this many times the best one is a divergence.
+#: The run diverges if the residual exceeds this multiple of the best one.
 EXPLODED = 1e3
 
 
 def optimal_step_and_momentum(k1: float, kn: float) -> tuple[float, float]:
-    """Step a = (1 - mu) eta and momentum mu from the extreme eigenvalues."""
+    """Return the step a = (1 - mu) eta and the momentum mu of eq. 11."""
     root_1, root_n = np.sqrt(k1), np.sqrt(kn)
     return float(4.0 / (root_1 + root_n) ** 2), float(((root_1 - root_n) / (root_1 + root_n)) ** 2)
 
 
 def stable_eta(k1: float, mu: float) -> float:
-    """Supremum of stable eta: (1 - mu) eta k1 < 2 (1 + mu)."""
+    """Return the supremum of stable eta: (1 - mu) eta k1 < 2 (1 + mu)."""
     return 2.0 * (1.0 + mu) / ((1.0 - mu) * k1)
 
 
 class _Momentum:
-    """The state both methods share: iterate, previous iterate, best residual."""
+    """State of both methods: the iterate, the previous iterate and the best one so far."""
 
     def __init__(
         self, system: NormalEquations, gamma: float, start: NDArray[np.float64] | None, name: str
@@ -195,8 +198,8 @@ class _Momentum:
         self.trace: list[dict[str, float]] = []
         self.reason = "max_iter"
 
-    def look(self, iteration: int, **more: float) -> None:
-        """Gradient and relative residual at the current point."""
+    def measure(self, iteration: int, **more: float) -> None:
+        """Compute gradient and relative residual at the current point, and record them."""
         self.gradient = self.system.times(self.w, self.gamma) - self.system.b
         self.residual = norm(self.gradient) / self.size
         self.trace.append({"iteration": iteration, "residual": self.residual, **more})
@@ -206,7 +209,7 @@ class _Momentum:
     def ends(
         self, iteration: int, tol: float, max_iter: int, callbacks: Sequence[Callback]
     ) -> bool:
-        """Whether the point is good enough, or a callback asks to stop."""
+        """Whether the residual is small enough, or a callback asked to stop."""
         if self.residual <= tol:
             self.reason = "converged"
             return True
@@ -218,26 +221,26 @@ class _Momentum:
         return False
 
     def move(self, step: float, momentum: float) -> None:
-        """One step of eq. 7."""
-        ahead = self.w - step * self.gradient + momentum * (self.w - self.before)
-        self.before, self.w = self.w, ahead
+        """Take one step of eq. 7."""
+        next_w = self.w - step * self.gradient + momentum * (self.w - self.before)
+        self.before, self.w = self.w, next_w
 
     def restart(self) -> None:
-        """Back to the best point, without momentum."""
+        """Return to the best point, without momentum."""
         self.w = self.before = self.best
 
     def state(self) -> Sequence[Any]:
-        """All that the next step is made from."""
-        at = (self.w, self.before, self.best, self.best_residual)
-        return *at, self.trace, self.system.products
+        """Return everything that the next step depends on, for ``restore``."""
+        iterates = (self.w, self.before, self.best, self.best_residual)
+        return *iterates, self.trace, self.system.products
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from a state."""
-        self.w, self.before, self.best, self.best_residual, *rest = state
-        self.trace, self.system.products = rest
+        """Continue from a state."""
+        self.w, self.before, self.best, self.best_residual, *saved = state
+        self.trace, self.system.products = saved
 
     def solution(self, iteration: int, **more: float) -> Solution:
-        """Report the best point."""
+        """Create the solution from the best point."""
         certificate = {
             "residual": self.best_residual,
             "products": float(self.system.products),
@@ -257,45 +260,47 @@ def solve_egdm(
     max_iter: int = 10_000,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """eGDM with a guard that restarts from the best point, without momentum.
+    """Solve by eGDM; restart from the best point, without momentum, if the eigenvalues were wrong.
 
-    An explosion means that kappa_1 was too small: it is doubled. A stall means that kappa_n was
-    too large: it is divided by ten, down to gamma, and only then kappa_1 doubled. Safe values are
-    reached after finitely many restarts, whatever the first estimate, so the run never diverges.
+    Divergence means that kappa_1 was too small: it is doubled. A stall means that kappa_n was too
+    large: it is divided by ten, down to gamma; below that, kappa_1 is doubled instead. Safe values
+    are reached after finitely many restarts for any first estimate, so the run cannot diverge.
     """
     k1, kn = eigenvalues
     run = _Momentum(system, gamma, start, "egdm")
     step, momentum = optimal_step_and_momentum(k1, kn)
-    restarts = since = begun = 0
-    reference = np.inf
+    restarts = n_since_halving = first_iteration = 0
+    reference_residual = np.inf
     resume = system.problem.resume_point("egdm")
     if resume.state is not None:
-        k1, kn, restarts, reference, since, begun, at = resume.state
-        run.restore(at)
+        k1, kn, restarts, reference_residual, n_since_halving, first_iteration, run_state = (
+            resume.state
+        )
+        run.restore(run_state)
         step, momentum = optimal_step_and_momentum(k1, kn)
 
-    def stands() -> Sequence[Any]:
-        return k1, kn, restarts, reference, since, iteration, run.state()
+    def loop_state() -> Sequence[Any]:
+        return k1, kn, restarts, reference_residual, n_since_halving, iteration, run.state()
 
-    for iteration in range(begun, max_iter + 1):
-        resume.save(stands)
-        run.look(iteration, kappa_1=k1, kappa_n=kn)
+    for iteration in range(first_iteration, max_iter + 1):
+        resume.save(loop_state)
+        run.measure(iteration, kappa_1=k1, kappa_n=kn)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
-        if run.best_residual < 0.5 * reference:
-            reference, since = run.best_residual, 0
-        since += 1
+        if run.best_residual < 0.5 * reference_residual:
+            reference_residual, n_since_halving = run.best_residual, 0
+        n_since_halving += 1
         exploded = not run.residual <= EXPLODED * run.best_residual
-        if exploded or since > PATIENCE + TRANSIENT * np.sqrt(k1 / kn):
-            # gamma is a true lower bound of kappa_n, so a stall has run out of excuses there.
+        if exploded or n_since_halving > PATIENCE + TRANSIENT * np.sqrt(k1 / kn):
+            # gamma is a lower bound of kappa_n, so at gamma only kappa_1 can be at fault.
             if exploded or kn <= gamma:
                 k1 *= 2.0
             else:
                 kn = max(gamma, 0.1 * kn)
             step, momentum = optimal_step_and_momentum(k1, kn)
             run.restart()
-            run.look(iteration, kappa_1=k1, kappa_n=kn)
-            restarts, reference, since = restarts + 1, run.best_residual, 0
+            run.measure(iteration, kappa_1=k1, kappa_n=kn)
+            restarts, reference_residual, n_since_halving = restarts + 1, run.best_residual, 0
         run.move(step, momentum)
     return run.solution(iteration, kappa_1=k1, kappa_n=kn, restarts=float(restarts))
 
@@ -312,26 +317,27 @@ def solve_gdm(
     max_iter: int = 10_000,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Fixed step size and momentum; a pair outside the stable region is refused."""
+    """Solve with fixed step size and momentum; raise ParameterError if they are not stable."""
     eta = 1.0 / k1 if eta is None else eta
-    limit = stable_eta(k1, momentum)
-    if not 0.0 < eta < limit:
+    stable_limit = stable_eta(k1, momentum)
+    if not 0.0 < eta < stable_limit:
         raise ParameterError(
-            f"eta={eta:g} with momentum={momentum:g} diverges: the largest eigenvalue is {k1:.6g}",
-            fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
+            f"{eta:g} with the momentum {momentum:g} diverges: the largest eigenvalue is {k1:.6g}",
+            parameter="eta",
+            fix=f"Pass a number between 0 and {stable_limit:.6g}, or None for 1/kappa_1",
         )
-    run, begun = _Momentum(system, gamma, start, "gdm"), 0
+    run, first_iteration = _Momentum(system, gamma, start, "gdm"), 0
     resume = system.problem.resume_point("gdm")
     if resume.state is not None:
-        begun, at = resume.state
-        run.restore(at)
+        first_iteration, run_state = resume.state
+        run.restore(run_state)
 
-    def stands() -> Sequence[Any]:
+    def loop_state() -> Sequence[Any]:
         return iteration, run.state()
 
-    for iteration in range(begun, max_iter + 1):
-        resume.save(stands)
-        run.look(iteration)
+    for iteration in range(first_iteration, max_iter + 1):
+        resume.save(loop_state)
+        run.measure(iteration)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
         if not np.isfinite(run.residual):
@@ -345,33 +351,33 @@ def solve_gdm(
 
 MOMENTUM = 0.9
 POWER_STEPS = 8
-#: Power iteration approaches the largest eigenvalue from below.
+#: Safety factor, as power iteration approaches the largest eigenvalue from below.
 SAFETY = 1.25
 
 
 @jit
 def _largest_per_query(rows: Any, lap: Any, n_features: int, seed: Any) -> Any:
-    """Largest eigenvalue of every H_q by a few power iterations."""
+    """Estimate the largest eigenvalue of every H_q by ``POWER_STEPS`` power iterations."""
     out = np.zeros(lap.starts.shape[0] - 1)
-    v, moved = np.empty(n_features), np.empty(n_features)
+    v, product = np.empty(n_features), np.empty(n_features)
     for q in range(out.shape[0]):
         for j in range(n_features):
             v[j] = random_unit(seed, j) - 0.5
         for _ in range(POWER_STEPS):
-            moved[:] = 0.0
-            length = 0.0
+            product[:] = 0.0
+            norm_v = 0.0
             for j in range(n_features):
-                length += v[j] * v[j]
-            length = np.sqrt(length)
-            if length == 0.0:
+                norm_v += v[j] * v[j]
+            norm_v = np.sqrt(norm_v)
+            if norm_v == 0.0:
                 break
             for j in range(n_features):
-                v[j] /= length
-            add_normal_product(lap, rows, q, v, v, False, 1.0, moved)
+                v[j] /= norm_v
+            add_normal_product(lap, rows, q, v, v, False, 1.0, product)
             out[q] = 0.0
             for j in range(n_features):
-                out[q] += moved[j] * moved[j]
-                v[j] = moved[j]
+                out[q] += product[j] * product[j]
+                v[j] = product[j]
             out[q] = np.sqrt(out[q])
     return out
 
@@ -387,13 +393,16 @@ def _pass(
     order: Any,
     batch: int,
     w: Any,
-    before: Any,
-    total: Any,
+    previous: Any,
+    iterate_sum: Any,
 ) -> int:
-    """One pass over the queries in the given order; ``total`` gathers the iterates."""
+    """Take one pass over the queries in ``order``; return the number of steps.
+
+    Adds the iterates to ``iterate_sum``.
+    """
     n_queries, n = order.shape[0], w.shape[0]
     gradient = np.empty(n)
-    count = 0
+    n_steps = 0
     for start in range(0, n_queries, batch):
         stop = min(start + batch, n_queries)
         gradient[:] = 0.0
@@ -401,16 +410,18 @@ def _pass(
         for k in range(start, stop):
             add_normal_product(lap, rows, order[k], w, y, True, factor, gradient)
         for j in range(n):
-            ahead = w[j] - step * (gradient[j] + gamma * w[j]) + momentum * (w[j] - before[j])
-            before[j] = w[j]
-            w[j] = ahead
-            total[j] += ahead
-        count += 1
-    return count
+            next_value = (
+                w[j] - step * (gradient[j] + gamma * w[j]) + momentum * (w[j] - previous[j])
+            )
+            previous[j] = w[j]
+            w[j] = next_value
+            iterate_sum[j] += next_value
+        n_steps += 1
+    return n_steps
 
 
 def query_curvature(problem: RowsProblem, seed: int) -> float:
-    """max over queries of Q lambda_max(H_q): the curvature of the roughest single estimate."""
+    """Return max over queries of Q lambda_max(H_q), a bound of the curvature of every estimate."""
     largest = _largest_per_query(
         problem.products.rows,
         problem.risk.laplacian,
@@ -430,46 +441,46 @@ def solve_query_sgd(
     n_passes: int = 20,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Run ``n_passes`` passes over rows in memory, since steps are sequential."""
+    """Run ``n_passes`` stochastic passes over rows in memory; return the mean of the last half."""
     problem: Any = system.problem
     n_queries = problem.risk.queries.n_queries
-    bound = query_curvature(problem, seed) + gamma
-    # A step costs O(n_features): take enough queries for its gradient to cost as much.
+    curvature_bound = query_curvature(problem, seed) + gamma
+    # A step costs O(n_features), so a batch has enough queries for its gradient to cost as much.
     batch = min(n_queries, _queries_per_step(problem))
     w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
-    before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
-    total, count, reason = np.zeros(len(w)), 0, "max_iter"
+    previous, mean, b_norm = w.copy(), w.copy(), norm(system.b) or 1.0
+    iterate_sum, n_steps, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []
-    for done in range(1, n_passes + 1):
-        if done == n_passes // 2 + 1:
-            total[:], count = 0.0, 0
-        count += _pass(
+    for n_done in range(1, n_passes + 1):
+        if n_done == n_passes // 2 + 1:
+            iterate_sum[:], n_steps = 0.0, 0
+        n_steps += _pass(
             problem.products.rows,
             problem.risk.laplacian,
             problem.risk.y,
             gamma,
-            (1.0 - MOMENTUM) / bound,
+            (1.0 - MOMENTUM) / curvature_bound,
             MOMENTUM,
-            permutation(stream_seed(seed, QUERY_ORDER, done), n_queries),
+            permutation(stream_seed(seed, QUERY_ORDER, n_done), n_queries),
             batch,
             w,
-            before,
-            total,
+            previous,
+            iterate_sum,
         )
-        require_finite(w, done, "stochastic descent over queries")
-        mean = total / count
-        residual = norm(system.times(mean, gamma) - system.b) / size
-        trace.append({"iteration": done, "residual": residual})
+        require_finite(w, n_done, "stochastic descent over queries")
+        mean = iterate_sum / n_steps
+        residual = norm(system.times(mean, gamma) - system.b) / b_norm
+        trace.append({"iteration": n_done, "residual": residual})
         if residual <= tol:
             reason = "converged"
             break
-        if report_progress(callbacks, "sgd", done, n_passes, {"residual": residual}, mean):
+        if report_progress(callbacks, "sgd", n_done, n_passes, {"residual": residual}, mean):
             reason = "callback"
             break
     certificate = {"residual": trace[-1]["residual"], "products": float(system.products)}
-    return Solution(mean, system.objective(mean, gamma), certificate, done, trace, reason)
+    return Solution(mean, system.objective(mean, gamma), certificate, n_done, trace, reason)
 
 
 def _queries_per_step(problem: RowsProblem) -> int:
-    stored = problem.products.rows.values.size / problem.risk.queries.n_queries
-    return int(np.ceil(problem.n_features / max(1.0, stored)))
+    values_per_query = problem.products.rows.values.size / problem.risk.queries.n_queries
+    return int(np.ceil(problem.n_features / max(1.0, values_per_query)))

@@ -1,20 +1,20 @@
 """Truncated Newton method for w'Kw/2 + R(w), w >= 0 where bounded, with a smooth risk R.
 
-Each step solves the Newton equations only as far as it pays, by conjugate gradients (Lee and Lin
-2014, section 3), then backtracks. Scores are affine along a direction, so trials cost one count
-pass and no product with X. K bounds the curvature of the objective from below, which certifies the
-result::
+Each step solves the Newton equations only as accurately as it pays, by conjugate gradients (Lee and
+Lin 2014, section 3), then backtracks. Scores are affine along a direction, so a trial costs one
+evaluation of R at scores and no product with X. K bounds the curvature of the objective from below,
+which certifies the result::
 
     J* >= J(w) + min_v [ <g, v - w> + (v - w)' K (v - w) / 2 ] = J(w) - g' K^-1 g / 2
 
-and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. Bounded steps are
-projected, and coordinates at 0 that want to leave downwards are held (two-metric projection,
+and, with the constraint v >= 0, the same minimum coordinate by coordinate. Bounded steps are
+projected, and coordinates at 0 whose gradient points outside are fixed (two-metric projection,
 Bertsekas 1982). K is l2 times the identity for linear rankers, and couples neighbouring cells of
 tables (``rankine.solvers.tables``).
 
-A risk with kinks that can be rounded (R - s/2 R(0) <= R_s <= R) is solved for a falling s, each
-from the solution before it: a lower bound of R_s is one of R. The diagonal preconditioner makes
-Newton's steps blind to the scale of columns, which the bundle method is not.
+A risk whose kinks can be smoothed (R - s/2 R(0) <= R_s <= R) is solved for a decreasing s, each
+from the previous solution: a lower bound of R_s is one of R. The diagonal preconditioner makes
+Newton's method independent of the scale of columns, unlike the bundle method.
 """
 
 from __future__ import annotations
@@ -37,51 +37,53 @@ from rankine.solvers.base import (
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.problem import Problem
 
+#: Largest number of conjugate gradient iterations per Newton step.
 MAX_INNER = 200
-#: Armijo: accept a step that gains this fraction of what the slope promises.
+#: Armijo's condition: accept a step that achieves this fraction of the linear decrease.
 SUFFICIENT = 1e-4
 MIN_STEP = 1e-10
-#: Below this fraction of the objective a gap is rounding.
+#: A gap below this fraction of the objective is rounding error.
 PRECISION = 1e-14
-#: Cuts after which the bundle method hands over. Where it works it needs a dozen or, with a tiny
-#: l2, a hundred; columns of very different scale would need thousands.
+#: Cuts after which the bundle method gives way to Newton. Where it works it needs a dozen or, with
+#: a tiny l2, a hundred; columns of very different scale would need thousands.
 CUTS = 200
-#: Widths of the rounding: the first, and the ratio of one to the next.
+#: First width s of the smoothing, and the ratio of one width to the previous.
 FIRST_WIDTH = 0.5
 NARROWER = 0.2
-#: Part of a width to which its problem is solved; the rounding itself costs about a tenth of it.
+#: Tolerance of a smoothed problem as a share of its width. The smoothing itself costs about a tenth
+#: of the width.
 WIDTH_SHARE = 0.05
-#: Part of the tolerance below which a narrower width cannot help: rounding numbers is at fault.
+#: A width below this share of the tolerance cannot help: rounding errors prevent a smaller gap.
 NARROWEST = 0.1
 
 
 class QuadraticPenalty(Protocol):
     """w'Kw/2 with w >= 0 where ``bounded``.
 
-    ``forcing`` is the share of the residual that may be left of the Newton equations. They are
-    solved well enough, too, where what is left would certify ``ahead`` times the gap that is asked
-    for, if the curvature stayed as it is.
+    ``forcing`` is the relative residual up to which the Newton equations are solved. They are
+    also solved well enough if the remaining residual would certify ``predicted_gap_share`` times
+    the requested gap under the present curvature; 0 disables this test.
     """
 
     bounded: NDArray[np.bool_]
     forcing: float
-    ahead: float
+    predicted_gap_share: float
 
     def times(self, w: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """K w."""
+        """Return K w."""
 
     def gap(self, w: NDArray[np.float64], gradient: NDArray[np.float64], /) -> float:
-        """-min over v of g'v + v'Kv/2 with w + v allowed."""
+        """Return -min over v of g'v + v'Kv/2 with w + v allowed."""
 
     def factor(self, diagonal: NDArray[np.float64], /) -> Any:
-        """``solve(b)`` of K + diag."""
+        """Return an object whose ``solve(b)`` returns (K + diag)^-1 b."""
 
 
 class _Ridge:
-    """l2/2 |w|^2."""
+    """l2/2 |w|^2, K = l2 I."""
 
     forcing = 0.1
-    ahead = 0.0
+    predicted_gap_share = 0.0
 
     def __init__(self, l2: float, n_features: int, *, positive: bool) -> None:
         self.l2 = l2
@@ -110,7 +112,7 @@ class _Diagonal:
 
 @dataclass
 class _Point:
-    """Weights with everything the problem said about them."""
+    """Weights with the scores, slopes and curvature of the problem there."""
 
     w: NDArray[np.float64]
     scores: Any
@@ -121,7 +123,7 @@ class _Point:
 
 @dataclass
 class _Direction:
-    """A Newton direction with its scores and the products it took."""
+    """A Newton direction with its scores and the number of products it took."""
 
     d: NDArray[np.float64]
     scores: Any
@@ -141,35 +143,36 @@ def solve_newton(
 ) -> Solution:
     """Minimise the penalty + R(w) to a certified gap of ``tol`` J(0).
 
-    A number is l2 of l2/2 |w|^2, with w >= 0 if ``positive``. Without ``certify`` it is enough that
-    after a step the gap is about that: g' M^-1 g / 2 with the preconditioner M for the curvature.
+    A number as ``penalty`` is the l2 of l2/2 |w|^2, with w >= 0 if ``positive``. Without
+    ``certify`` the run also stops after a step at which the estimate g' M^-1 g / 2 of the gap is
+    small enough; M is the preconditioner, used in place of the curvature.
     """
     if isinstance(penalty, (int, float)):
         penalty = _Ridge(float(penalty), problem.n_features, positive=positive)
     bounded = penalty.bounded
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
-    point = _look(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
-    low, reason, first = 0.0, "max_iter", 0.0
-    begun = products = 0
+    point = _evaluate_point(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
+    lower_bound, reason, largest_gradient = 0.0, "max_iter", 0.0
+    first_iteration = products = 0
     trace: list[dict[str, float]] = []
     resume = problem.resume_point("newton")
     if resume.state is not None:
-        known, low, begun, products, first, trace = resume.state
-        point = _Point(**known)
+        point_state, lower_bound, first_iteration, products, largest_gradient, trace = resume.state
+        point = _Point(**point_state)
 
-    def stands() -> Sequence[Any]:
-        return vars(point), low, iteration, products, first, trace
+    def loop_state() -> Sequence[Any]:
+        return vars(point), lower_bound, iteration, products, largest_gradient, trace
 
-    for iteration in range(begun, max_iter + 1):
-        resume.save(stands)
+    for iteration in range(first_iteration, max_iter + 1):
+        resume.save(loop_state)
         gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
-        low = max(low, point.objective - penalty.gap(point.w, gradient))
-        gap = point.objective - low
+        lower_bound = max(lower_bound, point.objective - penalty.gap(point.w, gradient))
+        gap = point.objective - lower_bound
         free = ~bounded | (point.w > 0.0) | (gradient < 0.0)
-        size = norm(gradient * free)
-        first = max(first, size)
-        record = {"objective": point.objective, "lower_bound": low, "gap": gap}
+        gradient_norm = norm(gradient * free)
+        largest_gradient = max(largest_gradient, gradient_norm)
+        record = {"objective": point.objective, "lower_bound": lower_bound, "gap": gap}
         trace.append({"iteration": iteration, **record, "products": products})
         stop = report_progress(callbacks, "newton", iteration, max_iter, record, point.w)
         if stop:
@@ -183,24 +186,30 @@ def solve_newton(
             break
         if iteration == max_iter:
             break
-        forcing = min(penalty.forcing, float(np.sqrt(size / first)))
-        allowed = penalty.ahead * tol * problem.at_zero
-        scale = problem.curvature_scale(point.curvature)
-        require_finite(scale, iteration, "the Newton method")
-        factor, wanted = penalty.factor(scale), -gradient * free
-        about = dot(wanted, factor.solve(wanted)) / 2.0 if iteration and not certify else np.inf
-        if about <= tol * problem.at_zero:
-            reason = "estimated"
-            break
-        direction = _direction(problem, penalty, point, wanted, free, factor, forcing, allowed)
+        forcing = min(penalty.forcing, float(np.sqrt(gradient_norm / largest_gradient)))
+        allowed_gap = penalty.predicted_gap_share * tol * problem.at_zero
+        curvature_scale = problem.curvature_scale(point.curvature)
+        require_finite(curvature_scale, iteration, "the Newton method")
+        factor, descent_rhs = penalty.factor(curvature_scale), -gradient * free
+        if iteration > 0 and not certify:
+            estimated_gap = dot(descent_rhs, factor.solve(descent_rhs)) / 2.0
+            if estimated_gap <= tol * problem.at_zero:
+                reason = "estimated"
+                break
+        direction = _direction(
+            problem, penalty, point, descent_rhs, free, factor, forcing, allowed_gap
+        )
         products += direction.products
-        point.slopes = point.curvature = None  # large, and not needed beside those of a trial
-        moved = _step(problem, penalty, point, gradient, direction)
-        if moved is None:
+        # Release large arrays before the trials of the line search allocate theirs.
+        point.slopes = point.curvature = None
+        next_point = _step(problem, penalty, point, gradient, direction)
+        if next_point is None:
             reason = "precision"
             break
-        point = moved
-    certificate = gap_certificate(point.objective, low, problem.at_zero, products=float(products))
+        point = next_point
+    certificate = gap_certificate(
+        point.objective, lower_bound, problem.at_zero, products=float(products)
+    )
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
@@ -213,12 +222,13 @@ def solve_nonsmooth(
     bundle: Bundle | None = None,
     **options: Any,
 ) -> Solution:
-    """Minimise l2/2 |w|^2 + R(w): by cuts, and by Newton steps where cuts are slow."""
-    few = min(max_iter, CUTS)
-    cuts = solve_bundle(problem, l2, start=start, max_iter=few, bundle=bundle, **options)
-    if not cuts.unfinished or max_iter <= CUTS:
-        return cuts
-    return solve_smoothed(problem, l2, before=cuts, max_iter=max_iter - cuts.n_iter, **options)
+    """Minimise l2/2 |w|^2 + R(w) by cuts, and continue by Newton steps if cuts are slow."""
+    max_cuts = min(max_iter, CUTS)
+    by_cuts = solve_bundle(problem, l2, start=start, max_iter=max_cuts, bundle=bundle, **options)
+    if not by_cuts.unfinished or max_iter <= CUTS:
+        return by_cuts
+    max_steps = max_iter - by_cuts.n_iter
+    return solve_smoothed(problem, l2, before=by_cuts, max_iter=max_steps, **options)
 
 
 def solve_smoothed(
@@ -232,48 +242,53 @@ def solve_smoothed(
     positive: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise l2/2 |w|^2 + R(w) by Newton steps on risks that are rounded less and less.
+    """Minimise l2/2 |w|^2 + R(w) by Newton steps on risks that are smoothed less and less.
 
-    ``before`` may give the solution of another method to go on from.
+    ``before`` is the solution of another method to continue from, in place of ``start``.
     """
     best = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
-    low, done, products = 0.0, 0, 0.0
+    lower_bound, n_done, products = 0.0, 0, 0.0
     trace: list[dict[str, float]] = []
     if before is not None:
-        best, low, done = before.coef, before.certificate["lower_bound"], before.n_iter
+        best, lower_bound, n_done = before.coef, before.certificate["lower_bound"], before.n_iter
         trace = [dict(record) for record in before.trace]
-    last = done + max_iter
-    value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
+    last_iteration = n_done + max_iter
+    best_value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
     w, width, reason = best, 1.0, "max_iter"
     resume = problem.resume_point("rounded")
     if resume.state is not None:
-        best, value, w, width, low, done, products, trace = resume.state
+        best, best_value, w, width, lower_bound, n_done, products, trace = resume.state
 
-    def stands() -> Sequence[Any]:
-        return best, value, w, width, low, done, products, trace
+    def loop_state() -> Sequence[Any]:
+        return best, best_value, w, width, lower_bound, n_done, products, trace
 
-    while done < last:
-        resume.save(stands)
+    while n_done < last_iteration:
+        resume.save(loop_state)
         rounded = solve_newton(
             problem.smoothed(width),
             l2,
             start=w,
             tol=WIDTH_SHARE * width,
-            max_iter=last - done,
+            max_iter=last_iteration - n_done,
             positive=positive,
             callbacks=callbacks,
         )
-        w, done = rounded.coef, done + rounded.n_iter
+        w, n_done = rounded.coef, n_done + rounded.n_iter
         products += rounded.certificate["products"]
-        here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
-        if here < value:
-            best, value = w, here
+        value_here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
+        if value_here < best_value:
+            best, best_value = w, value_here
         else:
             w = best
         if width < 1.0:
-            low = max(low, rounded.certificate["lower_bound"])
-        gap = value - low
-        record = {"iteration": done, "objective": value, "lower_bound": low, "gap": gap}
+            lower_bound = max(lower_bound, rounded.certificate["lower_bound"])
+        gap = best_value - lower_bound
+        record = {
+            "iteration": n_done,
+            "objective": best_value,
+            "lower_bound": lower_bound,
+            "gap": gap,
+        }
         trace.append({**record, "width": width})
         if rounded.stop_reason == "callback":
             reason = "callback"
@@ -285,11 +300,11 @@ def solve_smoothed(
             reason = "precision"
             break
         width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
-    certificate = gap_certificate(value, low, problem.at_zero, products=products)
-    return Solution(best, value, certificate, done, trace, reason)
+    certificate = gap_certificate(best_value, lower_bound, problem.at_zero, products=products)
+    return Solution(best, best_value, certificate, n_done, trace, reason)
 
 
-def _look(
+def _evaluate_point(
     problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
 ) -> _Point:
     scores = problem.scores(w) if scores is None else scores
@@ -305,44 +320,45 @@ def _direction(
     free: NDArray[np.bool_],
     factor: Any,
     forcing: float,
-    allowed: float,
+    allowed_gap: float,
 ) -> _Direction:
-    """Preconditioned conjugate gradients on H d = -g within the free coordinates.
+    """Solve H d = -g for the free coordinates by preconditioned conjugate gradients.
 
-    ``factor`` solves K plus about the diagonal of the risk's curvature; ends when the residual,
-    measured by it, has shrunk to ``forcing``, or certifies a gap of ``allowed``.
+    ``factor`` solves K plus about the diagonal of the risk's curvature. The iteration ends when the
+    residual, in the norm of this preconditioner, has shrunk to ``forcing``, or when it certifies a
+    gap of ``allowed_gap`` (if that is not 0).
     """
     d = np.zeros_like(residual)
-    scaled = factor.solve(residual) * free
-    search, squared = scaled, dot(residual, scaled)
-    enough = squared * forcing * forcing
-    scores = problem.blend(0.0, point.scores, 0.0, point.scores)
+    preconditioned = factor.solve(residual) * free
+    search, squared_residual = preconditioned, dot(residual, preconditioned)
+    squared_target = squared_residual * forcing * forcing
+    scores = problem.combine(0.0, point.scores, 0.0, point.scores)
     products = 0
     resume = problem.resume_point("newton direction")
     if resume.state is not None:
-        d, scores, residual, search, squared, products = resume.state
+        d, scores, residual, search, squared_residual, products = resume.state
 
-    def stands() -> Sequence[Any]:
-        return d, scores, residual, search, squared, products
+    def loop_state() -> Sequence[Any]:
+        return d, scores, residual, search, squared_residual, products
 
-    while products < MAX_INNER and squared > enough:
-        resume.save(stands)
+    while products < MAX_INNER and squared_residual > squared_target:
+        resume.save(loop_state)
         products += 1
-        searched = problem.scores(search)
-        product = penalty.times(search) + problem.curvature_times(point.curvature, searched)
+        search_scores = problem.scores(search)
+        product = penalty.times(search) + problem.curvature_times(point.curvature, search_scores)
         product *= free
-        curved = dot(search, product)
-        if curved == 0.0:
-            break  # a product below the smallest number: no digit is left to improve
-        step = squared / curved
+        curvature_along = dot(search, product)
+        if curvature_along == 0.0:
+            break  # the product underflowed: nothing is left to improve
+        step = squared_residual / curvature_along
         d += step * search
-        scores = problem.blend(1.0, scores, step, searched)
+        scores = problem.combine(1.0, scores, step, search_scores)
         residual = residual - step * product
-        scaled = factor.solve(residual) * free
-        before, squared = squared, dot(residual, scaled)
-        if allowed and penalty.gap(point.w + d, -residual) <= allowed:
+        preconditioned = factor.solve(residual) * free
+        previous_squared, squared_residual = squared_residual, dot(residual, preconditioned)
+        if allowed_gap and penalty.gap(point.w + d, -residual) <= allowed_gap:
             break
-        search = scaled + (squared / before) * search
+        search = preconditioned + (squared_residual / previous_squared) * search
     return _Direction(d, scores, products)
 
 
@@ -353,19 +369,19 @@ def _step(
     gradient: NDArray[np.float64],
     direction: _Direction,
 ) -> _Point | None:
-    """Backtrack to a sufficient decrease; None when rounding leaves none."""
+    """Backtrack to a sufficient decrease; return None if rounding leaves none."""
     step, bounded = 1.0, penalty.bounded
     while step >= MIN_STEP:
         w = point.w + step * direction.d
         outside = bounded & (w < 0.0)
         if outside.any():
             w = np.where(outside, 0.0, w)
-            trial = _look(problem, penalty, w)
+            trial = _evaluate_point(problem, penalty, w)
         else:
-            scores = problem.blend(1.0, point.scores, step, direction.scores)
-            trial = _look(problem, penalty, w, scores)
-        promised = dot(gradient, w - point.w)
-        if trial.objective <= point.objective + SUFFICIENT * promised:
+            scores = problem.combine(1.0, point.scores, step, direction.scores)
+            trial = _evaluate_point(problem, penalty, w, scores)
+        predicted_change = dot(gradient, w - point.w)
+        if trial.objective <= point.objective + SUFFICIENT * predicted_change:
             return trial if trial.objective < point.objective else None
         step *= 0.5
     return None

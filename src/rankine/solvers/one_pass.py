@@ -1,8 +1,8 @@
-"""One-pass list learning: score a list, take its gradient, push it; O(non-zeros) a list.
+"""One-pass list learning: score a list, compute its gradient, update; O(non-zeros) per list.
 
-The loop is written once for every update, objective and storage. A learner eats blocks of lists;
-their order is the caller's. Everything random is drawn by list number, so the result depends on the
-sequence of lists and the seed alone: not on how the sequence is cut into blocks.
+One loop serves every update, objective and row storage. A learner receives blocks of lists in the
+order in which it learns from them. Random draws are functions of the seed and the list's number, so
+the result does not depend on how the sequence of lists is cut into blocks.
 """
 
 from __future__ import annotations
@@ -40,24 +40,32 @@ if TYPE_CHECKING:
 
 
 class ListBlock(NamedTuple):
-    """Lists to learn from; list q holds places ``starts[q]:starts[q + 1]``."""
+    """Lists to learn from; list q has the positions ``starts[q]:starts[q + 1]``."""
 
     starts: NDArray[np.int64]
-    rows: NDArray[np.int64]  # row number at each place; empty when place = row
-    levels: NDArray[np.float64]  # what the objective compares, by row
-    row_weights: NDArray[np.float64]  # empty means 1
-    list_weights: NDArray[np.float64]  # empty means 1
-    cutoffs: NDArray[np.int64]  # the metric's, of each list
+    #: Row number at each position, read if ``has_rows``; otherwise position k is row k.
+    rows: NDArray[np.int64]
+    has_rows: bool
+    #: Values that the objective compares, by row.
+    levels: NDArray[np.float64]
+    #: Weights by row, read if ``has_row_weights``; otherwise 1.
+    row_weights: NDArray[np.float64]
+    has_row_weights: bool
+    #: Weights by list, read if ``has_list_weights``; otherwise 1.
+    list_weights: NDArray[np.float64]
+    has_list_weights: bool
+    #: Cutoff of the metric for each list.
+    cutoffs: NDArray[np.int64]
 
 
 @generic
 def lazy_dot(rows: Rows, i: int, optimizer: Any, now: Any, state: Any) -> Any:
-    """<w, x_i> with w read through the optimiser."""
+    """Return <w, x_i>; each weight is brought up to date by the optimiser when it is read."""
 
 
 @generic
 def lazy_push(rows: Rows, i: int, c: float, optimizer: Any, now: Any, state: Any) -> Any:
-    """Push the gradient c x_i."""
+    """Add c x_i to the gradient."""
 
 
 @jit(fastmath=REDUCE)
@@ -102,16 +110,19 @@ def _dense_lazy_push(rows: Any, i: Any, c: Any, optimizer: Any, now: Any, state:
 
 @jit
 def _fill(lists: Any, q: int, work: Any) -> Any:
-    """Copy a list's levels and weights into the buffers; its length, and whether it can teach."""
+    """Copy a list's levels and weights into the work space.
+
+    Returns the length of the list and whether it has two different levels.
+    """
     start = lists.starts[q]
     n = lists.starts[q + 1] - start
-    differ = False
+    levels_differ = False
     for k in range(n):
-        row = lists.rows[start + k] if lists.rows.shape[0] > 0 else start + k
+        row = lists.rows[start + k] if lists.has_rows else start + k
         work.levels[k] = lists.levels[row]
-        work.weights[k] = lists.row_weights[row] if lists.row_weights.shape[0] > 0 else 1.0
-        differ = differ or work.levels[k] != work.levels[0]
-    return n, differ
+        work.weights[k] = lists.row_weights[row] if lists.has_row_weights else 1.0
+        levels_differ = levels_differ or work.levels[k] != work.levels[0]
+    return n, levels_differ
 
 
 @jit
@@ -129,81 +140,85 @@ def learn_lists(
     scores: Any,
     tally: Any,
     seed: Any,
-    seen: int,
+    n_seen: int,
 ) -> Any:
-    """Learn from ``lists`` in the given order, ``batch`` lists a step.
+    """Learn from ``lists`` in the given order, ``batch`` lists per step.
 
-    ``scores`` receives every row's score before its list was learned from; ``slopes`` (by place in
-    the batch) is scratch. ``seen`` lists came before these: it selects the random draws. The score
-    of a pointwise model has a constant term, the last weight of ``state``.
+    Writes to ``scores`` every row's score before its list was learned from; ``slopes`` (by position
+    in the batch) is scratch. ``n_seen`` is the number of lists before these; it selects the random
+    draws. The scores of a pointwise model have a constant term, the last weight of ``state``.
 
-    ``tally`` adds up the lists' losses and counts the lists that taught. Returns the first list
-    whose scores are not finite (-1: none).
+    ``tally`` accumulates the lists' losses and the number of lists that had a gradient. Returns the
+    first list whose scores are not finite, -1 if there is none.
     """
     constant = np.uint64(state.shape[0] - 1)
-    pairs = needs_pairs(objective)
+    needs_two_levels = needs_pairs(objective)
     for first in range(0, order.shape[0], batch):
         last = min(first + batch, order.shape[0])
         now = open_step(optimizer, clock)
-        used, place = 0, 0
+        n_used, position = 0, 0
         for p in range(first, last):
             q = order[p]
             start = lists.starts[q]
-            n, differ = _fill(lists, q, work)
-            bias = 0.0 if pairs else read_weight(optimizer, now, state, constant)
-            check = 0.0
+            n, levels_differ = _fill(lists, q, work)
+            bias = 0.0 if needs_two_levels else read_weight(optimizer, now, state, constant)
+            finite_check = 0.0
             for k in range(n):
-                row = lists.rows[start + k] if lists.rows.shape[0] > 0 else start + k
+                row = lists.rows[start + k] if lists.has_rows else start + k
                 score = lazy_dot(rows, row, optimizer, now, state)
                 scores[row] = score
                 work.scores[k] = score + bias
-                check += score - score  # NaN as soon as one score is not finite
-            if check != 0.0:
+                finite_check += score - score  # NaN if any score is not finite, else 0
+            if finite_check != 0.0:
                 return q
-            if pairs and not differ:
+            if needs_two_levels and not levels_differ:
                 for k in range(n):
-                    slopes[place + k] = 0.0
+                    slopes[position + k] = 0.0
             else:
-                value = list_loss(objective, work, n, lists.cutoffs[q], random_bits(seed, seen + p))
-                importance = lists.list_weights[q] if lists.list_weights.shape[0] > 0 else 1.0
+                list_seed = random_bits(seed, n_seen + p)
+                value = list_loss(objective, work, n, lists.cutoffs[q], list_seed)
+                importance = lists.list_weights[q] if lists.has_list_weights else 1.0
                 tally[0] += importance * value
-                used += 1
+                n_used += 1
                 for k in range(n):
-                    slopes[place + k] = importance * work.slopes[k]
-            place += n
-        if used > 0:
-            place = 0
+                    slopes[position + k] = importance * work.slopes[k]
+            position += n
+        if n_used > 0:
+            position = 0
             for p in range(first, last):
                 start, stop = lists.starts[order[p]], lists.starts[order[p] + 1]
                 for k in range(start, stop):
-                    slope = slopes[place] / used
-                    place += 1
+                    slope = slopes[position] / n_used
+                    position += 1
                     if slope != 0.0:
-                        row = lists.rows[k] if lists.rows.shape[0] > 0 else k
+                        row = lists.rows[k] if lists.has_rows else k
                         lazy_push(rows, row, slope, optimizer, now, state)
-                        if not pairs:
+                        if not needs_two_levels:
                             add_gradient(optimizer, now, state, constant, slope)
             close_step(optimizer, clock, state)
-            tally[1] += used
+            tally[1] += n_used
     return -1
 
 
-_NOTHING = np.zeros(0)
-_NO_ROWS = np.zeros(0, dtype=np.int64)
+def _optional_weights(weights: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], bool]:
+    """Return weights for ``ListBlock``, and whether there are any."""
+    if weights is None:
+        return np.zeros(0), False
+    return np.ascontiguousarray(weights, np.float64), True
 
 
 @dataclass
 class OnePassLearner:
-    """Weights that learn list by list; ``optimizer`` is a spec of ``rankine.updates``."""
+    """Weights that are learned list by list; ``optimizer`` is a spec of ``rankine.updates``."""
 
     optimizer: Any
     objective: ListObjective
     n_features: int
-    #: Lists a step; their gradients are averaged.
+    #: Lists per step; their gradients are averaged.
     batch_lists: int = 1
-    #: Root of the tie-breaking draws.
+    #: Seed of the draws that break ties.
     seed: int = 0
-    #: Weights to start from, and the steps they have already seen.
+    #: Weights to start from, and the number of steps they were trained for.
     start: NDArray[np.float64] | None = None
     offset: int = 0
 
@@ -213,7 +228,7 @@ class OnePassLearner:
     tally: NDArray[np.float64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # One weight more than features: the constant term of the pointwise objectives.
+        # The last weight is the constant term of the pointwise objectives.
         self.state = np.zeros((self.n_features + 1, int(state_width(self.optimizer))))
         self.clock = new_clock(self.offset)
         self.tally = np.zeros(2)
@@ -222,17 +237,17 @@ class OnePassLearner:
 
     @property
     def steps(self) -> int:
-        """Steps made."""
+        """Number of steps so far."""
         return int(self.clock[STEP])
 
     @property
     def lists_used(self) -> int:
-        """Lists that taught something (two different levels)."""
+        """Number of lists that had a gradient (two different levels)."""
         return int(self.tally[1])
 
     @property
     def mean_loss(self) -> float:
-        """Mean loss of the lists, each measured before it was learned from."""
+        """Mean loss of the lists, each computed before it was learned from."""
         return float(self.tally[0] / self.tally[1]) if self.tally[1] else float("nan")
 
     def learn(
@@ -241,17 +256,17 @@ class OnePassLearner:
         order: NDArray[np.int64] | None = None,
         lists: ListBlock | None = None,
     ) -> NDArray[np.float64]:
-        """Learn from the lists of a block; every row's score before its list was learned from.
+        """Learn from the lists of a block; return every row's score before that.
 
-        ``lists`` is ``self.lists(data, weight)``, for who cuts a block and makes it once. Rows of
-        lists that ``order`` leaves out keep the score NaN. A block whose number of lists
-        is not a multiple of ``batch_lists`` ends with a smaller step.
+        ``lists`` is ``self.lists(data, weight)``; callers that learn a block in several parts pass
+        it to create it once. Rows of lists that are not in ``order`` have the score NaN. A block
+        whose number of lists is not a multiple of ``batch_lists`` ends with a smaller step.
         """
         longest = int(data.queries.sizes.max(initial=0))
         if order is None:
             order = np.arange(data.n_queries, dtype=np.int64)
         scores = np.full(data.n_rows, np.nan)
-        bad = learn_lists(
+        first_bad = learn_lists(
             data.rows,
             lists or self.lists(data),
             order,
@@ -267,9 +282,9 @@ class OnePassLearner:
             stream_seed(self.seed, LIST_DRAWS),
             self.lists_seen,
         )
-        if bad >= 0:
+        if first_bad >= 0:
             raise DivergenceError(
-                f"the scores of query {data.queries.ids[bad]} are not finite after "
+                f"the scores of query {data.queries.ids[first_bad]} are not finite after "
                 f"{self.steps} steps",
                 fix="Lower eta0, or scale the features (scale='query')",
             )
@@ -277,54 +292,60 @@ class OnePassLearner:
         return scores
 
     def lists(self, data: Dataset, list_weight: NDArray[np.float64] | None = None) -> ListBlock:
-        """What the objective knows of a block's lists."""
+        """Create the lists of a block for compiled code, with levels and weights."""
         if data.n_features > self.n_features:
             raise FeatureMismatchError(
-                f"the block has {data.n_features} features, the learner {self.n_features}",
-                fix="Pass n_features to scan, as large as the widest block needs",
+                f"a block has {data.n_features} features, more than the {self.n_features} of the "
+                "blocks before it",
+                fix="Pass n_features to scan, at least that of the widest block",
             )
         index = data.queries
         row_weights = self.objective.row_weights(data)
         return ListBlock(
             index.starts,
-            _NO_ROWS if index.rows is None else index.rows,
+            np.zeros(0, dtype=np.int64) if index.rows is None else index.rows,
+            index.rows is not None,
             np.ascontiguousarray(self.objective.levels(data), dtype=np.float64),
-            _NOTHING if row_weights is None else np.ascontiguousarray(row_weights, np.float64),
-            _NOTHING if list_weight is None else np.ascontiguousarray(list_weight, np.float64),
+            *_optional_weights(row_weights),
+            *_optional_weights(list_weight),
             self.objective.cutoffs(data),
         )
 
     def coef(self) -> NDArray[np.float64]:
-        """Current weights; a step size that has vanished in an infinite sum makes none."""
+        """Return the current weights; raise DivergenceError if they are not finite."""
         out = np.empty(self.n_features)
         read_weights(self.optimizer, self.clock, self.state, out)
-        for part in (self.state, out):
-            require_finite(part, self.steps, "one-pass learning")
+        # An infinite sum of squares gives step size 0 and finite weights: check the state as well.
+        for values in (self.state, out):
+            require_finite(values, self.steps, "one-pass learning")
         return out
 
     def largest_weights(self, count: int) -> NDArray[np.float64]:
-        """Current weights, at most ``count`` of them: the last to vanish if l1 were raised."""
+        """Return the current weights, at most ``count`` non-zero ones.
+
+        It keeps those that would be the last to become 0 if l1 were raised.
+        """
         coef = self.coef()
         if np.count_nonzero(coef) <= count:
             return coef
-        value = np.empty(self.n_features)
-        read_importances(self.optimizer, self.clock, self.state, value)
-        value[coef == 0] = -1.0
-        kept = np.argsort(-value, kind="stable")[:count]
+        importance = np.empty(self.n_features)
+        read_importances(self.optimizer, self.clock, self.state, importance)
+        importance[coef == 0] = -1.0
+        largest = np.argsort(-importance, kind="stable")[:count]
         out = np.zeros(self.n_features)
-        out[kept] = coef[kept]
+        out[largest] = coef[largest]
         return out
 
     def intercept(self) -> float:
-        """Constant term of the pointwise objectives (0 for the others)."""
+        """Return the constant term of the pointwise objectives (0 for the others)."""
         out = np.empty(self.n_features + 1)
         read_weights(self.optimizer, self.clock, self.state, out)
         return float(out[-1])
 
 
 def no_learnable_lists(objective: str) -> NoPairsError:
-    """The error of lists none of which taught anything."""
+    """Create the error for data in which no list had a gradient."""
     return NoPairsError(
-        f"no list holds two different labels that objective={objective!r} tells apart",
+        f"no list holds two labels that the objective {objective!r} distinguishes",
         fix="Check the labels, or choose another objective",
     )

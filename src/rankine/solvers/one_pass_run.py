@@ -1,4 +1,4 @@
-"""A run of one-pass learning: read ahead, shuffle, learn, report, checkpoint."""
+"""One-pass learning over a dataset or stream: reading ahead, shuffling, reports, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,46 +23,48 @@ if TYPE_CHECKING:
     from rankine.solvers.one_pass import ListBlock, OnePassLearner
 
 
-#: Lists of a block when batches must not be cut.
+#: Approximate number of lists per block if blocks must hold whole batches.
 BATCHED_LISTS = 4096
-#: Reports a pass over lists in memory; a stream, whose length is not known, reports as often for
-#: every factor of ten.
+#: Number of reports per pass over lists in memory. A stream, whose length is unknown, makes as many
+#: reports for every factor of ten.
 REPORTS = 20
 
-#: Blocks of a pass, and the query weights of one whose first query has the given number.
-Read = Callable[[], "Iterable[Dataset]"]
-Weigh = Callable[["Dataset", int], "NDArray[np.float64] | None"]
+#: Returns the blocks of a pass.
+ReadBlocks = Callable[[], "Iterable[Dataset]"]
+#: Returns the query weights of a block, given the number of queries before it.
+WeightsOf = Callable[["Dataset", int], "NDArray[np.float64] | None"]
 
 
 @dataclass
 class OnePassRun:
-    """One or more passes over lists.
+    """One or more passes of a learner over lists.
 
-    Everything happens at fixed numbers of lists: how a stream is cut into blocks changes nothing.
+    Steps, reports and checkpoints happen at fixed numbers of lists, so the result does not depend
+    on how a stream is cut into blocks.
     """
 
     learner: OnePassLearner
-    #: Judges lists before they are learned from.
+    #: Metric of each list, computed before it is learned from.
     progressive: ProgressiveMetric
-    #: Lists of a stream shuffled together; 0 keeps its order.
+    #: Number of lists of a stream that are shuffled together; 0 keeps their order.
     shuffle_buffer: int = 0
-    #: Reports show the weights of a model that keeps so many.
+    #: Largest number of non-zero weights in the models that callbacks get.
     max_nonzero: int | None = None
     callbacks: Sequence[Callback] = ()
     checkpointer: Checkpointer | None = None
     trace: list[dict[str, float]] = field(default_factory=list)
     rows_seen: int = 0
-    #: Reports come after every so many lists; None: by tens, as a stream grows.
+    #: Number of lists between reports; None: ``REPORTS`` per factor of ten.
     report_every: int | None = field(default=None, init=False)
 
     def coef(self) -> NDArray[np.float64]:
-        """The weights of the model so far."""
+        """Return the current weights."""
         if self.max_nonzero is None:
             return self.learner.coef()
         return self.learner.largest_weights(self.max_nonzero)
 
     def learn_dataset(self, data: Dataset, weight: NDArray[np.float64], n_passes: int) -> str:
-        """Learn from the lists of a dataset, each pass in an order of its own; why it ended."""
+        """Learn from a dataset, each pass in another random order; return the stop reason."""
         batch = self.learner.batch_lists
         self.report_every = -(-max(data.n_queries // REPORTS, 1) // batch) * batch
 
@@ -72,8 +74,8 @@ class OnePassRun:
 
         return self._run(lambda: [data], order, lambda _block, _first: weight, n_passes)
 
-    def learn_stream(self, read: Read, weigh: Weigh, n_passes: int) -> str:
-        """Learn from the blocks that ``read()`` gives, in their order; why it ended."""
+    def learn_stream(self, read_blocks: ReadBlocks, weights_of: WeightsOf, n_passes: int) -> str:
+        """Learn from the blocks that ``read_blocks()`` returns, in their order; why it ended."""
 
         def order(_number: int, block: Dataset, position: int) -> NDArray[np.int64]:
             if self.shuffle_buffer > 0:
@@ -81,30 +83,34 @@ class OnePassRun:
                 return permutation(seed, block.n_queries)
             return np.arange(block.n_queries, dtype=np.int64)
 
-        return self._run(lambda: read_ahead(self._arranged(read())), order, weigh, n_passes)
+        return self._run(
+            lambda: read_ahead(self._regrouped(read_blocks())), order, weights_of, n_passes
+        )
 
     def _run(
         self,
-        read: Read,
+        read_blocks: ReadBlocks,
         order: Callable[[int, Dataset, int], NDArray[np.int64]],
-        weigh: Weigh,
+        weights_of: WeightsOf,
         n_passes: int,
     ) -> str:
         position = self.learner.lists_seen  # lists before the current block, over all passes
         self._resume()
-        for number in range(n_passes):
-            stage = "learning" if n_passes == 1 else f"pass {number + 1} of {n_passes}"
+        for pass_number in range(n_passes):
+            stage = "learning" if n_passes == 1 else f"pass {pass_number + 1} of {n_passes}"
             first = position
-            for block in read():
-                done = self.learner.lists_seen - position
-                if done < block.n_queries:
-                    rest = order(number, block, position)[done:]
-                    if self.learn_block(block, rest, weigh(block, position - first), stage):
+            for block in read_blocks():
+                n_done = self.learner.lists_seen - position
+                if n_done < block.n_queries:
+                    remaining = order(pass_number, block, position)[n_done:]
+                    if self.learn_block(
+                        block, remaining, weights_of(block, position - first), stage
+                    ):
                         self._save()
                         return "callback"
                 position += block.n_queries
             at_end = self.learner.lists_seen == position
-            if at_end and position > self._reported() and self._report(stage):
+            if at_end and position > self._last_reported() and self._report(stage):
                 self._save()
                 return "callback"
         self._save()
@@ -117,22 +123,22 @@ class OnePassRun:
         list_weight: NDArray[np.float64] | None = None,
         stage: str = "learning",
     ) -> bool:
-        """Learn from the lists ``order``; True when a callback asks to stop."""
+        """Learn from the lists ``order``; return whether a callback asked to stop."""
         start = self.learner.lists_seen
         end = start + len(order)
         lists = self.learner.lists(block, list_weight)
         while self.learner.lists_seen < end:
-            here = self.learner.lists_seen
-            report, due = self._next_report(here), self._next_due(here)
-            stop = self._next_stop(start, end, min(report, due))
-            self._learn(block, lists, order[here - start : stop - start])
-            if stop >= report and self._report(stage):
+            n_seen = self.learner.lists_seen
+            next_report, next_checkpoint = self._next_report(n_seen), self._next_due(n_seen)
+            stop = self._next_stop(start, end, min(next_report, next_checkpoint))
+            self._learn(block, lists, order[n_seen - start : stop - start])
+            if stop >= next_report and self._report(stage):
                 return True
-            if stop >= due:
+            if stop >= next_checkpoint:
                 self._save()
         return False
 
-    def _arranged(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
+    def _regrouped(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
         batch = self.learner.batch_lists
         if self.shuffle_buffer > 0:
             return regroup(blocks, -(-self.shuffle_buffer // batch) * batch)
@@ -140,24 +146,24 @@ class OnePassRun:
             return regroup(blocks, max(BATCHED_LISTS // batch, 1) * batch)
         return iter(blocks)
 
-    def _next_report(self, here: int) -> int:
+    def _next_report(self, n_lists: int) -> int:
         every = self.report_every
         if every is None:
-            # The largest power of ten up to the lists seen, twenty times finer.
-            every = max(10 ** (len(str(here)) - 1) // 2, 1)
-        return (here // every + 1) * every
+            # A twentieth of the largest power of ten up to ``n_lists``.
+            every = max(10 ** (len(str(n_lists)) - 1) // 2, 1)
+        return (n_lists // every + 1) * every
 
-    def _next_due(self, here: int) -> int:
+    def _next_due(self, n_lists: int) -> int:
         return (
             np.iinfo(np.int64).max
             if self.checkpointer is None
-            else self.checkpointer.next_due(here)
+            else self.checkpointer.next_due(n_lists)
         )
 
     def _next_stop(self, start: int, end: int, wanted: int) -> int:
-        """The first list count from ``wanted`` on that does not cut a batch.
+        """Return the first number of lists from ``wanted`` on that does not split a batch.
 
-        ``start`` is where a batch begins: blocks hold whole batches, except the last of a pass.
+        A batch begins at ``start``: blocks hold whole batches, except the last of a pass.
         """
         batch = self.learner.batch_lists
         return min(end, start + -(-(wanted - start) // batch) * batch)
@@ -171,7 +177,7 @@ class OnePassRun:
         self.progressive.add(block, scores, None if in_order else part)
         self.rows_seen += int(block.queries.sizes[part].sum())
 
-    def _reported(self) -> float:
+    def _last_reported(self) -> float:
         return self.trace[-1]["lists"] if self.trace else -1
 
     def _report(self, stage: str) -> bool:
@@ -185,6 +191,7 @@ class OnePassRun:
 
     # ------------------------------------------------------------------ checkpoints
     def _resume(self) -> None:
+        """Restore learner, metric and trace from the checkpoint of an interrupted run."""
         saved = None if self.checkpointer is None else self.checkpointer.restore("one_pass")
         if saved is None:
             return
@@ -192,8 +199,8 @@ class OnePassRun:
         self.learner.clock[...] = saved.arrays["clock"]
         self.learner.tally[...] = saved.arrays["tally"]
         self.progressive.sums[...] = saved.arrays["progressive"]
-        told = saved.metadata.get("milestones", [])
-        self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in told]
+        milestones = saved.metadata.get("milestones", [])
+        self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in milestones]
         self.learner.lists_seen = saved.step
         self.rows_seen = int(saved.metadata["rows_seen"])
         self.trace = [dict(entry) for entry in saved.metadata["trace"]]
@@ -217,11 +224,12 @@ class OnePassRun:
         metadata = {
             "rows_seen": self.rows_seen,
             "trace": self.trace,
-            "milestones": [list(told) for told in self.progressive.milestones],
+            "milestones": [list(milestone) for milestone in self.progressive.milestones],
         }
         self.checkpointer.save("one_pass", self.learner.lists_seen, arrays, metadata)
 
     def _with_checkpoint(self, error: DivergenceError) -> DivergenceError:
+        """Add the path of the last checkpoint to the error's remedy."""
         path = None if self.checkpointer is None else self.checkpointer.folder.latest_path()
         if path is None:
             return error
@@ -229,11 +237,11 @@ class OnePassRun:
 
 
 class ProgressiveMetric:
-    """Running mean of a metric over lists, each judged by a model that has not yet learned from it.
+    """Running mean of a metric over lists, each evaluated before it is learned from.
 
-    Before anything was learned all scores are 0, and the order of the file often gives the labels
-    away: items with equal scores count by the mean over their orders. The sum is taken list by list
-    in stream order, so it does not depend on how the stream was cut.
+    Before the first step all scores are 0, and the order of a file often reveals the labels: ties
+    therefore count by the mean over all orders, not by file order. The sum is computed list by list
+    in stream order, so it does not depend on how the stream is cut into blocks.
     """
 
     def __init__(self, metric: Any) -> None:
@@ -243,25 +251,25 @@ class ProgressiveMetric:
         self.name = f"progressive_{named}"
         by_file = named.ties == "file"
         self.metric = named.with_options(ties="expected") if by_file else named
-        self.sums = np.zeros(2)  # of values, of lists
-        #: (lists, mean so far) at 10, 15, 20, 30, 50, 70, 100, 150 ... lists, however cut.
+        self.sums = np.zeros(2)  # sum of values, number of lists
+        #: (number of lists, mean so far) at 10, 15, 20, 30, 50, 70, 100, 150 ... lists.
         self.milestones: list[tuple[int, float]] = []
-        #: Why the metric cannot judge these labels; None while it can.
+        #: Message of the error if the labels are outside the metric's domain, else None.
         self.label_error: str | None = None
 
     @property
     def value(self) -> float:
         """Mean so far; NaN before the first list."""
-        judged = self.label_error is None and self.sums[1] > 0
-        return float(self.sums[0] / self.sums[1]) if judged else float("nan")
+        evaluated = self.label_error is None and self.sums[1] > 0
+        return float(self.sums[0] / self.sums[1]) if evaluated else float("nan")
 
     def add(
         self, data: Dataset, scores: NDArray[np.float64], order: NDArray[np.int64] | None
     ) -> None:
-        """Judge the lists ``order`` of a block (None: all, in order)."""
+        """Evaluate the lists ``order`` of a block (None: all, in order)."""
         from rankine.metrics import evaluate
 
-        index, rows = _chosen(data, order)
+        index, rows = _select_lists(data, order)
         columns = data.columns
         labels = data.y
         if rows is not None:
@@ -271,46 +279,46 @@ class ProgressiveMetric:
             values = np.asarray(
                 evaluate(self.metric, labels, scores, index, per_query=True, columns=columns)
             )
-        except LabelError as error:  # training may know what to do with such labels all the same
+        except LabelError as error:  # such labels may still be valid for the training objective
             self.label_error = str(error)
             return
         values = values[~np.isnan(values)]
-        # cumsum adds one by one; sum would add in a tree whose shape depends on the block.
+        # cumsum adds one by one; sum() adds in a tree whose shape depends on the block.
         running = np.cumsum(np.concatenate([self.sums[:1], values]))
-        before = int(self.sums[1])
-        for lists in _milestones(before, before + len(values)):
-            self.milestones.append((lists, float(running[lists - before] / lists)))
+        previous_count = int(self.sums[1])
+        for lists in _milestones(previous_count, previous_count + len(values)):
+            self.milestones.append((lists, float(running[lists - previous_count] / lists)))
         self.sums[0] = running[-1]
         self.sums[1] += len(values)
 
     def to_records(self) -> list[dict[str, float]]:
-        """The mean along the stream and at its end; nothing where labels do not suit the metric."""
+        """Return the mean at the milestones and at the end; nothing after a label error."""
         if self.label_error is not None or self.sums[1] == 0:
             return []
-        told = dict([*self.milestones, (int(self.sums[1]), self.value)])
-        return [{"lists": lists, self.name: mean} for lists, mean in told.items()]
+        means = dict([*self.milestones, (int(self.sums[1]), self.value)])
+        return [{"lists": lists, self.name: mean} for lists, mean in means.items()]
 
 
-def _milestones(before: int, now: int) -> list[int]:
-    """Round numbers of lists above ``before`` and up to ``now``."""
-    found = []
+def _milestones(previous: int, current: int) -> list[int]:
+    """Return the milestones above ``previous`` and up to ``current``."""
+    milestones = []
     unit = 10
-    while unit <= now:
-        found += [unit * k // 10 for k in (10, 15, 20, 30, 50, 70)]
+    while unit <= current:
+        milestones += [unit * k // 10 for k in (10, 15, 20, 30, 50, 70)]
         unit *= 10
-    return [lists for lists in found if before < lists <= now]
+    return [lists for lists in milestones if previous < lists <= current]
 
 
-def _chosen(
+def _select_lists(
     data: Dataset, order: NDArray[np.int64] | None
 ) -> tuple[QueryIndex, NDArray[np.int64] | None]:
-    """The lists in the given order, and their row numbers (None: all rows as they stand)."""
+    """Return an index of the lists in ``order``, and their rows (None: all rows in order)."""
     index = data.queries
     if order is None:
         return index, None
     starts = index.starts[order]
     sizes = index.starts[order + 1] - starts
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
-    rows = places if index.rows is None else index.rows[places]
+    positions = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
+    rows = positions if index.rows is None else index.rows[positions]
     return QueryIndex(order, ends), rows

@@ -1,14 +1,14 @@
-"""Which pairs of columns interact: the best quadrant contrast of what curves leave over.
+"""Search for interacting pairs of columns by the best quadrant contrast of the curves' residuals.
 
-At the optimum of the curves every row has a slope u_i = dR/ds_i and a curvature h_i. Over a grid of
-two columns their sums G, H say how the risk would move if a cell were raised. Cutting the grid at
-(r, s) into four quadrants, the best step in each is -G/H, and the part of the gain that no curve
-of either column can reach is that of the interaction alone::
+At the optimum of the curves every row has a slope u_i = dR/ds_i and a curvature h_i. Their sums G
+and H over the cells of a grid of two columns are derivatives of the risk with respect to the cells.
+If the grid is cut at (r, s) into four quadrants, the best step in each is -G/H, and the part of the
+gain that no curve of either column achieves is that of the interaction::
 
     gain(r, s) = z^2 / (2 sum_k 1 / (H_k + damping))
     z = f_11 - f_12 - f_21 + f_22,    f_k = -G_k / (H_k + damping)
 
-the weighted analysis of variance of a 2 x 2 table. A pair is worth its best cut.
+(the weighted analysis of variance of a 2 x 2 table). The gain of a pair is that of its best cut.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rankine.kernels.binned import BinnedRows
 
 
-#: Pairs whose histograms stand in memory at a time.
+#: Number of pairs whose histograms are in memory at a time.
 BATCH = 64
 
 
 @jit
 def _best_contrast(cells: Any, damping: float) -> float:
-    """Best gain over all cuts of one grid; the sums are made cumulative in place."""
+    """Return the best gain over all cuts of one grid; replaces the sums by cumulative sums."""
     rows, columns = cells.shape[0], cells.shape[1]
     for v in range(2):
         for a in range(rows):
@@ -83,7 +83,7 @@ def interaction_gains(
     damping: float,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """The gain of every pair; ``places[j, c]`` is where cell c of column j stands on a side."""
+    """Return the gain of every pair; ``places[j, c]`` is the grid index of cell c of column j."""
     values = np.stack([slope, curvature], axis=1)
     gains = np.zeros(len(pairs))
     cuts = [*range(0, len(pairs), BATCH), len(pairs)]

@@ -1,7 +1,7 @@
 """Stochastic pairwise descent: draw a pair, take a step (Sculley 2009, algorithm 1).
 
-Draw ``i`` of a run is a pure function of the seed and i, so a run cut into pieces, resumed or
-recorded along the way ends with the same bits.
+Draw ``i`` of a run is a function of the seed and i alone, so a run has the same bits however it is
+split, resumed or recorded along the way.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from rankine.solvers.pair_steps import (
     pair_step,
 )
 
-#: Rounding that a mean of many iterates may have gathered.
+#: Relative rounding error allowed in the length of a mean of many iterates.
 BALL_SLACK = 1e-6
-#: What a checkpoint holds of a ``ScaledVector``.
-KEPT = ("v", "u", "c", "folds", "history")
+#: Arrays of a ``ScaledVector`` that a checkpoint holds.
+SAVED_ARRAYS = ("v", "u", "c", "folds", "history")
 _BATCH = 64
-_AHEAD = 4  # pairs fetched ahead of use; more gains nothing
+_AHEAD = 4  # pairs whose rows are prefetched; more is not faster
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps ``start`` to ``stop`` of a run with one learner.
+    """Steps ``start`` to ``stop`` of a run, taken by one learner.
 
-    ``shift`` is added to the step number that the learner sees; ``average_from`` is the first
-    step whose iterate is counted in the average.
+    ``shift`` is added to the step number passed to the learner; ``average_from`` is the first step
+    whose iterate is part of the average.
     """
 
     learner: Any
@@ -57,31 +57,38 @@ class Phase:
 
 
 class PairPlan(NamedTuple):
-    """What a run of any length consists of."""
+    """The learners of a run of any length.
 
-    #: The step that is taken, or taken first; then one that takes over after ``switch`` steps
-    #: (None: a tenth of the run), if there is one.
+    ``first`` takes all steps, or those before ``switch`` (None: a tenth of the run) if there is a
+    ``second`` learner.
+    """
+
     first: Any
     second: Any = None
     switch: int | None = None
-    #: Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
-    #: Weights that come from elsewhere would be erased by larger ones: their counter starts here.
-    matched: int = 0
-    #: Count the iterates of the second half in the mean.
+    #: Step number at which eta = 1 / (l2 i) has a suitable size for a warm start: larger steps
+    #: would erase the initial weights.
+    warm_step: int = 0
+    #: Whether the result is the mean of the iterates of the second half.
     average: bool = True
 
     def phases(self, n_steps: int, taken: int = 0, *, warm: bool = False) -> list[Phase]:
-        """The ``n_steps`` after the ``taken`` ones."""
+        """Return the phases of ``n_steps`` steps after the first ``taken``.
+
+        ``warm``: the initial weights come from an earlier model.
+        """
         stop = taken + n_steps
         average_from = taken + n_steps // 2 if self.average else stop
         if self.second is None:
-            shift = self.matched if warm and taken == 0 else 0
+            shift = self.warm_step if warm and taken == 0 else 0
             return [Phase(self.first, taken, stop, shift, average_from)]
         switch = n_steps // 10 if self.switch is None else self.switch
         switch = min(max(int(switch), 0), stop)
-        late = Phase(self.second, max(switch, taken), stop, self.matched - switch, average_from)
-        early = Phase(self.first, taken, switch, 0, average_from)
-        return [phase for phase in (early, late) if phase.start < phase.stop]
+        second_phase = Phase(
+            self.second, max(switch, taken), stop, self.warm_step - switch, average_from
+        )
+        first_phase = Phase(self.first, taken, switch, 0, average_from)
+        return [phase for phase in (first_phase, second_phase) if phase.start < phase.stop]
 
 
 @jit
@@ -95,21 +102,22 @@ def _run(
     shift: int,
     average_from: int,
 ) -> int:
-    """Take the steps of ``span``; returns the step to go on with, or ~step where it found no pair.
+    """Take the steps of ``span``; return the next step, or ~step if no pair was found at ``step``.
 
-    The span is left before its end when folds of ``w`` are put off from then on.
+    Returns before the end of the span when the folds of ``w`` become lazy, as compiled code for
+    lazy folds has to continue (see ``pair_steps``).
     """
     start, stop = span
     lazy = w.c[LAZY]
     first = np.empty(_BATCH, dtype=np.int64)
     second = np.empty(_BATCH, dtype=np.int64)
-    kind = np.empty(_BATCH)
+    target = np.empty(_BATCH)
     for base in range(start, stop, _BATCH):
         size = min(_BATCH, stop - base)
         for k in range(size):
             step_seed = random_bits(seed, base + k)
-            first[k], second[k], kind[k] = draw_pair(sampler, step_seed, base + k)
-            if kind[k] < 0.0:
+            first[k], second[k], target[k] = draw_pair(sampler, step_seed, base + k)
+            if target[k] < 0.0:
                 return ~(base + k)
         for k in range(min(_AHEAD, size)):
             row_prefetch(rows, first[k])
@@ -118,7 +126,7 @@ def _run(
             if k + _AHEAD < size:
                 row_prefetch(rows, first[k + _AHEAD])
                 row_prefetch(rows, second[k + _AHEAD])
-            pair_step(learner, w, rows, first[k], second[k], kind[k], base + k + 1 + shift)
+            pair_step(learner, w, rows, first[k], second[k], target[k], base + k + 1 + shift)
             if base + k >= average_from:
                 w.c[AL] += w.c[S]
                 w.c[COUNT] += 1.0
@@ -132,15 +140,22 @@ def run_phase(
 ) -> None:
     """Take the steps of ``span``, a part of a phase."""
     key = np.uint64(seed)
-    at, stop = span
-    while 0 <= at < stop:
-        held = w.for_kernel(rows)
-        at = _run(
-            rows, sampler, phase.learner, held, key, (at, stop), phase.shift, phase.average_from
+    step, stop = span
+    while 0 <= step < stop:
+        kernel_vector = w.for_kernel(rows)
+        step = _run(
+            rows,
+            sampler,
+            phase.learner,
+            kernel_vector,
+            key,
+            (step, stop),
+            phase.shift,
+            phase.average_from,
         )
-    if at < 0:
+    if step < 0:
         raise NoPairsError(
-            f"step {~at} found no pair in the allowed number of trials",
+            f"no pair was found in the allowed number of trials at step {~step}",
             fix="Use sampling='query' or 'uniform', which index the pairs, or raise max_trials",
         )
     if stop == phase.stop:
@@ -148,13 +163,16 @@ def run_phase(
 
 
 def require_weights(coef: NDArray[np.float64], step: int) -> None:
-    """Refuse weights that are not finite or too long for l2/2 |w|^2 and for the scores of rows."""
+    """Raise DivergenceError for weights whose squared length is not finite."""
     length = norm(coef)
     require_finite(np.array(length * length), step, "stochastic pairwise descent")
 
 
 def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
-    """Every projected iterate lies in a ball, so their mean does; else rounding has taken over."""
+    """Raise DivergenceError if the mean of the projected iterates is outside the ball.
+
+    All projected iterates are in the ball, so their mean is, unless rounding errors dominate.
+    """
     largest = float(getattr(phase.learner, "max_norm2", np.inf))
     if not np.isfinite(largest) or (w.c[COUNT] > 0 and phase.average_from < phase.start):
         return
@@ -168,7 +186,7 @@ def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
 
 
 class Span(NamedTuple):
-    """Where pairs are drawn from, up to step ``stop``."""
+    """Rows and sampler of the pairs up to step ``stop``."""
 
     rows: Rows
     sampler: Any
@@ -188,8 +206,8 @@ def solve_pairs(
 ) -> Solution:
     """Run the phases one after another, from the weights ``coef``.
 
-    There is one span for rows in memory, one a block for a stream. After the steps ``report_at``
-    callbacks are called and ``record`` measures the weights; its numbers go to the trace and to
+    Rows in memory are one span; a stream has one span per block. After the steps ``report_at``,
+    ``record`` evaluates the weights, and callbacks are called; its values go to the trace and to
     the callbacks.
     """
     run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, checkpointer)
@@ -201,7 +219,7 @@ def solve_pairs(
 
 @dataclass(eq=False)
 class _PairRun:
-    """The state of a run, at some step."""
+    """State of a run after ``done`` steps."""
 
     w: ScaledVector
     phases: Sequence[Phase]
@@ -214,23 +232,25 @@ class _PairRun:
 
     def __post_init__(self) -> None:
         self.done, self.total = self.phases[0].start, self.phases[-1].stop
-        asked = {step for step in self.report_at if self.done < step <= self.total}
-        self.reports = sorted(asked | {self.total})
+        report_steps = {step for step in self.report_at if self.done < step <= self.total}
+        self.reports = sorted(report_steps | {self.total})
 
     def through(self, span: Span) -> bool:
-        """Take the steps up to the end of a span; True when a callback asks to stop."""
+        """Take the steps up to the end of a span; return whether a callback asked to stop."""
         while self.done < span.stop:
-            report = self.reports[bisect_right(self.reports, self.done)]
-            due = self.total if self.checkpointer is None else self.checkpointer.next_due(self.done)
-            stop = min(span.stop, report, due)
+            next_report = self.reports[bisect_right(self.reports, self.done)]
+            next_checkpoint = (
+                self.total if self.checkpointer is None else self.checkpointer.next_due(self.done)
+            )
+            stop = min(span.stop, next_report, next_checkpoint)
             for phase in self.phases:
                 begin, end = max(self.done, phase.start), min(stop, phase.stop)
                 if begin < end:
                     run_phase(span.rows, span.sampler, phase, self.w, self.seed, (begin, end))
             self.done = stop
-            if stop == report and self._report() and stop < self.total:
+            if stop == next_report and self._report() and stop < self.total:
                 return True
-            if stop == due and self.checkpointer is not None:
+            if stop == next_checkpoint and self.checkpointer is not None:
                 self._save(self.checkpointer)
         return False
 
@@ -240,25 +260,25 @@ class _PairRun:
             current = average_iterate(self.w)
             require_weights(current, self.done)
             values = {} if self.record is None else self.record(self.done, current)
-        else:  # the mean of wide weights takes as long as thousands of steps
+        else:  # computing the mean of many weights would take as long as thousands of steps
             for part in (self.w.v, self.w.u):
                 require_finite(part, self.done, "stochastic pairwise descent")
         if values:
             self.trace.append({"step": self.done, **values})
-        told = Progress("steps", self.done, self.total, values, lambda: average_iterate(self.w))
-        return notify(self.callbacks, told)
+        progress = Progress("steps", self.done, self.total, values, lambda: average_iterate(self.w))
+        return notify(self.callbacks, progress)
 
     def resume(self) -> None:
-        """Go on from a checkpoint, if there is one to go on from."""
+        """Restore weights, step and trace from the checkpoint of an interrupted run, if any."""
         saved = None if self.checkpointer is None else self.checkpointer.restore("pairs")
         if saved is None:
             return
-        for name in KEPT:
+        for name in SAVED_ARRAYS:
             getattr(self.w, name)[...] = saved.arrays[name]
         self.done = saved.step
         self.trace = [dict(row) for row in saved.metadata["trace"]]
 
     def _save(self, checkpointer: Checkpointer) -> None:
         require_weights(average_iterate(self.w), self.done)
-        arrays = {name: getattr(self.w, name) for name in KEPT}
+        arrays = {name: getattr(self.w, name) for name in SAVED_ARRAYS}
         checkpointer.save("pairs", self.done, arrays, {"trace": self.trace})

@@ -3,15 +3,16 @@
 x = x_a - x_b with a preferred, z = <w, x> before the step; t = 1, or 0 for a tied pair whose
 target is z = 0. Step numbers i count from 1.
 
-Weights are kept as w = s v, with |w|^2 and the running sum of iterates in O(non-zeros of a step).
-Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addition of D to v
-subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
-``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
+Weights are stored as w = s v; |w|^2 and the sum of iterates are updated in O(non-zeros of a step).
+Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: adding D to v subtracts
+``al D`` from u, and each counted iterate adds s to ``al``. When s leaves its window it is *folded*:
+``al v`` is added to u, and v is multiplied by s. (Dividing al by s instead of folding it is
+algebraically correct and numerically disastrous.)
 
-Folding all weights costs as much as there are features. A run whose folds are so frequent that it
-would be felt puts them off from then on: a weight takes part in what it has missed when a row
-touches it. Weights that miss the same folds share one entry of a history, which says what these
-folds do to all of them: v is multiplied by one number, u gains another times v.
+An *eager* fold updates all weights and costs O(features). A run whose eager folds take a noticeable
+share of the time switches to *lazy* folds: a weight is brought up to date when a row touches it.
+Weights that have missed the same folds share one entry of a history with the effect of these folds:
+the factor on v, and the multiple of v that is added to u.
 """
 
 from __future__ import annotations
@@ -39,33 +40,34 @@ S, NORM2, AL, COUNT, ADDS, FOLDS, OLDEST, BEHIND, PAID, DEBT, LAZY = range(11)
 #: Columns of ``ScaledVector.history``.
 LEFT, GAIN, LEAST = range(3)
 
-#: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
+#: Window of s; al is proportional to it, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
-#: A weight of which shrinking has left so little is 0; the lower end where folds are put off and
-#: nothing is averaged.
+#: A weight that has shrunk to this fraction is 0. With lazy folds and without averaging, this is
+#: also the lower end of the window of s.
 _FADED = 1e-18
-#: Folds that weights may have missed.
+#: Largest number of folds that weights may have missed.
 _HISTORY = 1 << 14
-#: Weights whose folding an addition pays for, and those that may be folded unpaid before folds are
-#: put off.
+#: Folding up to 64 weights per addition is cheap; beyond that, folded weights are counted as debt,
+#: and at _UNPAID folds become lazy.
 _WEIGHTS_PER_ADD, _UNPAID = 64, 1 << 24
-#: A step beyond so many radii of the ball it is projected on is taken in another unit.
+#: A step longer than this many radii of the ball that it is projected on is rescaled.
 _LONG = 1e6
-#: Two rows are close where the step between them is so much shorter than they are, squared.
+#: |w|^2 is recomputed if a rescaled step cancels down to this share of the squared radius.
 _CLOSE = 1e-6
-#: |w|^2 is summed afresh after so many additions.
+#: |w|^2 is recomputed after this many additions.
 _REFRESH = 1 << 20
 
 
 class ScaledVector(NamedTuple):
     """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2; ``scratch`` is all zeros.
 
-    That holds for weights that have taken part in all of c[FOLDS] folds; ``folds`` says in how many
-    each has. Entry k of ``history`` is for those that have missed the folds from k on: what is left
-    of v, what u gains for each unit of v, and the least that counts as left; entries before
-    c[OLDEST] leave nothing. c[BEHIND] is 1 when a fold was made after the rows of the step were
-    brought up to date; c[PAID] is the number of additions at the last fold, c[DEBT] what folds have
-    cost beyond them, c[LAZY] 1 where folds are put off.
+    This holds for weights that are up to date with all c[FOLDS] lazy folds; ``folds`` is the number
+    of folds that each weight has had. Entry k of ``history`` applies to weights that have missed
+    the folds from k on: the factor on v (``LEFT``), the multiple of v added to u (``GAIN``), and
+    the factor below which the weight is 0 (``LEAST``); entries before c[OLDEST] have factor 0.
+    c[BEHIND] is 1 if a fold happened after the rows of the step were brought up to date; c[PAID] is
+    the number of additions at the last fold, c[DEBT] the cost of folds beyond these, and c[LAZY] is
+    1 once folds are lazy.
     """
 
     v: NDArray[np.float64]
@@ -76,13 +78,13 @@ class ScaledVector(NamedTuple):
     history: NDArray[np.float64]
 
     def for_kernel(self, rows: Rows) -> ScaledVector | EagerVector:
-        """What compiled steps on such rows work on."""
+        """Return the arrays for compiled code; their type selects eager or lazy folds."""
         lazy = self.c[LAZY] and isinstance(rows, CsrRows)
         return self if lazy else EagerVector(self.v, self.u, self.c, self.scratch)
 
 
 class EagerVector(NamedTuple):
-    """The same where every fold is made at once: no step asks what was missed."""
+    """A ``ScaledVector`` with eager folds: all weights are always up to date."""
 
     v: NDArray[np.float64]
     u: NDArray[np.float64]
@@ -91,7 +93,7 @@ class EagerVector(NamedTuple):
 
 
 def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
-    """Start from given weights, nothing averaged yet."""
+    """Create a vector from initial weights; no iterate is averaged yet."""
     c = np.zeros(LAZY + 1)
     c[S] = 1.0
     c[NORM2] = _sum_of_squares(coef)
@@ -101,27 +103,27 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
 
 
 def average_iterate(w: ScaledVector) -> NDArray[np.float64]:
-    """Mean of the counted iterates, or the last one when none were counted."""
+    """Return the mean of the counted iterates, or the last one if none were counted."""
     if w.c[COUNT] == 0:
         return last_iterate(w)
     return _up_to_date(w, w.c[AL], 1.0) / w.c[COUNT]
 
 
 def last_iterate(w: ScaledVector) -> NDArray[np.float64]:
-    """The last iterate."""
+    """Return the last iterate."""
     return _up_to_date(w, w.c[S], 0.0)
 
 
 @jit
 def _up_to_date(w: ScaledVector, first: float, second: float) -> Any:
-    """first v + second u after all folds; the run goes on as if nobody had looked."""
-    v, u, folds, history, made = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
+    """Return first v + second u after all folds, without changing the state."""
+    v, u, folds, history, n_folds = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
     out = np.empty(v.shape[0])
     for j in range(v.shape[0]):
-        value, total, missed = v[j], u[j], folds[j]
-        if missed != made:
-            total += history[missed, GAIN] * value
-            value *= history[missed, LEFT]
+        value, total, first_missed = v[j], u[j], folds[j]
+        if first_missed != n_folds:
+            total += history[first_missed, GAIN] * value
+            value *= history[first_missed, LEFT]
         out[j] = first * value + second * total
     return out
 
@@ -136,22 +138,22 @@ def _sum_of_squares(v: Any) -> float:
 
 @jit
 def _settle(w: ScaledVector, places: Any, start: int, stop: int) -> None:
-    """Let some weights take part in the folds that they have missed."""
-    v, u, folds, history, made = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
+    """Bring some weights up to date with the folds that they have missed."""
+    v, u, folds, history, n_folds = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
     for k in range(np.uint64(start), np.uint64(stop)):
         j = places[k]
-        missed = folds[j]
-        if missed != made:
-            gain = history[missed, GAIN] * v[j]
+        first_missed = folds[j]
+        if first_missed != n_folds:
+            gain = history[first_missed, GAIN] * v[j]
             if gain != 0.0:
                 u[j] += gain
-            v[j] *= history[missed, LEFT]
-            folds[j] = made
+            v[j] *= history[first_missed, LEFT]
+            folds[j] = n_folds
 
 
 @jit
 def _settle_all(w: ScaledVector) -> None:
-    """Let every weight take part, and forget the folds."""
+    """Bring all weights up to date, and clear the history."""
     _settle(w, np.arange(w.v.shape[0]), 0, w.v.shape[0])
     w.folds[:] = 0
     w.c[FOLDS] = w.c[OLDEST] = 0.0
@@ -159,7 +161,7 @@ def _settle_all(w: ScaledVector) -> None:
 
 @inlined_generic
 def settle_pair(w: Any, rows: Any, a: int, b: int) -> None:
-    """Let the weights of two rows take part in the folds that they have missed."""
+    """Bring the weights of two rows up to date with the folds that they have missed."""
 
 
 @settle_pair.implementation(EagerVector)
@@ -177,7 +179,7 @@ def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
 
 @generic
 def sum_norm(w: Any) -> None:
-    """Sum |w|^2 afresh."""
+    """Recompute |w|^2."""
 
 
 @sum_norm.implementation(EagerVector)
@@ -214,29 +216,29 @@ def _fold_at_once(w: Any) -> Any:
 def _fold_later(w: Any) -> Any:
     if w.c[AL] == 0.0 and _FADED <= abs(w.c[S]) <= _HIGH:
         return
-    s, made, oldest = w.c[S], int(w.c[FOLDS]), int(w.c[OLDEST])
-    for k in range(oldest, made):
+    s, n_folds, oldest = w.c[S], int(w.c[FOLDS]), int(w.c[OLDEST])
+    for k in range(oldest, n_folds):
         w.history[k, GAIN] += w.history[k, LEFT] * w.c[AL]
         w.history[k, LEFT] *= s
         if abs(w.history[k, LEFT]) <= w.history[k, LEAST]:
             w.history[k, LEFT] = 0.0
-    w.history[made, LEFT], w.history[made, GAIN] = s, w.c[AL]
-    # This fold holds shrinking from before the weight was touched: fading is counted after it.
-    w.history[made, LEAST] = _FADED * abs(s)
-    while oldest <= made and w.history[oldest, LEFT] == 0.0:
+    w.history[n_folds, LEFT], w.history[n_folds, GAIN] = s, w.c[AL]
+    # This fold includes shrinking from before the weight was touched; LEAST is relative to it.
+    w.history[n_folds, LEAST] = _FADED * abs(s)
+    while oldest <= n_folds and w.history[oldest, LEFT] == 0.0:
         oldest += 1
     w.c[OLDEST] = oldest
     w.c[FOLDS] += 1.0
     w.c[AL], w.c[S], w.c[BEHIND] = 0.0, 1.0, 1.0
-    rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]
+    folds_are_rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]
     w.c[PAID] = w.c[ADDS]
-    if rare or w.c[FOLDS] == _HISTORY:
+    if folds_are_rare or w.c[FOLDS] == _HISTORY:
         sum_norm(w)
 
 
 @jit(inline=True)
 def scale(w: Any, factor: float) -> None:
-    """w *= factor."""
+    """Set w *= factor."""
     if w.c[NORM2] == 0.0:
         return
     w.c[S] *= factor
@@ -248,22 +250,22 @@ def scale(w: Any, factor: float) -> None:
 
 @jit(inline=True)
 def dot(w: Any, rows: Rows, a: int, b: int) -> float:
-    """<w, x_a - x_b>."""
+    """Return <w, x_a - x_b>."""
     settle_pair(w, rows, a, b)
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
 
 @jit(inline=True)
 def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
-    """w += step (x_a - x_b)."""
+    """Set w += step (x_a - x_b)."""
     if w.c[BEHIND] != 0.0:
         settle_pair(w, rows, a, b)
     s = w.c[S]
-    part = step / s
+    scaled_step = step / s
     if w.c[AL] != 0.0:
-        row_add_diff(rows, a, b, -w.c[AL] * part, w.u)
-    change = row_add_tracked(rows, a, part, w.v)
-    change += row_add_tracked(rows, b, -part, w.v)
+        row_add_diff(rows, a, b, -w.c[AL] * scaled_step, w.u)
+    change = row_add_tracked(rows, a, scaled_step, w.v)
+    change += row_add_tracked(rows, b, -scaled_step, w.v)
     w.c[NORM2] = np.maximum(0.0, w.c[NORM2] + s * s * change)  # NaN stays NaN
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
@@ -273,16 +275,16 @@ def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
 
 @inlined_generic
 def pair_step(learner: Any, w: Any, rows: Any, a: int, b: int, t: float, i: int) -> None:
-    """Learn from one pair."""
+    """Take step i of a learner, on the pair of rows a and b."""
 
 
 class GradientStep(NamedTuple):
-    """Stochastic (sub)gradient of l2/2 |w|^2 + loss(z), optionally projected.
+    """Stochastic (sub)gradient step on l2/2 |w|^2 + loss(z), optionally projected (Pegasos).
 
-    eta = 1 / (l2 i), or c / (c + i) when ``inverse`` = c > 0. The shrink w *= 1 - eta l2 happens
-    on *every* step (the paper's sentence read literally leaves the optimum by a factor of
-    hundreds); then w -= eta loss'(z) x; then |w|^2 is projected on at most ``max_norm2`` (Pegasos;
-    infinity: never), see ``gradient_step``. A tied pair has the loss |z| of its target 0.
+    w *= 1 - eta l2 on *every* step, then w -= eta loss'(z) x, then w is projected on
+    |w|^2 <= ``max_norm2`` (infinity: no projection), see ``gradient_step``. eta = 1 / (l2 i), or
+    c / (c + i) if ``inverse`` = c > 0. A tied pair has the loss |z|. (Shrinking only on some steps,
+    as the paper's sentence can be read, ends hundreds of times further from the optimum.)
     """
 
     loss: Any
@@ -292,7 +294,7 @@ class GradientStep(NamedTuple):
 
 
 def gradient_step(loss: Any, l2: float, *, project: bool, inverse: float = 0.0) -> GradientStep:
-    """The step of a pair loss; ``project`` keeps w in the ball that holds the optimum.
+    """Create the step of a pair loss; ``project`` keeps w in a ball that contains the optimum.
 
     J(0) = loss(0) bounds l2/2 |w|^2 at the optimum; for the hinge strong duality halves that
     (Shalev-Shwartz et al. 2007): |w|^2 <= 1 / l2.
@@ -310,12 +312,12 @@ class PassiveAggressiveStep(NamedTuple):
 
 
 class RommaStep(NamedTuple):
-    """Aggressive ROMMA: the shortest u with <u, w> >= |w|^2 and <u, x> >= 1.
+    """Aggressive ROMMA: w becomes the shortest u with <u, w> >= |w|^2 and <u, x> >= 1.
 
-    With W = |w|^2, X = |x|^2, D = X W - z^2: if w = 0, z >= X W or D ~ 0 only the new constraint
-    binds and u = x / X; else u = ((X W - z) w + W (1 - z) x) / D. |w| never falls, so on data that
-    cannot be separated it grows without bound: ``max_norm2`` (1 / l2, or infinity for the paper's
-    form) projects it back.
+    With W = |w|^2, X = |x|^2, D = X W - z^2: if w = 0, z >= X W or D ~ 0, only the new constraint
+    is active and u = x / X; else u = ((X W - z) w + W (1 - z) x) / D. |w| never decreases, so on
+    data that cannot be separated it grows without bound unless it is projected on
+    |w|^2 <= ``max_norm2`` (1 / l2; infinity for the paper's form).
     """
 
     max_norm2: float
@@ -329,7 +331,7 @@ class PerceptronStep(NamedTuple):
 
 @jit(inline=True)
 def _finite(w: Any, number: float) -> float:
-    """A number that weights are made of; beyond the numbers all of them are NaN."""
+    """Return ``number``; if it has overflowed, set all weights to NaN."""
     if number == np.inf:
         w.c[S] = np.nan
     return number
@@ -343,7 +345,7 @@ def _project(w: Any, max_norm2: float) -> None:
 
 @jit(inline=True)
 def _add_projected(w: Any, rows: Rows, a: int, b: int, step: float, max_norm2: float) -> None:
-    """w += step (x_a - x_b), then projected."""
+    """Set w += step (x_a - x_b), then project."""
     if max_norm2 < np.inf:
         unit = abs(step) * (row_size(rows, a) + row_size(rows, b)) / np.sqrt(max_norm2)
         if unit > _LONG:
@@ -357,9 +359,9 @@ def _add_projected(w: Any, rows: Rows, a: int, b: int, step: float, max_norm2: f
 def _add_long(
     w: Any, rows: Rows, a: int, b: int, step: float, unit: float, max_norm2: float
 ) -> None:
-    """The same for a step of ``unit * step``, in a unit in which it is about the radius long.
+    """Set w += unit step (x_a - x_b) and project, with w divided by ``unit`` in between.
 
-    Else the sum of iterates would gain it and lose it again, and all its digits with it.
+    Otherwise the sum of iterates would add and subtract the long step and lose all digits.
     """
     if row_diff_norm2(rows, a, b, w.scratch) == 0.0:
         _project(w, max_norm2)

@@ -1,17 +1,21 @@
-"""One problem for rows in memory and for partitions: what solvers ask.
+"""The interface between solvers and data, for rows in memory and for partitions.
 
     minimise  R(X w) + l1 |w|_1 + l2/2 |w|^2
 
-R is the risk of all queries, already scaled (a mean or a sum, as the risk says); ``at_zero`` is
-R(0), which gaps are measured by. A solver holds *scores*, *slopes* and *curvatures* without looking
-into them and passes them back:
+R is a risk (``rankine.losses``): the sum or mean over all queries, with query and row weights
+already in it. ``at_zero`` is R(0), which gaps are measured by. Solvers get *scores*, *slopes* and
+*curvatures* from a problem and pass them back without looking into them:
 
-* rows in memory keep the scores p = Xw themselves, so a trial along a line costs no product with X;
-* partitions keep nothing between questions, and their scores are left where the rows are: what
-  stands for the scores of w is w, and for slopes the gradient. Everything a solver does with scores
-  is linear, so it can be done with weights: a(Xv) + b(Xw) = X(av + bw), <u, Xd> = <X^T u, d>.
+* ``RowsProblem``, rows in memory: scores are p = Xw and slopes are dR/dp. A trial along a line then
+  costs no product with X.
+* ``Problem``, partitions: scores stay on the workers. The weights w represent the scores Xw, and
+  the gradient X^T u represents the slopes u. Solvers only form linear combinations of scores, which
+  can be formed from weights as well: a(Xv) + b(Xw) = X(av + bw), <u, Xd> = <X^T u, d>.
 
-A partition is a ``RowsProblem`` as well; ``Problem`` adds what all of them answer.
+How a pair loss reaches Newton's method: ``losses.base`` registers the loss with its exact sum over
+pairs, ``losses.pair_queries.pair_risk`` creates this risk for a dataset, ``RowsProblem`` multiplies
+its slopes and curvature by X, and ``solvers.newton`` calls ``evaluate_with_curvature``,
+``gradient`` and ``curvature_times`` of the problem.
 """
 
 from __future__ import annotations
@@ -33,11 +37,11 @@ from rankine.solvers.base import ResumePoint
 
 Vector = NDArray[np.float64]
 
-#: ``coarsen`` keeps one in so many queries or rows.
+#: ``coarsen`` keeps every STRIDE-th query or row.
 STRIDE = 8
-#: Below this many rows the whole problem is cheap enough.
+#: Data with fewer rows is not sampled: solving the whole problem is cheap enough.
 MIN_ROWS = 32_000
-#: Queries needed to sample whole queries rather than rows within them.
+#: With fewer queries, rows within queries are sampled instead of whole queries.
 MIN_QUERIES = 64 * STRIDE
 
 
@@ -49,42 +53,43 @@ class Penalty:
     l2: float
 
     def value(self, w: Vector) -> float:
-        """Value at w.
-
-        Not ``w @ w``: BLAS threads long vectors, so its bits depend on the number of cores, and
-        on a busy machine its threads wait for each other for longer than a sweep takes.
-        """
+        """Return the value at w."""
+        # Not w @ w: BLAS uses threads for long vectors, so the bits depend on the number of cores,
+        # and on a busy machine its threads wait for each other for longer than a sweep takes.
         return float(self.l1 * np.abs(w).sum() + 0.5 * self.l2 * np.square(w).sum())
 
     def lower_bound(self, dual: Callable[[float], float], slopes: Vector) -> float:
-        """The best of two dual points: slopes as they are (needs l2), and shrunk until l1 holds.
+        """Return a lower bound of the optimum, the better one of two dual points.
 
-        ``dual(kappa)`` is the dual of the risk at kappa times the slopes, without the penalties.
+        One point is the slopes scaled by the largest kappa <= 1 that satisfies the constraint of
+        l1; the other is the slopes themselves, which needs l2 > 0. ``dual(kappa)`` is the dual of
+        the risk at kappa times the slopes, without the penalties.
         """
         largest = float(np.abs(slopes).max(initial=0.0))
         kappa = 1.0 if largest <= self.l1 else self.l1 / largest
         best = dual(kappa)
         if self.l2 > 0.0 and kappa < 1.0:
             excess = np.maximum(np.abs(slopes) - self.l1, 0.0)
-            with np.errstate(over="ignore"):  # no bound at all
-                pull = float(np.square(excess).sum())
-            best = max(best, dual(1.0) - pull / (2.0 * self.l2))
+            with np.errstate(over="ignore"):  # infinity only makes this bound useless
+                squares = float(np.square(excess).sum())
+            best = max(best, dual(1.0) - squares / (2.0 * self.l2))
         return best
 
 
 def no_resume(_solver: str) -> ResumePoint:
-    """A resume point that keeps nothing: rows in memory are soon asked again."""
+    """Return a resume point that saves nothing, as runs on rows in memory are short."""
     return ResumePoint()
 
 
 class Problem:
-    """A risk whose rows lie in partitions; weights stand for scores and gradients for slopes.
+    """A risk of partitioned rows: weights represent scores, and gradients represent slopes.
 
-    ``total(question, *arguments)`` is a tuple: the sums of what every partition's ``RowsProblem``
-    answers. Which of ``gradient_with_curvature``, ``curvature_product``, ``curvature_diagonal``,
-    ``smoothed`` (Newton), ``right_hand_side``, ``normal_product``, ``quadratic_risk`` (least squares) and ``dual``
-    (coordinate and quasi-Newton methods) have an answer depends on the risk. ``resume_point(solver)``
-    keeps where the loop of a solver stands, and knows where an interrupted run stood.
+    ``total(method, *arguments)`` calls a method of every partition's ``RowsProblem`` and returns
+    the sums of the results, a tuple. The risk decides which methods are available:
+    ``gradient_with_curvature``, ``curvature_product``, ``curvature_diagonal`` and ``smoothed`` for
+    Newton's method, ``right_hand_side``, ``normal_product`` and ``quadratic_risk`` for least
+    squares, ``dual`` for coordinate descent and quasi-Newton. ``resume_point(solver)`` returns the
+    ``ResumePoint`` of a solver's loop.
     """
 
     resume_point: Callable[[str], ResumePoint] = staticmethod(no_resume)
@@ -102,85 +107,85 @@ class Problem:
         self.resume_point = resume_point
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """R(Xw) and its (sub)gradient by w."""
+        """Return R(Xw) and its (sub)gradient with respect to w."""
         value, gradient = self._total("value_and_gradient", w)
         return float(value), gradient
 
     def gradient_with_curvature(self, w: Vector) -> tuple[float, Vector]:
-        """The same where products with the curvature at w will be asked for next."""
+        """Return the same and keep the curvature at w for the products that follow."""
         value, gradient = self._total("gradient_with_curvature", w)
         return float(value), gradient
 
     def curvature_product(self, w: Vector, v: Vector) -> Vector:
-        """X^T d2R/dp2 X v at the weights w."""
+        """Return X^T d2R/dp2 X v at the weights w."""
         return self._total("curvature_product", w, v)[0]
 
     def curvature_diagonal(self, w: Vector) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X at the weights w (see ``column_variances``)."""
+        """Return about the diagonal of X^T d2R/dp2 X at the weights w, see ``column_variances``."""
         return self._total("curvature_diagonal", w)[0]
 
     def smoothed(self, width: float) -> Problem:
-        """A problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
+        """Return a problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
         total = partial(self._total, "call_smoothed", width)
         return Problem(total, self.n_features, self.at_zero, self.resume_point)
 
     def right_hand_side(self) -> Vector:
-        """b of the quadratic risk w^T A w - 2 b^T w + constant."""
+        """Return b of the quadratic risk w^T A w - 2 b^T w + constant."""
         return self._total("right_hand_side")[0]
 
     def normal_product(self, v: Vector) -> Vector:
-        """A v of the quadratic risk."""
+        """Return A v of the quadratic risk."""
         return self._total("normal_product", v)[0]
 
     def quadratic_risk(self, w: Vector) -> float:
-        """The quadratic risk at w."""
+        """Return the quadratic risk at w."""
         return float(self._total("quadratic_risk", w)[0])
 
     def dual(self, w: Vector, kappa: float) -> float:
-        """The dual at kappa times the slopes of w."""
+        """Return the dual at kappa times the slopes of w."""
         return float(self._total("dual", w, kappa)[0])
 
-    # ------------------------------------------------------- what solvers pass around unseen
+    # ------------------------------------------- scores, slopes and curvatures as solvers see them
     def scores(self, w: Vector) -> Vector:
-        """What stands for X w."""
+        """Return the scores X w, represented by w."""
         return w
 
-    def blend(self, a: float, p: Vector, b: float, q: Vector) -> Vector:
-        """a p + b q."""
+    def combine(self, a: float, p: Vector, b: float, q: Vector) -> Vector:
+        """Return the scores a p + b q."""
         return a * p + b * q
 
-    def along(self, slopes: Vector, p: Vector) -> float:
-        """Slope of R in the direction whose scores are p."""
+    def slope_along(self, slopes: Vector, p: Vector) -> float:
+        """Return the derivative of R in the direction whose scores are p."""
         return float(dot(slopes, p))
 
     def evaluate(self, scores: Vector) -> tuple[float, Vector]:
-        """R and its slopes."""
+        """Return R and its slopes."""
         return self.value_and_gradient(scores)
 
     def evaluate_with_curvature(self, scores: Vector) -> tuple[float, Vector, Any]:
-        """R, its slopes and its curvature."""
+        """Return R, its slopes and its curvature."""
         value, slopes = self.gradient_with_curvature(scores)
         return value, slopes, scores
 
     def gradient(self, slopes: Vector) -> Vector:
-        """X^T u."""
+        """Return the gradient X^T u of slopes u."""
         return slopes
 
     def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
-        """X^T d2R/dp2 p."""
+        """Return X^T d2R/dp2 p."""
         return self.curvature_product(curvature, scores)
 
     def curvature_scale(self, curvature: Any) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X."""
+        """Return about the diagonal of X^T d2R/dp2 X."""
         return self.curvature_diagonal(curvature)
 
 
 class RowsProblem(Problem):
-    """Rows in memory, or of one partition.
+    """A risk of rows in memory, either all rows or those of one partition.
 
-    ``risk`` is R as a function of scores: ``evaluate(scores)`` gives value and slopes by row;
-    further answers (``curved``, ``dual`` ...) as its solvers need. Results do not depend on the
-    number of threads; None takes what the machine offers.
+    ``risk`` is R as a function of scores: ``evaluate(scores)`` returns value and slopes by row;
+    ``evaluate_with_curvature``, ``dual`` ... if its solvers need them. Results do not depend on the
+    number of threads; None uses all that the machine offers.
     """
 
     def __init__(self, rows: Rows, n_features: int, risk: Any, threads: int | None = None) -> None:
@@ -193,31 +198,31 @@ class RowsProblem(Problem):
 
     @classmethod
     def from_dataset(cls, data: Dataset, risk: Any, threads: int | None = None) -> RowsProblem:
-        """The problem of a dataset and a risk that was made from it."""
+        """Create the problem of a dataset and a risk of the same dataset."""
         return cls(data.rows, data.n_features, risk, threads)
 
     def scores(self, w: Vector) -> Vector:
-        """X w."""
+        """Return X w."""
         return self.products.scores(w)
 
     def gradient(self, slopes: Vector) -> Vector:
-        """X^T u."""
+        """Return X^T u."""
         return self.products.transpose_times(slopes)
 
     def evaluate(self, scores: Vector) -> tuple[float, Vector]:
-        """R and dR/dp."""
+        """Return R and dR/dp."""
         return self.risk.evaluate(scores)
 
     def evaluate_with_curvature(self, scores: Vector) -> tuple[float, Vector, Any]:
-        """R, dR/dp and d2R/dp2."""
+        """Return R, dR/dp and d2R/dp2."""
         return self.risk.evaluate_with_curvature(scores)
 
     def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
-        """X^T d2R/dp2 p."""
+        """Return X^T d2R/dp2 p."""
         return self.gradient(curvature.times(scores))
 
     def curvature_scale(self, curvature: Any) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X."""
+        """Return about the diagonal of X^T d2R/dp2 X."""
         queries, products = self.risk.queries, self.products
         return column_variances(
             products.rows,
@@ -230,7 +235,7 @@ class RowsProblem(Problem):
         )
 
     def smoothed(self, width: float) -> RowsProblem:
-        """The same rows with a smooth risk."""
+        """Return the problem of the same rows with a smooth risk."""
         if self._smooth is None or self._smooth[0] != width:
             products = self.products
             problem = RowsProblem(
@@ -239,52 +244,50 @@ class RowsProblem(Problem):
             self._smooth = width, problem
         return self._smooth[1]
 
-    # ------------------------------------------------------------- by weights, for partitions
+    # -------------------------------------- called by ``Problem`` on each partition, with weights
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """R and its gradient."""
+        """Return R and its gradient."""
         value, slopes = self.evaluate(self.scores(w))
         return value, self.gradient(slopes)
 
     def gradient_with_curvature(self, w: Vector) -> tuple[float, Vector]:
-        """R and its gradient; the curvature is kept for the products that usually follow."""
+        """Return R and its gradient; keep the curvature for the products that usually follow."""
         value, slopes, curvature = self.evaluate_with_curvature(self.scores(w))
         self._last = w, curvature
         return value, self.gradient(slopes)
 
     def curvature_product(self, w: Vector, v: Vector) -> Vector:
-        """X^T d2R/dp2 X v at the weights w."""
+        """Return X^T d2R/dp2 X v at the weights w."""
         return self.curvature_times(self._curvature(w), self.scores(v))
 
     def curvature_diagonal(self, w: Vector) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X at the weights w."""
+        """Return about the diagonal of X^T d2R/dp2 X at the weights w."""
         return self.curvature_scale(self._curvature(w))
 
-    def call_smoothed(self, width: float, question: str, *weights: Vector) -> Any:
-        """What the smoothed problem answers."""
-        return getattr(self.smoothed(width), question)(*weights)
+    def call_smoothed(self, width: float, method: str, *weights: Vector) -> Any:
+        """Call a method of the smoothed problem."""
+        return getattr(self.smoothed(width), method)(*weights)
 
     def _curvature(self, w: Vector) -> Any:
-        last = self._last
-        if last is not None and np.array_equal(last[0], w):
-            return last[1]
-        curvature = self.evaluate_with_curvature(self.scores(w))[2]
-        self._last = w, curvature
-        return curvature
+        """Return d2R/dp2 at the weights w."""
+        if self._last is None or not np.array_equal(self._last[0], w):
+            self._last = w, self.evaluate_with_curvature(self.scores(w))[2]
+        return self._last[1]
 
     def right_hand_side(self) -> Vector:
-        """b of the quadratic risk."""
+        """Return b of the quadratic risk."""
         return self.gradient(self.risk.right_hand_side())
 
     def normal_product(self, v: Vector) -> Vector:
-        """A v of the quadratic risk."""
+        """Return A v of the quadratic risk."""
         return self.risk.normal_product(self.products, v)
 
     def quadratic_risk(self, w: Vector) -> float:
-        """The quadratic risk."""
+        """Return the quadratic risk."""
         return float(self.risk.value(self.scores(w)))
 
     def dual(self, w: Vector, kappa: float) -> float:
-        """The dual at kappa times the slopes of w."""
+        """Return the dual at kappa times the slopes of w."""
         return float(self.risk.dual(self.scores(w), kappa))
 
 
@@ -301,30 +304,30 @@ class NormalEquations:
         self.products = 0
 
     def times(self, v: Vector, shift: float = 0.0) -> Vector:
-        """(A + shift I) v."""
+        """Return (A + shift I) v."""
         self.products += 1
-        total = self.problem.normal_product(v)
-        return total + shift * v if shift else total
+        product = self.problem.normal_product(v)
+        return product + shift * v if shift else product
 
     def objective(self, w: Vector, shift: float) -> float:
-        """Risk + shift |w|^2."""
+        """Return the risk + shift |w|^2."""
         return float(self.problem.quadratic_risk(w) + shift * dot(w, w))
 
 
 def coarsen(data: Dataset, query_weight: Vector) -> tuple[Dataset, Vector] | None:
-    """A sample of the data with its query weights, or None when the data is small.
+    """Return a sample of the data with its query weights, or None if the data is small.
 
-    Training on every eighth query (or, where queries are few, on every eighth row of each) costs
-    an eighth a pass and lands near the optimum; the exact solver then needs a few steps on all
-    rows. The sample is a fixed stride, so nothing is random, and the result is exact whatever the
+    Training on every eighth query (or, if there are few queries, on every eighth row of each) costs
+    an eighth per pass and ends near the optimum; from there the exact solver needs a few steps on
+    all rows. The sample is a fixed stride, so nothing is random, and the result is exact for any
     start.
     """
     if data.n_rows < MIN_ROWS:
         return None
     index, usable = data.queries, data.labels.queries_with_pairs
     if len(usable) >= MIN_QUERIES:
-        kept = usable[::STRIDE]
-        return data.take_queries(kept), query_weight[kept]
+        sampled = usable[::STRIDE]
+        return data.take_queries(sampled), query_weight[sampled]
     within = np.arange(index.n_rows) - np.repeat(index.starts[:-1], index.sizes)
     positions = np.flatnonzero(within % STRIDE == 0)
     rows = positions if index.rows is None else index.rows[positions]

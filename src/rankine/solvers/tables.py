@@ -1,14 +1,14 @@
-"""Tables over binned columns as one problem: parameters, penalty, products.
+"""The problem of an additive model: parameters, penalty and products of tables of binned columns.
 
-Parameters theta are, in this order: an entry for every cell of every column, the cells of the
-grids, one slope a column (the *anchor*), and the weights of columns that stay linear. The tables
-that rows are scored with are::
+The parameters theta are, in this order: an entry for every cell of every column, the cells of the
+grids of pairs of columns, one slope per column (its *anchor*), and the weights of columns that stay
+linear. Rows are scored with the tables::
 
     table_j[c] = curve_j[c] + slope_j m_j[c]        m_j: centred, scaled middles of the bins
 
-so that a strong penalty on the curves leaves a linear ranker, not a constant one. Curves of
-monotone columns are sums of steps of one sign, and their slopes have that sign too. The objective
-is R(scores) + theta' K theta / 2 with a block-diagonal K::
+so that a strong penalty on the curves gives a linear ranker, not a constant one. Curves of monotone
+columns are sums of steps of one sign, and their slopes have the same sign. The objective is
+R(scores) + theta' K theta / 2 with a block-diagonal K::
 
     curve   smooth sum_c (t_c - t_c+1)^2 + ridge |t|^2        c, c+1 neighbours in order
     grid    the same over neighbours along both sides
@@ -41,18 +41,19 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PenaltyStrengths:
-    """What the penalty charges."""
+    """Strengths of the parts of the penalty."""
 
-    #: Differences of neighbouring cells of a curve, and of a grid.
+    #: Strength on differences of neighbouring cells of a curve.
     smooth: float
+    #: Strength on differences of neighbouring cells of a grid.
     pair_smooth: float
-    #: Slopes and linear weights.
+    #: Strength on slopes and linear weights.
     anchor: float
-    #: Share of ``smooth`` (``pair_smooth``) on each cell's square.
+    #: Strength on the square of each cell, relative to ``smooth`` (or ``pair_smooth``).
     ridge: float = 1e-3
 
     def times(self, factor: float) -> PenaltyStrengths:
-        """All strengths, multiplied."""
+        """Return all strengths multiplied by a factor."""
         return PenaltyStrengths(
             factor * self.smooth, factor * self.pair_smooth, factor * self.anchor, self.ridge
         )
@@ -60,21 +61,22 @@ class PenaltyStrengths:
 
 @dataclass(frozen=True, eq=False)
 class TableSpace:
-    """Parameters and the tables they stand for."""
+    """The parameters theta and their mapping to tables."""
 
     layout: TableLayout
-    #: Cells of each column, 0 where it has none, and places on both sides of each grid.
+    #: Number of cells of each column, 0 for columns without a curve.
     sizes: NDArray[np.int64]
+    #: Number of rows and columns of each grid.
     grid_sides: NDArray[np.int64]
     #: m of every cell, 0 for missing values, unordered columns and grids.
     means: Vector
-    #: Whether the bins of a column are in order.
+    #: Whether the bins of each column are ordered.
     ordered: NDArray[np.bool_]
-    #: 1, -1 or 0 for each column: which way its curve may go.
+    #: Sign of the monotone curve of each column, 1 or -1; 0 if it is not monotone.
     signs: NDArray[np.int64]
-    #: Whether the places of each grid's two sides are in order.
+    #: Whether the rows and the columns of each grid are ordered.
     grid_ordered: NDArray[np.bool_]
-    #: Columns that stay linear.
+    #: Number of columns that stay linear.
     n_linear: int
 
     @classmethod
@@ -87,7 +89,7 @@ class TableSpace:
         monotone: Mapping[int, int] | None = None,
         n_linear: int = 0,
     ) -> TableSpace:
-        """Parameters of bins and grids; ``means`` covers the cells of the columns."""
+        """Create the parameters of bins and grids; ``means`` is m of the cells of all columns."""
         ordered = np.array([j not in bins.unordered for j in range(len(bins.cuts))])
         signs = np.zeros(len(bins.cuts), dtype=np.int64)
         for j, sign in (monotone or {}).items():
@@ -109,7 +111,7 @@ class TableSpace:
 
     @property
     def n_curve_cells(self) -> int:
-        """Cells of all columns; those of the grids follow."""
+        """Number of cells of all columns; the cells of the grids follow them."""
         return int(self.sizes.sum())
 
     @property
@@ -128,14 +130,14 @@ class TableSpace:
         return mask
 
     def tables(self, theta: Vector) -> Vector:
-        """Tables that parameters stand for."""
+        """Compute the tables from the parameters."""
         out = theta[: self.layout.size].copy()
         slopes = theta[self.layout.size : self.layout.size + len(self.sizes)]
         _expand(self.layout.starts, self.sizes, self.signs, self.means, slopes, out)
         return out
 
     def adjoint(self, histogram: Vector) -> Vector:
-        """Derivative by the parameters from the derivative by table entries."""
+        """Return the gradient with respect to theta, given that with respect to table entries."""
         out = np.zeros(self.size)
         out[: self.layout.size] = histogram
         slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
@@ -143,7 +145,7 @@ class TableSpace:
         return out
 
     def diagonal(self, histogram: Vector) -> Vector:
-        """About the diagonal of the curvature by the parameters, from sums of row curvatures."""
+        """Return about the diagonal of the curvature in theta, given sums of row curvatures."""
         out = np.zeros(self.size)
         out[: self.layout.size] = histogram
         slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
@@ -182,10 +184,10 @@ def _reduce(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: A
 
 
 def standardised_bin_centres(bins: Bins, counts: Vector) -> Vector:
-    """m: place of every bin on its column's scale, centred and of unit variance over the rows.
+    """Return m, the centre of every bin, standardised to mean 0 and variance 1 over the rows.
 
-    A bin stands in the middle of its cuts, an outer one as far beyond its cut as its neighbour
-    before it. ``counts`` are the rows of every cell.
+    The centre of a bin is the middle of its cuts. An outer bin has one cut and gets the width of
+    its neighbour. ``counts`` is the number of rows in every cell.
     """
     out = np.zeros(len(counts))
     start = 0
@@ -195,27 +197,26 @@ def standardised_bin_centres(bins: Bins, counts: Vector) -> Vector:
         cuts, weight = np.array(bins.cuts[j]), counts[inner]
         if j in bins.unordered or len(cuts) == 0 or weight.sum() == 0.0:
             continue
-        own = np.array([-1.0, 1.0])  # of a single cut, whatever its size
+        centres = np.array([-1.0, 1.0])  # both bins of a single cut
         if len(cuts) > 1:
             widths = np.diff(cuts)
             first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
-            own = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
-            own = own / np.abs(own).max()
-        own = own - dot(weight, own) / weight.sum()
-        spread = np.sqrt(dot(weight, own * own) / weight.sum())
-        if spread > 0.0 and np.isfinite(spread):
-            out[inner] = own / spread
+            centres = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
+            centres = centres / np.abs(centres).max()
+        centres = centres - dot(weight, centres) / weight.sum()
+        deviation = np.sqrt(dot(weight, centres * centres) / weight.sum())
+        if deviation > 0.0 and np.isfinite(deviation):
+            out[inner] = centres / deviation
     return out
 
 
 def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
-    """The same function with centred curves and pure grids.
+    """Return tables of the same function with centred curves and pure grids.
 
-    The part of a grid that is a curve of one of its columns moves into that column's table, until
-    the weighted mean of every row and every column of the grid is 0; then the weighted mean of
-    every curve is taken away, which changes all scores alike. Cells of missing and unknown values
-    that no row fell into become 0: what was never seen says nothing. ``counts`` are the rows of
-    every cell.
+    Moves the part of a grid that depends on one of its columns alone into the table of that column,
+    until the weighted mean of every row and column of the grid is 0. Then subtracts the weighted
+    mean of every curve, which changes all scores equally. Cells of missing and unknown values
+    without training rows become 0. ``counts`` is the number of rows in every cell.
     """
     out = tables.copy()
     layout = space.layout
@@ -223,12 +224,14 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         start = layout.grid_starts[g]
         span = slice(start, start + rows * columns)
         grid, weight = out[span].reshape(rows, columns), counts[span].reshape(rows, columns)
-        across, down = np.zeros(rows), np.zeros(columns)
-        _pure(grid, weight, across, down)
-        for side, (j, added) in enumerate(((layout.firsts[g], across), (layout.seconds[g], down))):
-            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
-            place = own // columns if side == 0 else own
-            out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[place]
+        row_means, column_means = np.zeros(rows), np.zeros(columns)
+        _subtract_means(grid, weight, row_means, column_means)
+        for side, (j, added) in enumerate(
+            ((layout.firsts[g], row_means), (layout.seconds[g], column_means))
+        ):
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
+            grid_index = side_places // columns if side == 0 else side_places
+            out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[grid_index]
         grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
         grid[:, -1] = np.where(weight[:, -1] > 0.0, grid[:, -1], 0.0)
     for j in np.flatnonzero(space.sizes):
@@ -236,28 +239,28 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         weight = counts[span]
         if weight.sum() > 0.0:
             out[span] -= dot(weight, out[span]) / weight.sum()
-        seldom = 1 if space.ordered[j] else 2
-        out[span][-seldom:] = np.where(weight[-seldom:] > 0.0, out[span][-seldom:], 0.0)
+        n_rare = 1 if space.ordered[j] else 2
+        out[span][-n_rare:] = np.where(weight[-n_rare:] > 0.0, out[span][-n_rare:], 0.0)
     return out
 
 
 @jit
-def _pure(grid: Any, weight: Any, across: Any, down: Any) -> None:
-    """Take weighted means of rows and columns out by turns, into ``across`` and ``down``."""
+def _subtract_means(grid: Any, weight: Any, row_means: Any, column_means: Any) -> None:
+    """Subtract weighted means of rows and of columns in turn; add them to the means' arrays."""
     rows, columns = grid.shape
     for _ in range(1000):
-        moved, largest = 0.0, 0.0
+        largest_mean, largest_entry = 0.0, 0.0
         for a in range(rows):
             total, mass = 0.0, 0.0
             for b in range(columns):
                 total += weight[a, b] * grid[a, b]
                 mass += weight[a, b]
-                largest = max(largest, abs(grid[a, b]))
+                largest_entry = max(largest_entry, abs(grid[a, b]))
             if mass > 0.0:
                 for b in range(columns):
                     grid[a, b] -= total / mass
-                across[a] += total / mass
-                moved = max(moved, abs(total / mass))
+                row_means[a] += total / mass
+                largest_mean = max(largest_mean, abs(total / mass))
         for b in range(columns):
             total, mass = 0.0, 0.0
             for a in range(rows):
@@ -266,17 +269,17 @@ def _pure(grid: Any, weight: Any, across: Any, down: Any) -> None:
             if mass > 0.0:
                 for a in range(rows):
                     grid[a, b] -= total / mass
-                down[b] += total / mass
-                moved = max(moved, abs(total / mass))
-        if moved <= 1e-12 * largest:
+                column_means[b] += total / mass
+                largest_mean = max(largest_mean, abs(total / mass))
+        if largest_mean <= 1e-12 * largest_entry:
             return
 
 
 class TablePenalty:
-    """theta' K theta / 2 for one choice of strengths."""
+    """The penalty theta' K theta / 2 for given strengths (a ``newton.QuadraticPenalty``)."""
 
     forcing = 0.25
-    ahead = 0.5
+    predicted_gap_share = 0.5
 
     def __init__(
         self, space: TableSpace, strengths: PenaltyStrengths, threads: int | None = None
@@ -292,17 +295,18 @@ class TablePenalty:
         self.links = np.zeros(curve)
         for j in np.flatnonzero(space.sizes):
             start, size = space.layout.starts[j], space.sizes[j]
-            # A ramp over all bins costs the same whatever their number.
+            # Proportional to the number of bins, so that a ramp over all bins has the same penalty
+            # for any number.
             weight = strengths.smooth * max(size - 2, 1)
             if space.signs[j] != 0:
                 self.diagonal[start : start + size - 1] = weight
             elif space.ordered[j]:
                 self.links[start : start + size - 2] = weight
-        self._bare: _Factor | None = None
+        self._plain_factor: _Factor | None = None
         self.bounded = space.bounded
 
     def times(self, theta: Vector) -> Vector:
-        """K theta."""
+        """Return K theta."""
         out = self.diagonal * theta
         _add_links(self.links, theta, out)
         space = self.space
@@ -317,128 +321,141 @@ class TablePenalty:
         return out
 
     def scale(self) -> Vector:
-        """About the diagonal of K."""
+        """Return about the diagonal of K."""
         out = self.diagonal.copy()
         out[: len(self.links)] += 2.0 * self.links
         out[len(self.links) : self.space.layout.size] += 4.0 * self.strengths.pair_smooth
         return out
 
     def value(self, theta: Vector) -> float:
-        """theta' K theta / 2."""
+        """Return theta' K theta / 2."""
         return 0.5 * dot(theta, self.times(theta))
 
     def factor(self, diagonal: Vector | None = None) -> _Factor:
-        """Solves (K + diag) x = b."""
+        """Return factors that solve (K + diag) x = b; without ``diagonal``, K x = b."""
         if diagonal is not None:
             return _Factor(self, self.diagonal + diagonal)
-        if self._bare is None:
-            self._bare = _Factor(self, self.diagonal)
-        return self._bare
+        if self._plain_factor is None:
+            self._plain_factor = _Factor(self, self.diagonal)
+        return self._plain_factor
 
     def gap(self, theta: Vector, gradient: Vector) -> float:
-        """Largest possible J(theta) - J*: -min over v of g'v + v'Kv/2 with theta + v allowed."""
-        held = self.bounded
-        free = np.where(held, 0.0, gradient)
-        gap = 0.5 * dot(free, self.factor().solve(free))
-        if held.any():
-            g, k = gradient[held], self.diagonal[held]
-            move = np.maximum(0.0, theta[held] - g / k) - theta[held]
-            gap -= float((g * move + 0.5 * k * move * move).sum())
+        """Return a bound of J(theta) - J*: -min over feasible theta + v of g'v + v'Kv/2."""
+        bounded = self.bounded
+        free_gradient = np.where(bounded, 0.0, gradient)
+        gap = 0.5 * dot(free_gradient, self.factor().solve(free_gradient))
+        if bounded.any():
+            g, K = gradient[bounded], self.diagonal[bounded]
+            move = np.maximum(0.0, theta[bounded] - g / K) - theta[bounded]
+            gap -= float((g * move + 0.5 * K * move * move).sum())
         return float(max(gap, 0.0))
 
 
 def least_penalty_parameters(
     penalty: TablePenalty, tables: Vector, linear: Vector, counts: Vector
 ) -> Vector:
-    """Of the parameters that stand for tables, those with the least penalty.
+    """Return, of all parameters that give equivalent tables, those with the smallest penalty.
 
-    The optimum has these. Scores within a query stay as they are when lines move between curves
-    and slopes, curves between a column and its grids, a column by a constant, or a cell that no row
-    fell into. ``linear`` are weights of linear columns, the first ones; ``counts`` are the rows of
-    every cell.
+    The optimum has these. Score differences within a query do not change if a line moves between a
+    curve and its slope, a curve between a column and its grids, if a column changes by a constant,
+    or a cell without rows by any amount. ``linear`` holds the weights of the first linear columns;
+    ``counts`` is the number of rows in every cell. Minimises by preconditioned conjugate gradients.
     """
     space = penalty.space
     theta = np.zeros(space.size)
     theta[: space.layout.size] = tables
     theta[space.size - space.n_linear :][: len(linear)] = linear
     for j in np.flatnonzero(space.signs):
-        _rise(penalty, int(j), theta)
-    cell, move, factor = _free_moves(space, counts)
-    n_moves = int(move.max(initial=-1)) + 1
+        _monotone_parameters(penalty, int(j), theta)
+    cells, moves, factors = _free_moves(space, counts)
+    n_moves = int(moves.max(initial=-1)) + 1
 
     def slope(theta: Any) -> Any:
-        return np.bincount(move, factor * penalty.times(theta)[cell], minlength=n_moves)
+        return np.bincount(moves, factors * penalty.times(theta)[cells], minlength=n_moves)
 
-    scale = np.bincount(move, factor**2 * penalty.scale()[cell], minlength=n_moves)
+    scale = np.bincount(moves, factors**2 * penalty.scale()[cells], minlength=n_moves)
     residual = -slope(theta)
     search = residual / scale
-    squared = dot(residual, search)
-    enough = _LIGHT * _LIGHT * squared
-    for _ in range(_LIGHT_STEPS):
-        if squared <= enough:
+    squared_residual = dot(residual, search)
+    squared_target = _LEAST_PENALTY_TOL * _LEAST_PENALTY_TOL * squared_residual
+    for _ in range(_LEAST_PENALTY_STEPS):
+        if squared_residual <= squared_target:
             break
-        direction = np.bincount(cell, factor * search[move], minlength=space.size)
+        direction = np.bincount(cells, factors * search[moves], minlength=space.size)
         product = slope(direction)
-        step = squared / dot(search, product)
+        step = squared_residual / dot(search, product)
         theta += step * direction
         residual -= step * product
-        before, squared = squared, dot(residual, residual / scale)
-        search = residual / scale + squared / before * search
+        previous_squared, squared_residual = squared_residual, dot(residual, residual / scale)
+        search = residual / scale + squared_residual / previous_squared * search
     return theta
 
 
-#: What is left of the slope of the penalty along free moves, and steps to get there at most.
-_LIGHT, _LIGHT_STEPS = 1e-6, 1000
+#: Relative tolerance and largest number of iterations of ``least_penalty_parameters``.
+_LEAST_PENALTY_TOL, _LEAST_PENALTY_STEPS = 1e-6, 1000
 
 
-def _rise(penalty: TablePenalty, j: int, theta: Vector) -> None:
-    """Steps and the slope of a monotone curve, from its entries; its first step is 0."""
+def _monotone_parameters(penalty: TablePenalty, j: int, theta: Vector) -> None:
+    """Replace the entries of a monotone curve in ``theta`` by steps, the first 0, and a slope."""
     space = penalty.space
     start, missing = space.layout.starts[j], space.layout.starts[j] + space.sizes[j] - 1
     curve = space.signs[j] * theta[start:missing]
     rises = np.maximum(np.diff(curve), 0.0)
-    along = np.diff(space.means[start:missing])
+    centre_differences = np.diff(space.means[start:missing])
     step, slope = penalty.diagonal[start], penalty.diagonal[space.layout.size + j]
-    most = np.divide(rises, along, out=np.full(len(along), np.inf), where=along > 0.0)
-    best = step * dot(rises, along) / (step * dot(along, along) + slope)
-    line = min(best, float(most.min(initial=np.inf)))
+    steepest = np.divide(
+        rises,
+        centre_differences,
+        out=np.full(len(centre_differences), np.inf),
+        where=centre_differences > 0.0,
+    )
+    optimal_slope = (
+        step
+        * dot(rises, centre_differences)
+        / (step * dot(centre_differences, centre_differences) + slope)
+    )
+    slope_value = min(optimal_slope, float(steepest.min(initial=np.inf)))
     theta[start] = 0.0
-    theta[start + 1 : missing] = rises - line * along
-    theta[missing] += space.signs[j] * (line * space.means[start] - curve[0])
-    theta[space.layout.size + j] = line
+    theta[start + 1 : missing] = rises - slope_value * centre_differences
+    theta[missing] += space.signs[j] * (slope_value * space.means[start] - curve[0])
+    theta[space.layout.size + j] = slope_value
 
 
 def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
-    """Changes of parameters that leave rankings as they are: cell, number of the move, factor."""
-    layout, found = space.layout, []
+    """Return changes of parameters that do not change rankings.
+
+    As three arrays with one entry per changed parameter: its index, the number of the change it
+    belongs to, and its coefficient in that change.
+    """
+    layout, moves = space.layout, []
     for j in np.flatnonzero((space.sizes > 0) & (space.signs == 0)):
         cells = np.arange(layout.starts[j], layout.starts[j] + space.sizes[j])
-        found.append((cells, np.ones(len(cells))))
+        moves.append((cells, np.ones(len(cells))))
         if space.means[cells].any():
             line = np.append(cells, layout.size + j)
-            found.append((line, np.append(-space.means[cells], 1.0)))
+            moves.append((line, np.append(-space.means[cells], 1.0)))
     for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
         grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
         for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
-            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
-            place = own // columns if side == 0 else own
-            for at, inside in enumerate(grid if side == 0 else grid.T):
-                curve = layout.starts[j] + np.flatnonzero(place == at)
-                factors = np.repeat([1.0, -1.0], [len(inside), len(curve)])
-                found.append((np.concatenate([inside, curve]), factors))
+            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
+            grid_index = side_places // columns if side == 0 else side_places
+            for index, grid_cells in enumerate(grid if side == 0 else grid.T):
+                curve = layout.starts[j] + np.flatnonzero(grid_index == index)
+                factors = np.repeat([1.0, -1.0], [len(grid_cells), len(curve)])
+                moves.append((np.concatenate([grid_cells, curve]), factors))
     unseen = np.flatnonzero((counts == 0.0) & ~space.bounded[: layout.size])
-    sizes = [len(cells) for cells, _ in found] + [1] * len(unseen)
-    cell = np.concatenate([*(cells for cells, _ in found), unseen])
-    factor = np.concatenate([*(factors for _, factors in found), np.ones(len(unseen))])
+    sizes = [len(cells) for cells, _ in moves] + [1] * len(unseen)
+    cell = np.concatenate([*(cells for cells, _ in moves), unseen])
+    factor = np.concatenate([*(factors for _, factors in moves), np.ones(len(unseen))])
     return cell, np.repeat(np.arange(len(sizes)), sizes), factor
 
 
-#: Parts into which the grids are cut for threads.
+#: Number of shards of grids for threads.
 _GRID_SHARDS = 4
 
 
 class _Factor:
-    """Factors of K + diagonal: a tridiagonal one for all curves, a banded one for each grid."""
+    """Factors of K + diagonal: LDL' of the tridiagonal part, banded Cholesky of each grid."""
 
     def __init__(self, penalty: TablePenalty, diagonal: Vector) -> None:
         space = penalty.space
@@ -451,29 +468,33 @@ class _Factor:
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads
-        weight, own = penalty.strengths.pair_smooth, diagonal[self._curve : space.layout.size]
-        self._over_grids(
-            lambda a, b: _factor_grids(
-                self._starts[a:b], sides[a:b], space.grid_ordered[a:b], weight, own, self._rows
+        weight = penalty.strengths.pair_smooth
+        grid_diagonal = diagonal[self._curve : space.layout.size]
+        self._map_grids(
+            lambda first, last: _factor_grids(
+                self._starts[first:last],
+                sides[first:last],
+                space.grid_ordered[first:last],
+                weight,
+                grid_diagonal,
+                self._rows,
             )
         )
 
-    def _over_grids(self, work: Callable[[int, int], None]) -> None:
-        """Every grid is a matrix of its own."""
+    def _map_grids(self, work: Callable[[int, int], None]) -> None:
+        """Call ``work`` on shards of grids, which are independent blocks of the matrix."""
         cuts = np.linspace(0, len(self._starts), _GRID_SHARDS + 1).astype(np.int64)
         map_shards(work, np.unique(cuts), self._threads)
 
     def solve(self, b: Vector) -> Vector:
-        """(K + diag)^-1 b."""
+        """Return (K + diag)^-1 b."""
         out = b / self._diagonal
         out[: self._curve] = b[: self._curve]
         _solve_links(self._pivots, self._ratios, out)
         space = self._space
         grids, sides = out[self._curve : space.layout.size], space.grid_sides
         grids[:] = b[self._curve : space.layout.size]
-        self._over_grids(
-            lambda a, b: _solve_grids(self._starts[a:b], sides[a:b], self._rows, grids)
-        )
+        self._map_grids(lambda a, b: _solve_grids(self._starts[a:b], sides[a:b], self._rows, grids))
         return out
 
 
@@ -487,17 +508,17 @@ def _add_links(links: Any, theta: Any, out: Any) -> None:
 
 @jit
 def _factor_links(links: Any, diagonal: Any) -> Any:
-    """LDL' of a tridiagonal matrix: pivots, and ratios of each row to the next."""
+    """Return the LDL' factors of a tridiagonal matrix: pivots, and ratios of successive rows."""
     n = links.shape[0]
     pivots, ratios = np.empty(n), np.zeros(n)
-    before = 0.0
+    previous_link = 0.0
     carried = 0.0
     for c in range(n):
         link = links[c]
-        pivots[c] = diagonal[c] + before + link - carried
+        pivots[c] = diagonal[c] + previous_link + link - carried
         ratios[c] = -link / pivots[c]
         carried = ratios[c] * -link
-        before = link
+        previous_link = link
     return pivots, ratios
 
 
@@ -513,9 +534,9 @@ def _solve_links(pivots: Any, ratios: Any, x: Any) -> None:
 
 
 @jit
-def _linked(place: int, size: int, ordered: bool) -> bool:
-    """Whether a place has a neighbour above it; the last place, of missing values, has none."""
-    return ordered and place + 2 < size
+def _has_upper_link(index: int, size: int, ordered: bool) -> bool:
+    """Whether a cell is linked to the next one; the last cell, of missing values, has no links."""
+    return ordered and index + 2 < size
 
 
 @jit
@@ -527,11 +548,11 @@ def _add_grid_links(
         for a in range(rows):
             for b in range(columns):
                 c = starts[g] + a * columns + b
-                if _linked(a, rows, ordered[g, 0]):
+                if _has_upper_link(a, rows, ordered[g, 0]):
                     step = weight * (theta[c] - theta[c + columns])
                     out[c] += step
                     out[c + columns] -= step
-                if _linked(b, columns, ordered[g, 1]):
+                if _has_upper_link(b, columns, ordered[g, 1]):
                     step = weight * (theta[c] - theta[c + 1])
                     out[c] += step
                     out[c + 1] -= step
@@ -541,7 +562,7 @@ def _add_grid_links(
 def _factor_grids(
     starts: Any, sides: Any, ordered: Any, weight: float, diagonal: Any, band: Any
 ) -> None:
-    """Banded Cholesky factors; ``band[c, k]`` is the factor's entry in row c, column c - k."""
+    """Compute banded Cholesky factors; ``band[c, k]`` is the entry in row c, column c - k."""
     for g in range(starts.shape[0]):
         rows, columns = sides[g, 0], sides[g, 1]
         start = starts[g]
@@ -549,21 +570,21 @@ def _factor_grids(
             for b in range(columns):
                 c = start + a * columns + b
                 band[c, 0] += diagonal[c]
-                if _linked(a, rows, ordered[g, 0]):
+                if _has_upper_link(a, rows, ordered[g, 0]):
                     band[c, 0] += weight
                     band[c + columns, 0] += weight
                     band[c + columns, columns] -= weight
-                if _linked(b, columns, ordered[g, 1]):
+                if _has_upper_link(b, columns, ordered[g, 1]):
                     band[c, 0] += weight
                     band[c + 1, 0] += weight
                     band[c + 1, 1] -= weight
         for c in range(start, start + rows * columns):
             for k in range(min(columns, c - start), -1, -1):
                 total = band[c, k]
-                other = c - k
+                column = c - k
                 for l in range(k + 1, min(columns, c - start) + 1):
-                    total -= band[c, l] * band[other, l - k]
-                band[c, k] = np.sqrt(total) if k == 0 else total / band[other, 0]
+                    total -= band[c, l] * band[column, l - k]
+                band[c, k] = np.sqrt(total) if k == 0 else total / band[column, 0]
 
 
 @jit
@@ -584,7 +605,7 @@ def _solve_grids(starts: Any, sides: Any, band: Any, x: Any) -> None:
 
 
 class TableProblem(RowsProblem):
-    """R as a function of parameters: tables, scores, and the risk's own answers."""
+    """R(X theta) as a function of the parameters, by way of tables and scores."""
 
     def __init__(
         self, space: TableSpace, products: BinnedProducts, risk: Any, linear: Products | None = None
@@ -597,23 +618,25 @@ class TableProblem(RowsProblem):
         self.linear = linear
 
     def scores(self, theta: Vector) -> Vector:
-        """Scores of all rows."""
+        """Return the scores of all rows."""
         scores = self.products.scores(self.space.tables(theta))
-        if self.linear is not None:  # held-out rows lack the columns of positions, the last ones
+        # Held-out rows do not have the position columns, which are the last linear ones.
+        if self.linear is not None:
             weights = theta[self.space.size - self.space.n_linear :]
             scores += self.linear.scores(weights[: self.linear.n_features])
         return scores
 
     def gradient(self, slopes: Vector) -> Vector:
-        """dR/dtheta from dR/dscores."""
+        """Return dR/dtheta, given dR/dscores."""
         out = self.space.adjoint(self.products.transpose_times(slopes))
         if self.linear is not None:
             out[self.space.size - self.space.n_linear :] = self.linear.transpose_times(slopes)
         return out
 
     def curvature_scale(self, curvature: Any) -> Vector:
-        """About the diagonal of d2R/dtheta2."""
+        """Return about the diagonal of d2R/dtheta2."""
         degrees = curvature.diagonal()
         out = self.space.diagonal(self.products.transpose_times(degrees))
-        out[self.space.size - self.space.n_linear :] = degrees.sum()  # columns of unit deviation
+        # Linear columns are standardised, so their squares sum to about 1 per row.
+        out[self.space.size - self.space.n_linear :] = degrees.sum()
         return out

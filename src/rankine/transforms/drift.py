@@ -1,13 +1,13 @@
-"""What the columns of a log and the scores of a model looked like in training, and look like now.
+"""Compare the columns of a log and the scores of a model with those of its training.
 
-A model of a raw log remembers a summary of the lists it learned from: shares, never rows. A number
-is told by its deciles, a category by 16 groups of its values (by hash), the scores of a list by
+A model of a raw log keeps a summary of the lists it learned from: shares, never rows. A number is
+summarised by its deciles, a category by 16 groups of its values (by hash), the scores of a list by
 their distances from its mean. The population stability index of a column,
 
     PSI = sum_b (p_b - q_b) ln(p_b / q_b),
 
-compares the shares q of the training with the shares p of now, over all groups and the missing
-values; shares below 1e-4 count as 1e-4. Below .1 little has changed, above .25 much.
+compares the shares q in training with the current shares p, over all groups and the missing values;
+shares below 1e-4 count as 1e-4. Below .1 little has changed, above .25 much.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelError
 from rankine.core.specs import LogColumns
 from rankine.model import LinearModel
-from rankine.transforms.categories import HashedPlaces, categories, places_of
+from rankine.transforms.categories import HashedFeatures, categories, feature_indices
 from rankine.transforms.log_columns import numeric_values
 
 #: Groups of a category, as a power of two.
 _GROUP_BITS = 4
-#: Most places of hashed values that are told apart, as a power of two.
+#: Maximum number of places of hashed values that are distinguished, as a power of two.
 SEEN_BITS = 18
-#: Least share of a group.
-_FLOOR = 1e-4
-#: Where in training each tenth of the values ended.
-_TENTHS = np.arange(1, 10) / 10
+#: Minimum share of a group in a PSI.
+_MIN_SHARE = 1e-4
+_DECILES = np.arange(1, 10) / 10
 
 
 class ColumnSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Shares of a column's rows: missing, and by group of the others.
+    """Share of a column's rows with missing values, and the shares of groups among the others.
 
-    ``cuts`` are the ends of the groups of numbers; None for categories.
+    ``cuts`` are the upper ends of the groups of numbers; None for categories.
     """
 
     missing: float
@@ -52,14 +51,14 @@ class ColumnSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a training log held.
+    """Summary of a training log.
 
     Attributes
     ----------
     lists, rows
-        Sampled lists (chosen by a hash of their ids) and their rows.
+        Number of sampled lists (selected by a hash of their ids) and of their rows.
     columns
-        By name.
+        Summaries by name.
     scores
         Distances of scores from the mean of their list.
     seen
@@ -74,18 +73,19 @@ class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ColumnDrift(NamedTuple):
-    """A column now against the training.
+    """Change of a column since the training.
 
     Attributes
     ----------
     psi
         Population stability index.
     missing, missing_before
-        Shares of missing values.
+        Share of missing values, and that in training.
     unseen
-        Share of the values that the training never saw; None for numbers.
+        Share of the values that were not in the training log; None for numbers.
     shift
-        Largest distance between the two distributions at a decile of the training, for numbers.
+        Largest difference of the two distribution functions at a decile of the training, for
+        numbers.
     """
 
     column: str
@@ -103,58 +103,56 @@ def summarise(
     lists: int,
     seen: NDArray[np.bool_],
 ) -> LogSummary:
-    """The summary of sampled rows; ``scores`` are distances from the means of their lists."""
-    found = {}
+    """Summarise sampled rows; ``scores`` are distances from the means of their lists."""
+    numeric = {*spec.numeric, *(field.column for field in spec.binned)}
+    summaries = {}
     for name in spec.columns:
-        if _is_number(spec, name):
-            found[name] = _of_numbers(numeric_values(columns[name], name))
+        if name in numeric:
+            summaries[name] = _summarise_numbers(numeric_values(columns[name], name))
         else:
-            groups = _Groups(name).of(columns[name])
-            known = groups[groups >= 0]
-            shares = np.bincount(known, minlength=1 << _GROUP_BITS) / max(len(known), 1)
-            missing = 1 - len(known) / max(len(groups), 1)
-            found[name] = ColumnSummary(round(missing, 6), _rounded(shares))
-    packed = zlib.compress(np.packbits(seen).tobytes(), 9) if seen.any() else b""
+            summaries[name] = _summarise_categories(columns[name], name)
+    packed = b""
+    if seen.any():
+        packed = zlib.compress(np.packbits(seen).tobytes(), 9)
     text = base64.b64encode(packed).decode("ascii")
-    return LogSummary(lists, len(scores), found, _of_numbers(scores), text)
+    return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), text)
 
 
-def _is_number(spec: LogColumns, name: str) -> bool:
-    return name in spec.numeric or any(name == field.column for field in spec.binned)
-
-
-def _of_numbers(values: NDArray[np.float64]) -> ColumnSummary:
-    known = values[np.isfinite(values)]
-    missing = round(1 - len(known) / max(len(values), 1), 6)
-    if len(known) == 0:
+def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
+    finite = values[np.isfinite(values)]
+    missing = round(1 - len(finite) / max(len(values), 1), 6)
+    if len(finite) == 0:
         return ColumnSummary(missing, (1.0,), ())
-    cuts = np.unique(np.quantile(known, _TENTHS, method="inverted_cdf"))
-    places = np.searchsorted(cuts, known, side="right")
-    shares = np.bincount(places) / len(known)
+    cuts = np.unique(np.quantile(finite, _DECILES, method="inverted_cdf"))
+    groups = np.searchsorted(cuts, finite, side="right")
+    shares = np.bincount(groups) / len(finite)
     return ColumnSummary(missing, _rounded(shares), tuple(cuts.tolist()))
+
+
+def _summarise_categories(values: Any, name: str) -> ColumnSummary:
+    groups = feature_indices(_group_features(name), categories(values, name))
+    present = groups[groups >= 0]
+    shares = np.bincount(present, minlength=1 << _GROUP_BITS) / max(len(present), 1)
+    missing = 1 - len(present) / max(len(groups), 1)
+    return ColumnSummary(round(missing, 6), _rounded(shares))
 
 
 def _rounded(shares: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(round(float(share), 6) for share in shares)
 
 
-class _Groups(HashedPlaces):
-    """Groups of a column's values; -1 for a missing one."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__((name,), _GROUP_BITS, 0)
-        self.column = name
-
-    def of(self, values: Any) -> NDArray[np.int64]:
-        """Group of each value."""
-        return places_of(self, categories(values, self.column))
+def _group_features(name: str) -> HashedFeatures:
+    """Return the group of each value of a categorical column; -1 for a missing one."""
+    return HashedFeatures((name,), _GROUP_BITS, 0)
 
 
 def summary_of(model: LinearModel) -> LogSummary | None:
-    """What a model remembers of its training log; None where it remembers nothing."""
-    noted = model.provenance.get("log")
+    """Return the summary of a model's training log; None where it has none."""
+    saved = model.provenance.get("log")
+    if saved is None:
+        return None
     try:
-        return None if noted is None else msgspec.convert(noted, LogSummary)
+        return msgspec.convert(saved, LogSummary)
     except msgspec.ValidationError as error:
         raise ModelError(
             f"the summary of the training log is damaged: {error}", fix="Train the model again"
@@ -162,24 +160,29 @@ def summary_of(model: LinearModel) -> LogSummary | None:
 
 
 class DriftMonitor:
-    """Counts rows of today against the summary of a training; threads may share it."""
+    """Counts current rows against the summary of a training log; threads may share it."""
 
     def __init__(self, summary: LogSummary, spec: LogColumns) -> None:
         self.summary = summary
-        self._lock = threading.Lock()
-        self._groups = {name: _Groups(name) for name in summary.columns}
-        self._places = {name: HashedPlaces((name,), spec.hash_bits, 0) for name in spec.hashed}
-        self._known = {field.column: frozenset(field.values) for field in spec.one_hot}
         self.rows = 0
-        names = [*summary.columns, ""]
-        sizes = [len(one.shares) for one in (*summary.columns.values(), summary.scores)]
-        self._counts = {n: np.zeros(k, np.int64) for n, k in zip(names, sizes, strict=True)}
-        self._missing = dict.fromkeys(names, 0)
-        self._unseen = dict.fromkeys(names, 0)
+        #: Summary of each column, and of the scores under an empty name.
+        self._summaries = {**summary.columns, "": summary.scores}
+        self._lock = threading.Lock()
+        self._groups = {name: _group_features(name) for name in summary.columns}
+        self._hashed = {name: HashedFeatures((name,), spec.hash_bits, 0) for name in spec.hashed}
+        self._one_hot = {field.column: frozenset(field.values) for field in spec.one_hot}
+        self._counts = {
+            name: np.zeros(len(column.shares), np.int64) for name, column in self._summaries.items()
+        }
+        self._missing = dict.fromkeys(self._summaries, 0)
+        self._unseen = dict.fromkeys(self._summaries, 0)
 
     @cached_property
     def _seen(self) -> NDArray[np.bool_]:
-        packed = zlib.decompress(base64.b64decode(self.summary.seen)) if self.summary.seen else b""
+        """Whether each place of the hashed space was in use in training."""
+        if not self.summary.seen:
+            return np.zeros(0, dtype=np.bool_)
+        packed = zlib.decompress(base64.b64decode(self.summary.seen))
         return np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(np.bool_)
 
     def add(
@@ -191,80 +194,84 @@ class DriftMonitor:
         """
         with self._lock:
             self.rows += n_rows
-            for name, before in self.summary.columns.items():
+            for name, summary in self.summary.columns.items():
                 if name not in columns:
                     self._missing[name] += n_rows
-                elif before.cuts is not None:
-                    self._count(name, before, numeric_values(columns[name], name))
+                elif summary.cuts is not None:
+                    self._count_numbers(name, numeric_values(columns[name], name))
                 else:
-                    self._count_values(name, columns[name])
-            self._count("", self.summary.scores, scores)
+                    self._count_categories(name, columns[name])
+            self._count_numbers("", scores)
 
-    def _count(self, name: str, before: ColumnSummary, values: NDArray[np.float64]) -> None:
-        known = values[np.isfinite(values)]
-        self._missing[name] += len(values) - len(known)
-        places = np.searchsorted(np.array(before.cuts), known, side="right")
-        self._counts[name] += np.bincount(places, minlength=len(before.shares))
+    def _count_numbers(self, name: str, values: NDArray[np.float64]) -> None:
+        summary = self._summaries[name]
+        finite = values[np.isfinite(values)]
+        self._missing[name] += len(values) - len(finite)
+        groups = np.searchsorted(np.array(summary.cuts), finite, side="right")
+        self._counts[name] += np.bincount(groups, minlength=len(summary.shares))
 
-    def _count_values(self, name: str, values: Any) -> None:
-        plain = categories(values, name)
-        groups = places_of(self._groups[name], plain)
+    def _count_categories(self, name: str, values: Any) -> None:
+        keys = categories(values, name)
+        groups = feature_indices(self._groups[name], keys)
         self._missing[name] += int((groups < 0).sum())
         self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << _GROUP_BITS)
-        if name in self._known:
-            known = self._known[name]
+        if name in self._one_hot:
+            trained = self._one_hot[name]
             self._unseen[name] += sum(
-                g >= 0 and str(v) not in known for v, g in zip(plain, groups.tolist(), strict=True)
+                group >= 0 and str(key) not in trained
+                for key, group in zip(keys, groups.tolist(), strict=True)
             )
-        elif name in self._places and len(self._seen):
-            places = places_of(self._places[name], plain)
-            places = places[places >= 0] & (len(self._seen) - 1)
+        elif name in self._hashed and len(self._seen):
+            indices = feature_indices(self._hashed[name], keys)
+            places = indices[indices >= 0] & (len(self._seen) - 1)
             self._unseen[name] += int((~self._seen[places]).sum())
 
     def drift(self) -> list[ColumnDrift]:
-        """Every column now against the training; the last, without a name, is the scores."""
+        """Compare every column with the training; the last one, without a name, is the scores."""
         with self._lock:
-            both = [*self.summary.columns.items(), ("", self.summary.scores)]
-            return [self._drift(name, before) for name, before in both]
+            return [self._column_drift(name) for name in self._summaries]
 
-    def _drift(self, name: str, before: ColumnSummary) -> ColumnDrift:
-        counts, missing = self._counts[name], self._missing[name]
-        known = int(counts.sum())
-        share = missing / max(known + missing, 1)
-        now = np.append(counts * ((1 - share) / max(known, 1)), share)
-        then = np.append(np.array(before.shares) * (1 - before.missing), before.missing)
-        p, q = np.maximum(now, _FLOOR), np.maximum(then, _FLOOR)
+    def _column_drift(self, name: str) -> ColumnDrift:
+        summary = self._summaries[name]
+        counts, n_missing = self._counts[name], self._missing[name]
+        n_present = int(counts.sum())
+        missing = n_missing / max(n_present + n_missing, 1)
+        current = np.append(counts * ((1 - missing) / max(n_present, 1)), missing)
+        trained = np.append(np.array(summary.shares) * (1 - summary.missing), summary.missing)
+        p, q = np.maximum(current, _MIN_SHARE), np.maximum(trained, _MIN_SHARE)
         psi = float(((p - q) * np.log(p / q)).sum())
         unseen = shift = None
-        if before.cuts is not None:
-            ends = np.cumsum(counts / max(known, 1)) - np.cumsum(before.shares)
-            shift = float(np.abs(ends).max())
-        elif name in self._known:
-            unseen = self._unseen[name] / max(known, 1)
-        elif name in self._places and len(self._seen):
-            # A new value may fall on a place that another one had: told by how full they are.
+        if summary.cuts is not None:
+            difference = np.cumsum(counts / max(n_present, 1)) - np.cumsum(summary.shares)
+            shift = float(np.abs(difference).max())
+        elif name in self._one_hot:
+            unseen = self._unseen[name] / max(n_present, 1)
+        elif name in self._hashed and len(self._seen):
+            # A new value may share the place of another one. The share of free places corrects for
+            # it, unless hardly any is free.
             free = 1 - float(self._seen.mean())
-            unseen = min(1.0, self._unseen[name] / max(known, 1) / free) if free > 0.1 else None
-        return ColumnDrift(name, psi, share, before.missing, unseen, shift)
+            if free > 0.1:
+                unseen = min(1.0, self._unseen[name] / max(n_present, 1) / free)
+        return ColumnDrift(name, psi, missing, summary.missing, unseen, shift)
 
     def counters(self) -> dict[str, tuple[int, int]]:
-        """Missing and unseen values of each column."""
+        """Return the numbers of missing and unseen values of each column."""
         with self._lock:
             return {n: (self._missing[n], self._unseen[n]) for n in self.summary.columns}
 
 
 @dataclass(frozen=True)
 class Drift:
-    """What has changed since the training, and what has changed more than it may.
+    """Changes since the training, and those above their limits.
 
     Attributes
     ----------
     rows
         Rows that were counted.
     columns, scores
-        Every column, and the scores.
+        Change of every column, and of the scores.
     alarms
-        A sentence for everything above its limit.
+        A sentence for each change above its limit.
     """
 
     rows: int
@@ -275,63 +282,58 @@ class Drift:
     @classmethod
     def from_monitor(
         cls,
-        drift_monitor: DriftMonitor,
+        monitor: DriftMonitor,
         threshold: float = 0.25,
         max_unseen: float = 0.2,
         max_missing: float = 0.1,
     ) -> Drift:
-        """Judge what a drift_monitor has counted.
+        """Check the counts of a monitor against limits.
 
         Parameters
         ----------
         threshold
             Largest PSI of a column or the scores.
         max_unseen
-            Largest share of values that the training never saw.
+            Largest share of values that were not in the training log.
         max_missing
-            Largest rise of a share of missing values.
+            Largest increase of a share of missing values.
         """
-        *columns, scores = drift_monitor.drift()
+        *columns, scores = monitor.drift()
         alarms = []
-        for one in (*columns, scores):
-            name = f"column {one.column!r}" if one.column else "the scores"
-            if one.psi > threshold:
-                alarms.append(f"{name}: PSI {one.psi:.3f} is above {threshold:g}")
-            if one.unseen is not None and one.unseen > max_unseen:
-                share = f"{one.unseen:.0%} of the values were never seen in training"
+        for drift in (*columns, scores):
+            name = f"column {drift.column!r}" if drift.column else "the scores"
+            if drift.psi > threshold:
+                alarms.append(f"{name}: PSI {drift.psi:.3f} is above {threshold:g}")
+            if drift.unseen is not None and drift.unseen > max_unseen:
+                share = f"{drift.unseen:.0%} of the values were never seen in training"
                 alarms.append(f"{name}: {share}, above {max_unseen:.0%}")
-            rise = one.missing - one.missing_before
-            if rise > max_missing:
+            if drift.missing - drift.missing_before > max_missing:
                 alarms.append(
-                    f"{name}: {one.missing:.0%} missing, {one.missing_before:.0%} in training"
+                    f"{name}: {drift.missing:.0%} missing, {drift.missing_before:.0%} in training"
                 )
-        return cls(drift_monitor.rows, columns, scores, alarms)
+        return cls(monitor.rows, columns, scores, alarms)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to JSON values."""
         return {
             "rows": self.rows,
-            "columns": {one.column: _plain(one) for one in self.columns},
-            "scores": _plain(self.scores),
+            "columns": {drift.column: _to_dict(drift) for drift in self.columns},
+            "scores": _to_dict(self.scores),
             "alarms": self.alarms,
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Column, PSI, unseen, shift, missing and missing in training, for a table."""
-
-        def text(value: float | None, form: str) -> str:
-            return "" if value is None else format(value, form)
-
+        """Format the columns and the scores as rows of a table with ``DRIFT_HEADER``."""
         return [
             (
-                one.column or "(scores)",
-                f"{one.psi:.3f}",
-                text(one.unseen, ".1%"),
-                text(one.shift, ".3f"),
-                f"{one.missing:.1%}",
-                f"{one.missing_before:.1%}",
+                drift.column or "(scores)",
+                f"{drift.psi:.3f}",
+                "" if drift.unseen is None else f"{drift.unseen:.1%}",
+                "" if drift.shift is None else f"{drift.shift:.3f}",
+                f"{drift.missing:.1%}",
+                f"{drift.missing_before:.1%}",
             )
-            for one in (*self.columns, self.scores)
+            for drift in (*self.columns, self.scores)
         ]
 
 
@@ -339,5 +341,5 @@ class Drift:
 DRIFT_HEADER = ("column", "PSI", "unseen", "shift", "missing", "in training")
 
 
-def _plain(one: ColumnDrift) -> dict[str, Any]:
-    return {name: value for name, value in one._asdict().items() if name != "column"}
+def _to_dict(drift: ColumnDrift) -> dict[str, Any]:
+    return {name: value for name, value in drift._asdict().items() if name != "column"}

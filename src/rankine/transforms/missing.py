@@ -1,8 +1,8 @@
-"""What stands for a missing value: NaN in rows, NULL in text, null in columns.
+"""Values that replace missing ones: NaN in rows, NULL in text, null in columns.
 
 A *rule* is a parameter of every ranker. ``error`` refuses missing values, ``bin`` leaves them to
 tables that have a cell for them; the others become a ``MissingValues`` spec, which the model keeps,
-so that training, prediction and serving fill the same values in the same way.
+so that training, prediction and serving fill in the same values.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 #: Values of the rankers' parameter ``missing``.
 RULES = ("auto", "error", "zero", "mean", "query_min", "indicator")
+#: Fix for training data with missing values.
 CHOICES = (
-    "Say what stands for missing values (missing='zero', missing='mean', missing='query_min' or "
+    "Choose how to fill missing values (missing='zero', missing='mean', missing='query_min' or "
     "missing='indicator'), or "
-    "use AdditiveRanker, which has a place for them"
+    "use AdditiveRanker, which has a cell for them"
 )
-#: The same for rows that a model without a rule is to score.
+#: Fix for data to be scored by a model without a rule.
 UNTRAINED = (
     "The model was trained without a rule for missing values: train it with one "
     "(zero, mean, query_min or indicator), or fill them"
@@ -35,48 +36,51 @@ UNTRAINED = (
 
 
 def check_rule(rule: str) -> str:
-    """The name of a rule, or ParameterError."""
+    """Check the name of a rule."""
     if rule not in RULES:
         raise ParameterError(
-            f"missing={rule!r} is not one of {', '.join(RULES)}", fix="Choose one of them"
+            f"{rule!r} is not one of {', '.join(RULES)}",
+            parameter="missing",
+            fix="Choose one of them",
         )
     return rule
 
 
-class Places(NamedTuple):
-    """Missing values of rows, in the order in which they are stored."""
+class MissingPositions(NamedTuple):
+    """Missing values of a matrix, in the order in which they are stored."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
-    #: Places among the stored values, flat.
-    at: NDArray[np.int64]
+    #: Index of each among the stored values.
+    flat: NDArray[np.int64]
 
 
-def find_missing(X: Any) -> Places | None:
-    """Where a matrix (dense, or compressed rows of any library) holds NaN; None for nowhere."""
+def find_missing(X: Any) -> MissingPositions | None:
+    """Find NaN in a dense matrix or in compressed rows of any library; None if there is none."""
     values = X.data if hasattr(X, "indptr") else X
+    # A finite sum is proof enough and several times faster than isnan.
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return None
-    at = np.flatnonzero(np.isnan(values))
-    if len(at) == 0:
+    flat = np.flatnonzero(np.isnan(values))
+    if len(flat) == 0:
         return None
-    if hasattr(X, "indptr"):
-        outer = np.searchsorted(X.indptr, at, side="right") - 1
-        inner = X.indices[at].astype(np.int64)
-        by_column = getattr(X, "format", "csr") == "csc"
-        return Places(inner, outer, at) if by_column else Places(outer, inner, at)
-    rows, columns = np.divmod(at, X.shape[1])
-    return Places(rows, columns, at)
+    if not hasattr(X, "indptr"):
+        return MissingPositions(*np.divmod(flat, X.shape[1]), flat)
+    outer = np.searchsorted(X.indptr, flat, side="right") - 1
+    inner = X.indices[flat].astype(np.int64)
+    if getattr(X, "format", "csr") == "csc":
+        return MissingPositions(inner, outer, flat)
+    return MissingPositions(outer, inner, flat)
 
 
 def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
-    """Name the first missing value and what may stand for it."""
-    found = find_missing(X)
-    if found is None:
+    """Raise an error about the first missing value, if there is one."""
+    missing = find_missing(X)
+    if missing is None:
         return
-    what = f"is missing ({len(found.at):,} values are); Input X contains NaN"
-    raise cell_error(int(found.rows[0]), int(found.columns[0]), names, what, fix)
+    reason = f"is missing ({len(missing.flat):,} values are); Input X contains NaN"
+    raise cell_error(int(missing.rows[0]), int(missing.columns[0]), names, reason, fix)
 
 
 def fill_missing(
@@ -85,32 +89,41 @@ def fill_missing(
     starts: NDArray[np.int64],
     order: NDArray[np.int64] | None = None,
 ) -> tuple[Any, NDArray[np.float64] | None]:
-    """Rows without missing values, and what missing values add to the score of each row.
+    """Fill missing values; return the rows, and what missing values add to the score of each row.
 
-    List q holds rows ``order[starts[q]:starts[q + 1]]``; without ``order`` rows stand list by list.
+    List q holds rows ``order[starts[q]:starts[q + 1]]``; without ``order`` the lists are
+    consecutive.
     """
-    found = find_missing(X)
-    if found is None:
+    missing = find_missing(X)
+    if missing is None:
         return X, None
-    added = None
-    known = np.zeros(len(found.at))
+    added_scores = None
+    values = np.zeros(len(missing.flat))
     if spec.columns:
-        columns = np.asarray(spec.columns)
-        at = np.minimum(np.searchsorted(columns, found.columns), len(columns) - 1)
-        known = np.where(columns[at] == found.columns, np.asarray(spec.values)[at], 0.0)
+        listed, nearest = _match_columns(spec, missing)
+        values = np.where(listed, np.asarray(spec.values)[nearest], 0.0)
     if spec.rule == "indicator":
         n_rows = len(X.indptr) - 1 if hasattr(X, "indptr") else X.shape[0]
-        added = np.zeros(n_rows)
-        np.add.at(added, found.rows, known)
-        known = np.zeros(len(found.at))
+        added_scores = np.zeros(n_rows)
+        np.add.at(added_scores, missing.rows, values)
+        values = np.zeros(len(missing.flat))
     elif spec.rule == "query_min":
-        known = _smallest(X, found, _list_of_rows(starts, order))
-    return _with_values(X, found.at, known), added
+        values = _list_minima(X, missing, _list_of_rows(starts, order))
+    return _with_values(X, missing.flat, values), added_scores
 
 
-def _with_values(X: Any, at: NDArray[np.int64], known: NDArray[np.float64]) -> Any:
+def _match_columns(
+    spec: MissingValues, missing: MissingPositions
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return whether the column of each missing value is one of the spec's, and which."""
+    columns = np.asarray(spec.columns)
+    nearest = np.minimum(np.searchsorted(columns, missing.columns), len(columns) - 1)
+    return columns[nearest] == missing.columns, nearest
+
+
+def _with_values(X: Any, flat: NDArray[np.int64], replacements: NDArray[np.float64]) -> Any:
     values = np.array(X.data if hasattr(X, "indptr") else X)
-    values.flat[at] = known
+    values.flat[flat] = replacements
     if not hasattr(X, "indptr"):
         return values
     if hasattr(X, "_replace"):
@@ -122,77 +135,82 @@ def _list_of_rows(starts: NDArray[np.int64], order: NDArray[np.int64] | None) ->
     lists = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     if order is None:
         return lists
-    out = np.empty(len(lists), dtype=np.int64)
-    out[order] = lists
-    return out
+    list_of = np.empty(len(lists), dtype=np.int64)
+    list_of[order] = lists
+    return list_of
 
 
-def _smallest(X: Any, found: Places, list_of: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The smallest value of each missing value's column within its list; 0 where there is none."""
+def _list_minima(
+    X: Any, missing: MissingPositions, list_of: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Find the minimum of each missing value's column within its list; 0 where there is none."""
     if hasattr(X, "indptr"):
         rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
         columns, values = X.indices.astype(np.int64), X.data
     else:
-        chosen = np.unique(found.columns)
-        rows = np.repeat(np.arange(X.shape[0]), len(chosen))
-        columns, values = np.tile(chosen, X.shape[0]), X[:, chosen].ravel()
+        affected = np.unique(missing.columns)
+        rows = np.repeat(np.arange(X.shape[0]), len(affected))
+        columns, values = np.tile(affected, X.shape[0]), X[:, affected].ravel()
     width = int(columns.max()) + 1
-    wanted, inverse = np.unique(list_of[found.rows] * width + found.columns, return_inverse=True)
-    keys = list_of[rows] * width + columns
-    at = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-    mine = wanted[at] == keys
-    low, stored = np.full(len(wanted), np.nan), np.zeros(len(wanted), dtype=np.int64)
-    np.fmin.at(low, at[mine], values[mine].astype(np.float64))
-    np.add.at(stored, at[mine], 1)
+    # A cell is a column within a list; only those with a missing value are needed.
+    missing_cells = list_of[missing.rows] * width + missing.columns
+    cells, cell_of_missing = np.unique(missing_cells, return_inverse=True)
+    value_cells = list_of[rows] * width + columns
+    nearest = np.minimum(np.searchsorted(cells, value_cells), len(cells) - 1)
+    matching = cells[nearest] == value_cells
+    low, stored = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=np.int64)
+    np.fmin.at(low, nearest[matching], values[matching].astype(np.float64))
+    np.add.at(stored, nearest[matching], 1)
     # A row that does not store the feature has a zero there.
-    sparse = stored < np.bincount(list_of)[wanted // width]
+    sparse = stored < np.bincount(list_of)[cells // width]
     low[sparse] = np.fmin(low[sparse], 0.0)
-    return np.nan_to_num(low)[inverse]
+    return np.nan_to_num(low)[cell_of_missing]
 
 
 def fill_dataset(spec: MissingValues, data: Dataset) -> Dataset:
-    """The data without missing values; marks and scores of them are left out."""
+    """Return the data with missing values filled, without indicators and their scores."""
     index = data.queries
     X, _ = fill_missing(spec, data.X, index.starts, index.rows)
     return data if X is data.X else replace(data, X=X, query_index=index)
 
 
-def add_missing_indicators(spec: MissingValues, before: Any, data: Dataset) -> Dataset:
-    """The data with a column for each of the spec's: 1 where ``before`` was missing, else 0."""
+def add_missing_indicators(spec: MissingValues, unfilled: Any, data: Dataset) -> Dataset:
+    """Add a column for each of the spec's: 1 where ``unfilled`` was missing, else 0."""
     from rankine.transforms.clicks import append_columns
 
-    found = find_missing(before)
-    rows = places = np.zeros(0, dtype=np.int64)
-    if found is not None:
-        columns = np.asarray(spec.columns)
-        at = np.minimum(np.searchsorted(columns, found.columns), len(columns) - 1)
-        known = columns[at] == found.columns
-        rows, places = found.rows[known], at[known]
-    return append_columns(data, rows, places, [f"missing {j}" for j in spec.columns])
+    missing = find_missing(unfilled)
+    rows = indicators = np.zeros(0, dtype=np.int64)
+    if missing is not None:
+        listed, nearest = _match_columns(spec, missing)
+        rows, indicators = missing.rows[listed], nearest[listed]
+    return append_columns(data, rows, indicators, [f"missing {j}" for j in spec.columns])
 
 
-def measure_missing(rule: str, asked: Any) -> MissingValues | None:
-    """The spec of a rule, measured by a ``ColumnStatistics``; None refuses missing values.
+def measure_missing(rule: str, statistics: Any) -> MissingValues | None:
+    """Measure the spec of a rule; None refuses missing values, or leaves them as they are.
 
-    "indicator" gets a column for every feature that was missing somewhere; its values are learned.
+    ``statistics`` has the methods of ``ColumnStatistics``. "indicator" gets a column for every
+    feature that was missing somewhere; its values are learned.
     """
     if rule in ("error", "bin"):
         return None
-    spec = MissingValues("zero" if rule in ("mean", "indicator") else rule)  # type: ignore[arg-type]
-    if spec.rule == rule:
-        return spec
-    absent = asked.missing_weights()
+    if rule not in ("mean", "indicator"):
+        return MissingValues(rule)  # type: ignore[arg-type]
+    missing_weights = statistics.missing_weights()
     if rule == "indicator":
-        columns = np.flatnonzero(absent > 0)
+        columns = np.flatnonzero(missing_weights > 0)
         values = np.zeros(len(columns))
     else:
-        present = asked.without_missing(spec)
-        sizes = present.sizes()
+        filled = statistics.without_missing(MissingValues("zero"))
+        sizes = filled.sizes()
         columns = np.flatnonzero(sizes.largest > 0)
-        # Divided by the largest magnitude first: sums of 1e300 do not overflow.
-        sums, _ = present.moments(columns, 1.0 / sizes.largest[columns], np.zeros(len(columns)))
-        known = sizes.n_rows - absent[columns]
-        few = known < 1e-3 * sizes.n_rows  # the difference has lost digits
-        known[few] = asked.known_weights(columns[few]) if few.any() else 0.0
-        values = sums / known * sizes.largest[columns]
+        largest = sizes.largest[columns]
+        # Divided by the largest magnitude first, so that sums of 1e300 do not overflow.
+        sums, _ = filled.moments(columns, 1.0 / largest, np.zeros(len(columns)))
+        known = sizes.n_rows - missing_weights[columns]
+        # Where few values are known the difference has lost digits, and they are summed instead.
+        few = known < 1e-3 * sizes.n_rows
+        if few.any():
+            known[few] = statistics.known_weights(columns[few])
+        values = sums / known * largest
     return MissingValues(rule, tuple(columns.tolist()), tuple(values.tolist()))  # type: ignore[arg-type]

@@ -1,15 +1,15 @@
-"""Feature scaling: column factors that fold into the weights, and ranges of lists that do not.
+"""Feature scaling: column factors that fold into the weights, and ranges within lists.
 
 A constant added to a feature changes no ranking, so nothing is ever subtracted and sparse data
 stays sparse: ``standard`` divides by the standard deviation, ``maxabs`` by the largest magnitude,
-``query`` by the range within each list. ``auto`` decides column by column, by the values alone:
+``query`` by the range within each list. ``auto`` decides for each column by its values:
 
     within [-1, 1]                              x, unless it is dense and hardly varies
     else, non-zero in a tenth of the rows       x / standard deviation
     else                                        x / largest magnitude
 
-so that numbers become comparable, and what was scaled before, indicators, hashed categories and
-the words of normalised texts stay as they are.
+so that numbers become comparable, while indicators, hashed categories, words of normalised texts
+and columns that were scaled before stay as they are.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 SCALES = ("auto", "none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
-#: Rows that are summed up by one thread, where there are not many more columns.
+#: Rows that one thread sums up, unless there are many more columns.
 SPAN = 1 << 16
-#: Columns whose non-zero values are rarer than this are sparse to ``auto``.
+#: For ``auto``, columns with a smaller share of non-zero values are sparse.
 DENSE_FROM = 0.1
-#: Dense columns within [-1, 1] that deviate by less are divided by their deviation all the same.
+#: For ``auto``, dense columns within [-1, 1] with a smaller deviation are divided by it as well.
 SCALED_FROM = 0.001
-#: Deviations of columns that differ by more than this ruin most rankers.
+#: Most rankers learn poorly from columns whose deviations differ by a larger ratio.
 UNEVEN_FROM = 1000.0
 
 
@@ -72,14 +72,14 @@ class Scaling:
     positions
         Positions with a separate offset in training rows (``add_position_columns``); 0 for none.
     missing, keeps_missing
-        What stands for missing values, before anything is scaled; whether they are left to the
+        Values that replace missing ones before scaling; whether missing values are left to the
         ranker instead. With neither they are refused.
     chosen
-        What ``auto`` found: columns ``by_deviation``, ``by_largest`` and ``as_they_are``, and the
-        ``lists`` it looked at.
+        Decisions of ``auto``: number of columns ``by_deviation``, ``by_largest`` and
+        ``as_they_are``, and of the ``lists`` they are based on.
     uneven
-        With ``none``: columns by deviation, largest first and the smallest last, where they differ
-        by more than ``UNEVEN_FROM``.
+        With ``none``: columns and their deviations, the three largest and the smallest, where they
+        differ by more than ``UNEVEN_FROM``.
     """
 
     kind: str
@@ -91,62 +91,62 @@ class Scaling:
     uneven: tuple[tuple[int, float], ...] = ()
 
     def apply(self, data: Dataset) -> Dataset:
-        """Rows for weights in scaled units: filled, scaled, then with marks of missing values.
+        """Return rows for weights in scaled units: filled, scaled, then with missing indicators.
 
-        The data itself where nothing changes.
+        Returns ``data`` itself where nothing changes.
         """
-        before = data.X
+        unfilled = data.X
         if self.missing is not None:
             data = fill_dataset(self.missing, data)
         elif not (self.keeps_missing or data.complete):
-            # Of a raw log only numbers can be missing, and they are its first features.
+            # In a raw log only numbers can be missing, and they are its first features.
             log = data.encoding
-            refuse_missing(before, data.feature_names if log is None else log.spec.numeric)
+            refuse_missing(unfilled, data.feature_names if log is None else log.spec.numeric)
         if self.kind == "query":
             data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
         elif self.factors is not None:
             scaled = _multiply_columns(data.X, self.factors, self._n_scaled)
             data = replace(data, X=scaled, query_index=data.queries)
         if self.missing is not None and self.n_marks:
-            data = add_missing_indicators(self.missing, before, data)
+            data = add_missing_indicators(self.missing, unfilled, data)
         return data
 
     @cached_property
     def _n_scaled(self) -> int:
-        """Columns up to the last that is scaled; hashed ones after them are not looked up."""
+        """Number of columns up to the last that is scaled; hashed ones after it need no lookup."""
         factors: Any = self.factors
         return len(np.trim_zeros(factors - 1.0, "b"))
 
     def prepare(self, data: Dataset) -> Dataset:
-        """Training rows: scaled, then with their columns of positions."""
+        """Return training rows: scaled, then with their columns of positions."""
         return add_position_columns(self.apply(data), self.positions)
 
     @property
     def n_marks(self) -> int:
-        """Columns that mark missing values, after those of the data."""
+        """Number of indicator columns of missing values, which follow those of the data."""
         missing = self.missing
         return len(missing.columns) if missing is not None and missing.rule == "indicator" else 0
 
     def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Weights of features and of marks, and offsets of positions (scored without them)."""
-        marks = len(coef) - max(self.positions - 1, 0)
-        features = marks - self.n_marks
-        return coef[:features], coef[features:marks], coef[marks:]
+        """Split weights into those of features, of missing indicators, and of positions."""
+        n_scored = len(coef) - max(self.positions - 1, 0)  # scores leave the positions out
+        n_features = n_scored - self.n_marks
+        return coef[:n_features], coef[n_features:n_scored], coef[n_scored:]
 
     def with_learned_missing(self, coef: NDArray[np.float64]) -> Scaling:
-        """The same, with what missing values add to a score as it was learned."""
+        """Return the scaling with the learned weights of missing indicators."""
         if self.missing is None or not self.n_marks:
             return self
         learned = tuple(self.split(coef)[1].tolist())
         return replace(self, missing=msgspec.structs.replace(self.missing, values=learned))
 
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
+        """Return weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
         coef = self.split(coef)[0]
         return coef if self.factors is None else coef * self.factors
 
     def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for training rows, to warm-start from folded ones; offsets start at 0."""
+        """Return weights for training rows from folded ones, for a warm start; offsets are 0."""
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
         marks = self.missing.values if self.missing is not None and self.n_marks else ()
@@ -154,20 +154,20 @@ class Scaling:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a model remembers of it."""
+        """Record of the scaling in a model."""
         return {"kind": self.kind, **self.chosen}
 
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
-        """What a model has to run at scoring time because it cannot be folded."""
+        """Transforms that a model runs at scoring time because they cannot be folded."""
         lists = (ListRange(),) if self.kind == "query" else ()
         return lists if self.missing is None else (self.missing, *lists)
 
 
 class ColumnSizes(NamedTuple):
-    """What was looked at, and the largest magnitude and non-zero values of each column.
+    """Number of rows and lists, and largest magnitude and non-zero values of each column.
 
-    A row counts as often as it weighs: weight 2 is the row twice.
+    A row counts as often as its weight: weight 2 is the row twice.
     """
 
     n_rows: float
@@ -176,7 +176,7 @@ class ColumnSizes(NamedTuple):
     counts: NDArray[np.float64]
 
     def merge(self, other: ColumnSizes) -> ColumnSizes:
-        """Of both together."""
+        """Return the sizes of the rows of both."""
         return ColumnSizes(
             self.n_rows + other.n_rows,
             self.n_lists + other.n_lists,
@@ -186,10 +186,10 @@ class ColumnSizes(NamedTuple):
 
 
 class ColumnStatistics:
-    """Columns of blocks of rows, read up to three times.
+    """Statistics of the columns of blocks of rows; each method reads the blocks once.
 
-    Sums go over spans of rows, counted from the first row of all: neither how blocks are cut nor
-    how many threads share them changes a bit. Zeros are never added: nor does how they are stored.
+    Sums go over spans of rows, counted from the very first row, so neither the size of blocks nor
+    the number of threads changes a bit. Zeros are never added, so sparse storage does not either.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class ColumnStatistics:
         self.threads = threads
 
     def without_missing(self, spec: MissingValues) -> ColumnStatistics:
-        """The columns without missing values."""
+        """Return the statistics of the columns with missing values filled."""
         return ColumnStatistics(
             lambda: (fill_dataset(spec, block) for block in self._read()),
             self.n_features,
@@ -208,26 +208,27 @@ class ColumnStatistics:
         )
 
     def missing_weights(self) -> NDArray[np.float64]:
-        """What the missing values of every column weigh."""
+        """Sum the weights of the missing values of every column."""
         total = np.zeros(self.n_features)
         for block in self._read():
-            found = find_missing(block.X)
-            if found is not None:
-                np.add.at(total, found.columns, _weights(block)[found.rows])
+            missing = find_missing(block.X)
+            if missing is not None:
+                np.add.at(total, missing.columns, _weights(block)[missing.rows])
         return total
 
     def known_weights(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the known values of some columns weigh."""
+        """Sum the weights of the values of some columns that are not missing."""
         total = np.zeros(len(columns))
         for block in self._read():
-            weight, found = _weights(block), find_missing(block.X)
+            weight, missing = _weights(block), find_missing(block.X)
             for k, j in enumerate(columns):
-                gone = [] if found is None else found.rows[found.columns == j]
-                total[k] = np.cumsum(np.r_[total[k], np.delete(weight, gone)])[-1]
+                rows = [] if missing is None else missing.rows[missing.columns == j]
+                # cumsum adds one by one: a pairwise sum would depend on the blocks.
+                total[k] = np.cumsum(np.r_[total[k], np.delete(weight, rows)])[-1]
         return total
 
     def sizes(self) -> ColumnSizes:
-        """Sizes of the values of all columns."""
+        """Measure the magnitudes of all columns."""
         n_rows, n_lists = 0.0, 0
         spans = _Spans(self, self.n_features, (np.maximum, np.add))
         for block in self._read():
@@ -243,48 +244,50 @@ class ColumnStatistics:
         factors: NDArray[np.float64],
         means: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
-        place = np.full(self.n_features, -1, dtype=np.int32)
-        place[columns] = np.arange(len(columns))
+        """Sum x f and (x f - mean)^2 over the non-zero values of some columns."""
+        slots = np.full(self.n_features, -1, dtype=np.int32)
+        slots[columns] = np.arange(len(columns))
         spans = _Spans(self, len(columns), (np.add, np.add))
         for block in self._read():
-            spans.add(block, _sums, place, factors, means)
+            spans.add(block, _sums, slots, factors, means)
         sums, squares = spans.total()
         return sums, squares
 
 
 class _Spans:
-    """Two figures of every column: found in each span of rows by itself, joined in order."""
+    """Two statistics of every column, computed for each span of rows and joined in order."""
 
     def __init__(
-        self, asked: ColumnStatistics, width: int, join: tuple[np.ufunc, np.ufunc]
+        self, columns: ColumnStatistics, width: int, join: tuple[np.ufunc, np.ufunc]
     ) -> None:
-        self.threads, self.join, self.row = asked.threads, join, 0
-        # What is found in a span must not outweigh its rows.
-        self.size = max(SPAN, 4 * asked.n_features)
-        self._whole, self._begun = np.zeros((2, width)), np.zeros((2, width))
+        self.threads, self.join, self.row = columns.threads, join, 0
+        # The statistics of a span should not take more memory than its rows.
+        self.size = max(SPAN, 4 * columns.n_features)
+        self._complete, self._current = np.zeros((2, width)), np.zeros((2, width))
 
-    def add(self, block: Dataset, look: Callable[..., None], *arguments: Any) -> None:
-        """The rows of a block, which need not begin with a span; several threads share them."""
+    def add(self, block: Dataset, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Add the rows of a block, which may begin within a span; threads share its spans."""
         rows, weight = block.rows, _weights(block)
 
-        def part(first: int, last: int) -> NDArray[np.float64]:
-            found = self._begun if first == 0 else np.zeros_like(self._whole)
-            look(rows, first, last, weight, *arguments, *found)
-            return found
+        def measure_span(first: int, last: int) -> NDArray[np.float64]:
+            # The first span of a block continues the one that the block before began.
+            result = self._current if first == 0 else np.zeros_like(self._complete)
+            kernel(rows, first, last, weight, *arguments, *result)
+            return result
 
         inner = np.arange(-self.row % self.size, block.n_rows, self.size)
         cuts = np.unique(np.r_[0, inner, block.n_rows])
-        for last, found in zip(cuts[1:], map_shards(part, cuts, self.threads), strict=True):
-            self._begun = found
+        results = map_shards(measure_span, cuts, self.threads)
+        for last, result in zip(cuts[1:], results, strict=True):
+            self._current = result
             if (self.row + last) % self.size == 0:
-                self._whole, self._begun = self.total(), np.zeros_like(found)
+                self._complete, self._current = self.total(), np.zeros_like(result)
         self.row += block.n_rows
 
     def total(self) -> NDArray[np.float64]:
-        """Of all rows so far."""
-        both = zip(self.join, self._whole, self._begun, strict=True)
-        return np.array([join(whole, begun) for join, whole, begun in both])
+        """Return the statistics of all rows so far."""
+        pairs = zip(self.join, self._complete, self._current, strict=True)
+        return np.array([join(complete, current) for join, complete, current in pairs])
 
 
 def _weights(block: Dataset) -> NDArray[np.float64]:
@@ -292,108 +295,120 @@ def _weights(block: Dataset) -> NDArray[np.float64]:
 
 
 def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
-    """Measure what a scaling needs on training data."""
+    """Fit a scaling to training data."""
     return measure_rows(kind, missing, ColumnStatistics(lambda: [data], data.n_features))
 
 
-def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
-    """What stands for missing values, then the scaling of the rows without them."""
-    missing = measure_missing(rule, asked)
+def measure_rows(kind: str | None, rule: str, columns: Any) -> Scaling:
+    """Measure the values that replace missing ones, then the scaling of the filled rows.
+
+    ``columns`` are ``ColumnStatistics``, or have its methods.
+    """
+    missing = measure_missing(rule, columns)
     if missing is not None:
-        asked = asked.without_missing(missing)
-    scaling = Scaling("none") if kind is None else measure_scaling(kind, asked)
+        columns = columns.without_missing(missing)
+    scaling = Scaling("none") if kind is None else measure_scaling(kind, columns)
     return replace(scaling, missing=missing, keeps_missing=rule == "bin")
 
 
-def measure_scaling(kind: str | None, asked: Any) -> Scaling:
-    """Measure what a scaling needs; ``asked`` answers as ``ColumnStatistics`` does."""
+def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
+    """Measure a scaling; ``statistics`` has the methods of ``ColumnStatistics``."""
     kind = check_scale(kind)
     if kind == "query":
         return Scaling(kind)
-    sizes = asked.sizes()
+    sizes = statistics.sizes()
     largest = sizes.largest
     if kind == "maxabs":
         return Scaling(kind, 1.0 / np.where(largest > 0, largest, 1.0))
-    used = largest > 0
+    measured = largest > 0
     if kind != "standard":
-        used &= sizes.counts >= DENSE_FROM * sizes.n_rows
-    columns = np.flatnonzero(used)
-    deviation = _deviations(asked, sizes, columns)
+        measured &= sizes.counts >= DENSE_FROM * sizes.n_rows
+    columns = np.flatnonzero(measured)
+    deviations = _deviations(statistics, sizes, columns)
     if kind == "none":
-        return Scaling(kind, uneven=_uneven(columns, deviation))
-    spread = np.where(deviation > 1e-12 * largest[columns], deviation, largest[columns])
+        return Scaling(kind, uneven=_find_uneven(columns, deviations))
+    # A smaller deviation is the rounding error of a constant column.
+    varying = deviations > 1e-12 * largest[columns]
+    spreads = np.where(varying, deviations, largest[columns])
+    divisors = np.ones(len(largest))
     if kind == "standard":
-        divisors = np.ones(len(largest))
-        divisors[columns] = spread
+        divisors[columns] = spreads
         return Scaling(kind, 1.0 / divisors)
-    measured = (largest[columns] > 1.0) | (spread < SCALED_FROM)
-    columns = columns[measured]
+    by_deviation = (largest[columns] > 1.0) | (spreads < SCALED_FROM)
     divisors = np.maximum(largest, 1.0)
-    divisors[columns] = 1.0
-    by_largest = int(np.count_nonzero(divisors > 1.0))
-    divisors[columns] = spread[measured]
+    divisors[columns[by_deviation]] = 1.0
+    n_by_deviation = int(np.count_nonzero(by_deviation))
+    n_by_largest = int(np.count_nonzero(divisors > 1.0))
+    divisors[columns[by_deviation]] = spreads[by_deviation]
     chosen = {
-        "by_deviation": len(columns),
-        "by_largest": by_largest,
-        "as_they_are": len(largest) - len(columns) - by_largest,
+        "by_deviation": n_by_deviation,
+        "by_largest": n_by_largest,
+        "as_they_are": len(largest) - n_by_deviation - n_by_largest,
         "lists": sizes.n_lists,
     }
-    plain = len(columns) == by_largest == 0
-    return Scaling(kind, None if plain else 1.0 / divisors, chosen=chosen)
+    unscaled = n_by_deviation == n_by_largest == 0
+    return Scaling(kind, None if unscaled else 1.0 / divisors, chosen=chosen)
 
 
-def _deviations(asked: Any, sizes: ColumnSizes, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Standard deviations of some columns."""
-    # They are measured after division by the largest magnitude: 1e300 does not overflow.
-    largest, zeros = sizes.largest[columns], sizes.n_rows - sizes.counts[columns]
+def _deviations(
+    statistics: Any, sizes: ColumnSizes, columns: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compute the standard deviations of some columns."""
+    largest, n_zeros = sizes.largest[columns], sizes.n_rows - sizes.counts[columns]
+    # Divided by the largest magnitude first, so that the square of 1e300 does not overflow.
     factors, means, squares = 1.0 / largest, np.zeros(len(columns)), np.zeros(len(columns))
+    # Two passes: squares around the means of the first lose no digits.
     for _ in range(2 if len(columns) else 0):
-        sums, squares = asked.moments(columns, factors, means)
-        squares = squares + zeros * means**2
+        sums, squares = statistics.moments(columns, factors, means)
+        squares = squares + n_zeros * means**2
         means = sums / sizes.n_rows
     return np.asarray(largest * np.sqrt(squares / sizes.n_rows))
 
 
-def _uneven(
-    columns: NDArray[np.int64], deviation: NDArray[np.float64]
+def _find_uneven(
+    columns: NDArray[np.int64], deviations: NDArray[np.float64]
 ) -> tuple[tuple[int, float], ...]:
-    varied = np.flatnonzero(deviation > 0)
-    order = varied[np.argsort(-deviation[varied], kind="stable")]
-    if len(order) < 2 or deviation[order[0]] <= UNEVEN_FROM * deviation[order[-1]]:
+    """Find the three columns of the largest deviations and that of the smallest, if they differ."""
+    varying = np.flatnonzero(deviations > 0)
+    order = varying[np.argsort(-deviations[varying], kind="stable")]
+    if len(order) < 2 or deviations[order[0]] <= UNEVEN_FROM * deviations[order[-1]]:
         return ()
-    return tuple((int(columns[k]), float(deviation[k])) for k in (*order[:-1][:3], order[-1]))
+    return tuple((int(columns[k]), float(deviations[k])) for k in (*order[:-1][:3], order[-1]))
 
 
 def check_scale(kind: str | None) -> str:
-    """The name of a scaling, or ParameterError; None is ``none``."""
+    """Check the name of a scaling; None is ``none``."""
     if kind is None:
         return "none"
     if kind not in SCALES:
         raise ParameterError(
-            f"scale={kind!r} is not one of {', '.join(SCALES)}", fix="Choose one of them"
+            f"{kind!r} is not one of {', '.join(SCALES)}",
+            parameter="scale",
+            fix="Choose one of them",
         )
     return kind
 
 
-def describe_scaling(facts: Mapping[str, Any]) -> str:
-    """``Scaling.metadata`` for people."""
-    if facts["kind"] != "auto":
-        return str(facts["kind"])
-    done = {
+def describe_scaling(metadata: Mapping[str, Any]) -> str:
+    """Describe ``Scaling.metadata`` in words."""
+    if metadata["kind"] != "auto":
+        return str(metadata["kind"])
+    treatments = {
         "by_deviation": "divided by their standard deviation",
         "by_largest": "divided by their largest value",
         "as_they_are": "left as they are",
     }
-    parts = [f"{facts[key]:,} columns {words}" for key, words in done.items() if facts.get(key)]
-    return f"auto: {', '.join(parts)} (measured on {facts['lists']:,} lists)"
+    parts = [f"{metadata[k]:,} columns {text}" for k, text in treatments.items() if metadata.get(k)]
+    return f"auto: {', '.join(parts)} (measured on {metadata['lists']:,} lists)"
 
 
 def scale_lists(
     data: Dataset, spec: msgspec.Struct | None = None, *, dtype: Any = np.float64
 ) -> Any:
-    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
+    """Apply a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
 
-    Scores are computed from float64 features, whatever the rows are; training rows keep theirs.
+    Scores are computed from float64 features, whatever the type of the rows; training rows keep
+    theirs.
     """
     index = data.queries
     if isinstance(spec, RunScores):
@@ -411,7 +426,7 @@ def normalised_runs(
     starts: NDArray[np.int64],
     order: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """Scores of retrievers after ``RunScores``, dense; what ``X`` does not store is absent."""
+    """Normalise scores of retrievers; values that a sparse ``X`` does not store are absent."""
     if _is_sparse(X):
         n_rows = len(X.indptr) - 1
         scores = np.full((n_rows, n_features), np.nan)
@@ -420,13 +435,13 @@ def normalised_runs(
         scores = np.asarray(X, dtype=np.float64)
     if order is None:
         return run_score_values(spec, scores, starts)
-    out = np.empty_like(scores)
-    out[order] = run_score_values(spec, scores[order], starts)
-    return out
+    normalised = np.empty_like(scores)
+    normalised[order] = run_score_values(spec, scores[order], starts)
+    return normalised
 
 
 def _is_sparse(X: Any) -> bool:
-    """Compressed rows of any library; asking scipy would import it into a server."""
+    # Compressed rows of any library; a test with scipy would import it into a server.
     return hasattr(X, "indptr")
 
 
@@ -442,7 +457,7 @@ def _multiply_columns(X: Any, factors: NDArray[np.float64], n_scaled: int) -> An
 
 @jit
 def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
-    """Values times the factors of their columns; columns without one stay as they are."""
+    """Multiply values by the factors of their columns; columns without a factor stay unchanged."""
     for k in range(values.shape[0]):
         if indices[k] < factors.shape[0]:
             values[k] *= factors[indices[k]]
@@ -452,7 +467,7 @@ def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
 def column_sizes_into(
     rows: Rows, first: int, last: int, weight: Any, largest: Any, counts: Any
 ) -> None:
-    """Largest magnitude of every column, and what its non-zero values weigh."""
+    """Measure the largest magnitude of every column, and sum the weights of its non-zero values."""
 
 
 @generic
@@ -461,13 +476,13 @@ def column_sums_into(
     first: int,
     last: int,
     weight: Any,
-    place: Any,
+    slots: Any,
     factors: Any,
     means: Any,
     sums: Any,
     squares: Any,
 ) -> None:
-    """Weighted sums of x f and of (x f - mean)^2 over non-zero values of columns with a place."""
+    """Add weighted sums of x f and (x f - mean)^2 over non-zero values of columns with a slot."""
 
 
 @column_sizes_into.implementation(DenseRows)
@@ -499,7 +514,7 @@ def _dense_sums(
     first: Any,
     last: Any,
     weight: Any,
-    place: Any,
+    slots: Any,
     factors: Any,
     means: Any,
     sums: Any,
@@ -507,7 +522,7 @@ def _dense_sums(
 ) -> Any:
     for i in range(first, last):
         for j in range(rows.values.shape[1]):
-            p = place[j]
+            p = slots[j]
             if p >= 0 and rows.values[i, j] != 0.0:
                 x = rows.values[i, j] * factors[p]
                 sums[p] += weight[i] * x
@@ -520,7 +535,7 @@ def _csr_sums(
     first: Any,
     last: Any,
     weight: Any,
-    place: Any,
+    slots: Any,
     factors: Any,
     means: Any,
     sums: Any,
@@ -528,7 +543,7 @@ def _csr_sums(
 ) -> Any:
     for i in range(first, last):
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            p = place[rows.indices[k]]
+            p = slots[rows.indices[k]]
             if p >= 0 and rows.values[k] != 0.0:
                 x = rows.values[k] * factors[p]
                 sums[p] += weight[i] * x
@@ -546,10 +561,10 @@ def _sums(
     first: int,
     last: int,
     weight: Any,
-    place: Any,
+    slots: Any,
     factors: Any,
     means: Any,
     sums: Any,
     squares: Any,
 ) -> None:
-    column_sums_into(rows, first, last, weight, place, factors, means, sums, squares)
+    column_sums_into(rows, first, last, weight, slots, factors, means, sums, squares)

@@ -22,7 +22,7 @@ _PUBLIC = {
 
 
 def import_optuna() -> Any:
-    """The optuna module, or an error that says what to install."""
+    """Return the optuna module; raise an error that names the extra if it is missing."""
     try:
         import optuna
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which rows train and which judge: a validation set, folds or time, never cutting a query."""
+"""Divide data into training and held-out parts, by query or by time, never cutting a query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rankine.data.splits import named_parts, query_folds
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The data of a search: (training, held out) ``pairs`` for each fit of a trial.
+    """The data of a search: (training, held out) ``pairs``, one for each fit of a trial.
 
-    The best setting is fitted on the ``whole`` in the end; ``test`` is held out from everything and
-    judged once, at the end; ``text`` says how they were made.
+    The best setting is fitted on ``whole`` in the end. ``test`` is held out from the search and
+    used once, at the end. ``text`` describes the division.
     """
 
     pairs: Sequence[tuple[Dataset, Dataset]]
@@ -40,8 +40,9 @@ def make_folds(
     if valid is not None:
         if split is not None or folds is not None:
             raise ParameterError(
-                "a validation set leaves nothing to split",
+                "cannot be combined with folds or a split by time",
                 fix="Give either a validation set, folds or a split by time",
+                parameter="valid",
             )
         if data.n_features != valid.n_features:
             raise FeatureMismatchError(
@@ -52,18 +53,21 @@ def make_folds(
         return Folds([(data, valid)], data, None, "validation set")
     if split is not None:
         if folds is not None:
-            raise ParameterError("both folds and a split by time", fix="Give one of them")
+            raise ParameterError(
+                "cannot be combined with a split by time",
+                fix="Give either folds or a split by time",
+                parameter="folds",
+            )
         parts = named_parts(data, split, time_column)
-        train, held = parts["train"], parts["valid"]
-        whole = concat([train, held])
+        train, held_out = parts["train"], parts["valid"]
         text = f"{split} {time_column or ''}".strip()
-        return Folds([(train, held)], whole, parts.get("test"), text)
+        return Folds([(train, held_out)], concat([train, held_out]), parts.get("test"), text)
     n_folds = 5 if folds is None else folds
     return Folds(list(query_folds(data, n_folds, seed)), data, None, f"{n_folds} folds")
 
 
 def data_digest(data: Dataset) -> str:
-    """Fingerprint of the rows, their weights and their further columns."""
+    """Return a fingerprint of the rows, their weights and their further columns."""
     digest = hashlib.sha256(data.fingerprint.encode())
     extra: dict[str, Any] = {"weight": data.weight, "position": data.position, **data.columns}
     for name, values in sorted(extra.items()):
@@ -72,6 +76,7 @@ def data_digest(data: Dataset) -> str:
         column = np.asarray(values)
         digest.update(name.encode())
         if column.dtype.kind in "OUST":
+            # Arrays of objects and texts have no stable bytes.
             digest.update(repr(column.tolist()).encode())
         else:
             digest.update(np.ascontiguousarray(column).tobytes())

@@ -6,8 +6,8 @@ r"""Gaussian process regression on few points: Matern-5/2, one length scale per 
 where a group g holds the coordinates of one parameter (one for a number, one per value for a
 category). Length scales, signal and noise maximise the log marginal likelihood under weak
 log-normal priors (empirical Bayes; Rasmussen and Williams 2006, eq. 2.30 and 5.9): without priors
-six points in five dimensions are fitted by noise-free nonsense. What the process believes decides
-which candidate is tried next: by a draw from it, or by expected improvement.
+six points in five dimensions are interpolated without noise and without sense. The next candidate
+is chosen by a draw from the process or by expected improvement.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Floats = NDArray[np.float64]
 
 JITTER = 1e-8
 RESTARTS = 4
-#: Median and log-sd of the priors of length scale, signal and noise.
+#: Median and standard deviation of the logarithm, for the priors of length scale, signal, noise.
 PRIORS = ((0.5, 1.0), (1.0, 1.0), (1e-2, 2.0))
-#: Bounds of the logarithms of the same.
+#: Bounds of the logarithms of length scale, signal and noise.
 BOUNDS = ((-3.0, 3.0), (-4.0, 4.0), (-14.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A fitted process; values are standardised inside (``mean``, ``spread``).
+    """A fitted process; ``y`` are values standardised by ``mean`` and ``spread``.
 
     ``groups`` is the parameter of each coordinate; ``scales``, ``signal``, ``noise``: length scale
     per parameter, variance of the function and of the noise; ``factor``: lower Cholesky factor of
@@ -51,7 +51,7 @@ class GaussianProcess:
     factor: Floats
 
     def posterior(self, points: Floats) -> tuple[Floats, Floats]:
-        """Mean and covariance of the function at some points, in the units of the values."""
+        """Return mean and covariance of the function at points, in the units of the values."""
         cross = self.signal * matern(points, self.X, self.scales, self.groups)
         half = solve_triangular(self.factor, cross.T, lower=True)
         mean = half.T @ solve_triangular(self.factor, self.y, lower=True)
@@ -59,30 +59,31 @@ class GaussianProcess:
         return self.mean + self.spread * mean, self.spread**2 * (within - half.T @ half)
 
     def draw(self, points: Floats, rng: np.random.Generator) -> Floats:
-        """One joint draw of the function at some points."""
+        """Draw the function at points, jointly."""
         mean, covariance = self.posterior(points)
         normal = rng.standard_normal(len(points))
         unit = covariance / self.spread**2
         return mean + self.spread * (safe_cholesky(unit) @ normal)
 
-    def believe(self, points: Floats) -> GaussianProcess:
-        """The process as if its own mean had been measured at ``points`` (runs under way)."""
+    def with_expected(self, points: Floats) -> GaussianProcess:
+        """Return the process as if its mean had been measured at ``points`` (running trials)."""
         if len(points) == 0:
             return self
-        guessed = (self.posterior(points)[0] - self.mean) / self.spread
-        return self.on(np.vstack([self.X, points]), np.concatenate([self.y, guessed]))
+        expected = (self.posterior(points)[0] - self.mean) / self.spread
+        return self.with_data(np.vstack([self.X, points]), np.concatenate([self.y, expected]))
 
-    def on(self, X: Floats, y: Floats) -> GaussianProcess:
-        """The process with the same parameters on other points and standardised values."""
+    def with_data(self, X: Floats, y: Floats) -> GaussianProcess:
+        """Return the process with the same parameters on other points and standardised values."""
         covariance = self.signal * matern(X, X, self.scales, self.groups)
         covariance[np.diag_indices(len(y))] += self.noise
         return replace(self, X=X, y=y, factor=safe_cholesky(covariance))
 
 
 def matern(A: Floats, B: Floats, scales: Floats, groups: NDArray[np.int64]) -> Floats:
-    """Matern-5/2 correlation between two sets of points."""
+    """Compute the Matern-5/2 correlation between two sets of points."""
     weight = np.sqrt(5.0) / scales[groups]
     left, right = A * weight, B * weight
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 a.b; rounding may make it slightly negative.
     squares = (left**2).sum(1)[:, None] + (right**2).sum(1)[None, :] - 2.0 * left @ right.T
     r = np.sqrt(np.maximum(squares, 0.0))
     return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r))
@@ -91,13 +92,13 @@ def matern(A: Floats, B: Floats, scales: Floats, groups: NDArray[np.int64]) -> F
 def fit_process(
     X: Floats, y: Floats, groups: NDArray[np.int64], rng: np.random.Generator
 ) -> GaussianProcess:
-    """Fit hyperparameters by empirical Bayes from several starts."""
+    """Fit the process by empirical Bayes from several random starts."""
     mean, spread = float(y.mean()), max(float(y.std()), 1e-12)
     values = (y - mean) / spread
     n_groups = int(groups.max()) + 1
     squares = _group_squares(X, groups, n_groups)
     bounds = [BOUNDS[0]] * n_groups + [BOUNDS[1], BOUNDS[2]]
-    found = [
+    optima = [
         minimize(
             negative_log_posterior,
             np.concatenate([np.log(rng.uniform(0.2, 1.0, n_groups)), [0.0, np.log(1e-2)]]),
@@ -109,15 +110,16 @@ def fit_process(
         )
         for _ in range(RESTARTS)
     ]
-    best = min(found, key=lambda one: one.fun).x
+    best = min(optima, key=lambda optimum: optimum.fun).x
     process = GaussianProcess(X, values, groups, *_unpack(best), mean, spread, np.empty(0))
-    return process.on(X, values)
+    return process.with_data(X, values)
 
 
 def negative_log_posterior(theta: Floats, squares: Floats, y: Floats) -> tuple[float, Floats]:
-    r"""Minus the log marginal likelihood and log prior, and its gradient, at log parameters.
+    r"""Compute minus the log marginal likelihood and log prior, and the gradient.
 
-    ``squares[g]`` holds the squared distances along parameter g. With
+    ``theta`` are logarithms of the parameters, ``squares[g]`` the squared distances along parameter
+    g. With
     :math:`\partial k / \partial \log \ell_g = s_f \tfrac{5}{3} (1 + r) e^{-r} D_g / \ell_g^2`
     the gradient needs no division by r.
     """
@@ -142,12 +144,12 @@ def negative_log_posterior(theta: Floats, squares: Floats, y: Floats) -> tuple[f
     slope[-2] = signal * np.sum(weight * correlation)
     slope[-1] = noise * np.trace(weight)
     medians, width = np.array([PRIORS[0]] * (len(theta) - 2) + [*PRIORS[1:]]).T
-    away = (theta - np.log(medians)) / width
-    return float(value + 0.5 * away @ away), slope + away / width
+    deviation = (theta - np.log(medians)) / width
+    return float(value + 0.5 * deviation @ deviation), slope + deviation / width
 
 
 def safe_cholesky(covariance: Floats) -> Floats:
-    """Lower factor, with ten times more jitter until there is one."""
+    """Return the lower Cholesky factor, adding ten times more jitter until there is one."""
     size = max(float(np.diag(covariance).max(initial=0.0)), 1.0)
     jitter = JITTER
     while True:
@@ -163,7 +165,7 @@ def _unpack(theta: Floats) -> tuple[Floats, float, float]:
 
 
 def _group_squares(X: Floats, groups: NDArray[np.int64], n_groups: int) -> Floats:
-    """Squared distances between all points along each parameter."""
+    """Compute the squared distances between all points along each parameter."""
     squares = np.zeros((n_groups, len(X), len(X)))
     for column, group in zip(X.T, groups, strict=True):
         squares[group] += (column[:, None] - column[None, :]) ** 2
@@ -181,20 +183,22 @@ def choose(
     best: float,
     rng: np.random.Generator,
 ) -> int:
-    """Position of the chosen candidate; values are maximised, constraints are met at <= 0.
+    """Return the index of the best candidate; a constraint is satisfied at values <= 0.
 
-    Thompson sampling draws one function for the objective and one for each constraint, and takes
-    the best candidate that meets the drawn constraints; if none does, the one that violates them
-    least (Eriksson and Poloczek 2021). Expected improvement is multiplied by the probability that
-    the constraints are met.
+    Thompson sampling draws one function for the objective and one for each constraint, and chooses
+    the maximum over candidates that satisfy the drawn constraints; if there are none, the candidate
+    with the smallest violation (Eriksson and Poloczek 2021). Expected improvement is multiplied by
+    the probability that the constraints are satisfied.
     """
     if acquisition == "thompson":
-        drawn = process.draw(points, rng)
+        values = process.draw(points, rng)
         if not constraints:
-            return int(np.argmax(drawn))
-        excess = sum(np.maximum(gp.draw(points, rng), 0.0) for gp in constraints)
-        met = np.asarray(excess) <= 0
-        return int(np.argmax(np.where(met, drawn, -np.inf)) if met.any() else np.argmin(excess))
+            return int(np.argmax(values))
+        violation = np.asarray(sum(np.maximum(gp.draw(points, rng), 0.0) for gp in constraints))
+        satisfied = violation <= 0
+        if not satisfied.any():
+            return int(np.argmin(violation))
+        return int(np.argmax(np.where(satisfied, values, -np.inf)))
     value = expected_improvement(process, points, best)
     for gp in constraints:
         mean, covariance = gp.posterior(points)
@@ -203,7 +207,7 @@ def choose(
 
 
 def expected_improvement(process: GaussianProcess, points: Floats, best: float) -> Floats:
-    """E max(f - best, 0) = (m - best) Phi(z) + s phi(z), z = (m - best) / s (Mockus 1978)."""
+    """Compute E max(f - best, 0) = (m - best) Phi(z) + s phi(z), z = (m - best) / s (Mockus)."""
     mean, covariance = process.posterior(points)
     sd = _sd(covariance)
     z = (mean - best) / sd

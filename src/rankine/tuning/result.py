@@ -1,4 +1,4 @@
-"""What a search found."""
+"""The result of a search: its trials, the best setting and its model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from rankine.model import LinearModel
 from rankine.tuning import import_optuna
-from rankine.tuning.thompson import ABANDONED
+from rankine.tuning.study import REASON, is_abandoned
 
 
 @dataclass(frozen=True)
 class TrialRecord:
     """One trial; ``state`` is ``"complete"``, ``"pruned"`` or ``"failed"`` (for a ``reason``).
 
-    ``value`` of the metric is None for trials that did not finish, ``best`` the best value of the
-    trials up to this one; ``weights`` are the non-zero ones (most of all folds); ``feasible`` says
-    whether the limits were kept.
+    ``value`` of the metric is None for trials that did not finish. ``best`` is the best value of
+    the trials up to this one, ``weights`` the largest number of non-zero weights in a fold, and
+    ``feasible`` whether all limits were respected.
     """
 
     number: int
@@ -47,9 +47,9 @@ class TuningResult:
     trace
         All trials in order.
     importances
-        Share of the variation of the metric that each parameter explains; empty with few trials.
+        Share of the variation of the metric that each parameter explains; empty for few trials.
     test
-        The metric on the newest part of a split in three, measured once; else None.
+        The metric on the newest part of a split in three, measured once; None without one.
     study
         The Optuna study.
     """
@@ -65,11 +65,11 @@ class TuningResult:
     study: Any
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return everything but the study as plain data."""
         trials = [asdict(record) for record in self.trace]
-        for plain in trials:
-            if not plain["reason"]:
-                del plain["reason"]
+        for trial in trials:
+            if not trial["reason"]:
+                del trial["reason"]
         return {
             "metric": self.metric,
             "best_value": self.best_value,
@@ -83,49 +83,49 @@ class TuningResult:
 
 
 def records(trials: Sequence[Any], *, maximize: bool) -> list[TrialRecord]:
-    """Finished trials in order, with the best value so far; those of dead workers are left out."""
+    """Return the finished trials in order, without those that dead workers abandoned."""
     better = max if maximize else min
     best: float | None = None
-    found = []
+    finished = []
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     for trial in trials:
-        if trial.state.name not in states or trial.user_attrs.get(ABANDONED):
+        if trial.state.name not in states or is_abandoned(trial):
             continue
         value = float(trial.value) if trial.state.name == "COMPLETE" else None
         feasible = is_feasible(trial)
         if value is not None and feasible:
             best = value if best is None else better(best, value)
-        notes = trial.user_attrs
-        found.append(
+        attributes = trial.user_attrs
+        finished.append(
             TrialRecord(
                 trial.number,
                 states[trial.state.name],
                 value,
                 best,
                 trial.params,
-                notes.get("weights"),
-                notes.get("seconds"),
+                attributes.get("weights"),
+                attributes.get("seconds"),
                 feasible,
-                str(notes.get("reason", "")),
+                str(attributes.get(REASON, "")),
             )
         )
-    return found
+    return finished
 
 
 def is_feasible(trial: Any) -> bool:
-    """Whether no constraint of a trial is above 0."""
+    """Return whether no constraint of a trial is above 0."""
     return all(
         value <= 0 for key, value in trial.system_attrs.items() if key.startswith("constraints:")
     )
 
 
 def importances(study: Any) -> dict[str, float]:
-    """Optuna's importances; nothing when the trials do not suffice."""
+    """Return Optuna's parameter importances; empty if there are too few trials."""
     optuna = import_optuna()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = optuna.importance.get_param_importances(study)
+            shares = optuna.importance.get_param_importances(study)
         except (ValueError, RuntimeError):
             return {}
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(share) for name, share in shares.items()}

@@ -1,4 +1,4 @@
-"""``rankine.tune``: from data to a tuned model."""
+"""Tune a ranker: from data to the best parameters and a fitted model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rankine.core.checks import check_count
 from rankine.core.errors import DivergenceError, ParameterError, RankineError
 from rankine.data.dataset import Dataset
 from rankine.metrics import Metric, evaluate_on, parse_metric
@@ -23,13 +24,13 @@ from rankine.tuning.objective import CostLimits, Objective
 from rankine.tuning.pruning import make_pruner
 from rankine.tuning.result import TuningResult, importances, is_feasible, records
 from rankine.tuning.spaces import Space
-from rankine.tuning.study import SharedStudy
+from rankine.tuning.study import REASON, SharedStudy
 from rankine.tuning.thompson import ThompsonSampler
 
-#: Seconds between looks at trials that other workers run.
-LOOK_EVERY = 0.2
-#: What makes a trial fail without ending the search: the setting was bad, not the data.
-BAD_SETTING = (
+#: Seconds between checks whether other workers have finished.
+POLL_INTERVAL = 0.2
+#: Errors that fail a trial without ending the search: its parameters are at fault, not the data.
+PARAMETER_FAULTS = (
     DivergenceError,
     ParameterError,
     FloatingPointError,
@@ -38,7 +39,7 @@ BAD_SETTING = (
 )
 
 #: Called with (finished trials, all trials, best value or None).
-Report = Callable[[int, int, float | None], None]
+Progress = Callable[[int, int, float | None], None]
 
 
 def tune(
@@ -60,9 +61,9 @@ def tune(
     max_latency: float | None = None,
     workers: int = 1,
     pruner: str = "gain",
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> TuningResult:
-    """Search the parameters that rank held-out queries best, and fit the winner.
+    """Search the parameters that rank held-out queries best, and fit the best setting.
 
     Parameters
     ----------
@@ -70,38 +71,39 @@ def tune(
         Training data and, if there is one, the validation set: ``Dataset``, a raw log
         (``rankine.logs.scan``) or what ``rankine.load`` reads.
     ranker
-        A name, ``"auto"`` (the ranker is searched too), or an unfitted ranker whose parameters
-        stand where they are not searched.
+        A name, ``"auto"`` (the ranker is searched too), or an unfitted ranker, whose parameters
+        apply unless they are searched.
     metric
-        What is optimised.
+        Metric to optimise.
     trials
-        Number of trials of the study in all: a resumed search only completes it.
+        Total number of trials of the study: a resumed search runs only those that are missing.
     study
-        SQLite file of the study; an existing one is continued, or refused when it was made for
+        SQLite file of the study. An existing study is continued, or refused if it was made for
         other data, another metric or another space. None keeps the study in memory.
     folds, split, time_column
         Without ``valid``: folds by query (default 5), or ``"time:0.8,0.2"``: train on the oldest
-        queries, judge on the newest (a third share is a test set, judged once in the end).
+        queries, evaluate on the newest (a third share is a test set, used once in the end).
     space
         Changes to the ranker's ``search_space``: parameter -> ``"1e-6..1e-1:log"``, ``"a,b,c"``,
         (low, high) or a list.
     parameters
         Parameters that are not searched.
     random_state
-        Of the search, the folds and the rankers.
+        Seed of the search, the folds and the rankers.
     acquisition
-        ``"thompson"`` or ``"ei"``.
+        How the next setting is chosen: ``"thompson"`` sampling or ``"ei"`` (expected
+        improvement).
     max_nonzero, max_latency
-        Only models with at most so many non-zero weights, or milliseconds to score an item.
+        Largest number of non-zero weights, and of milliseconds to score an item.
     workers
-        Trials that run at the same time, on the same data in memory. Further processes may work
-        on the same ``study`` too.
+        Number of trials that run at the same time, on the same data in memory. Further processes
+        may work on the same ``study`` too.
     pruner
-        Which trials are given up while they train: ``"gain"``, those that would not become the
-        best with the largest gain seen so far (``GainPruner``); ``"median"``, ``"halving"``,
-        Optuna's bolder rules; ``"none"``.
+        Which trials stop early: with ``"gain"`` those that would not become the best even with
+        the largest gain seen so far (``GainPruner``); ``"median"`` and ``"halving"`` are Optuna's
+        rules, which stop more trials and more winners; ``"none"`` runs all trials to their end.
     progress
-        Called after every trial.
+        Called after every trial with finished trials, all trials and the best value or None.
 
     Examples
     --------
@@ -110,26 +112,26 @@ def tune(
     >>> X = rng.normal(size=(300, 4)); qid = np.repeat(np.arange(30), 10)
     >>> y = (X @ [1.0, -1.0, 0.5, 0.0] + 0.1 * rng.normal(size=300) > 0.5).astype(int)
     >>> data = rankine.Dataset.from_arrays(X, y, qid)
-    >>> found = rankine.tune(data, ranker="least-squares", folds=3, trials=8)
-    >>> len(found.trace), found.best_value > 0.9, found.model.n_features
+    >>> result = rankine.tune(data, ranker="least-squares", folds=3, trials=8)
+    >>> len(result.trace), result.best_value > 0.9, result.model.n_features
     (8, True, 4)
     """
     optuna = import_optuna()
-    if trials < 1 or workers < 1:
-        raise ParameterError("trials and workers must be at least 1", fix="Use 30 and 1")
-    chosen = parse_metric(metric)
+    check_count("trials", trials)
+    check_count("workers", workers)
+    target = parse_metric(metric)
     train = _load(data)
-    held = None if valid is None else _load(valid, train.n_features)
-    candidates = _candidates(ranker, str(chosen), random_state, workers)
+    held_out = None if valid is None else _load(valid, train.n_features)
+    candidates = _candidates(ranker, str(target), random_state, workers)
     searched = Space(candidates, space, parameters)
-    divided = make_folds(train, held, folds, split, time_column, random_state)
+    divided = make_folds(train, held_out, folds, split, time_column, random_state)
     limits = CostLimits(max_nonzero, max_latency)
-    about = {
+    configuration = {
         "data": data_digest(train),
-        "validation": None if held is None else data_digest(held),
+        "validation": None if held_out is None else data_digest(held_out),
         "folds": divided.text,
-        "metric": str(chosen),
-        "rankers": {name: _plain(one) for name, one in candidates.items()},
+        "metric": str(target),
+        "rankers": {name: _parameter_texts(each) for name, each in candidates.items()},
         "space": searched.describe(),
         "limits": [max_nonzero, max_latency],
         "seed": random_state,
@@ -143,15 +145,15 @@ def tune(
     with _quiet(optuna):
         shared = SharedStudy(
             study,
-            about,
-            maximize=chosen.larger_is_better,
+            configuration,
+            maximize=target.larger_is_better,
             sampler=sampler,
             pruner=make_pruner(pruner),
         )
         try:
-            objective = Objective(divided, searched, chosen, limits)
-            _work(shared, objective, trials, workers, progress)
-            return _result(shared.study, objective, chosen)
+            objective = Objective(divided, searched, target, limits)
+            _run_workers(shared, objective, trials, workers, progress)
+            return _result(shared.study, objective, target)
         finally:
             shared.close()
 
@@ -159,73 +161,74 @@ def tune(
 def _load(data: Any, n_features: int | None = None) -> Dataset:
     if isinstance(data, Dataset):
         return data
-    if hasattr(data, "load"):
-        found: Dataset = data.load()
-        return found
+    if hasattr(data, "load"):  # a raw log
+        dataset: Dataset = data.load()
+        return dataset
     from rankine.data.open import load
 
     return load(data, n_features=n_features)
 
 
 def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, Any]:
-    """Name -> unfitted ranker, with what every trial shares."""
+    """Return unfitted rankers by name, with the parameters that all trials share."""
     from sklearn.base import clone
 
     if isinstance(ranker, str):
         names = list(RANKERS) if ranker == "auto" else [ranker]
-        found = {name: ranker_class(name)() for name in names}
+        candidates = {name: ranker_class(name)() for name in names}
     else:
-        found = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
-    for one in found.values():
-        known = one.get_params(deep=False)
-        one.set_params(metric=metric)
-        if known.get("random_state", 0) is None or isinstance(ranker, str):
-            one.set_params(random_state=seed)
-        if workers > 1 and known.get("n_threads", 0) is None:
-            one.set_params(n_threads=max((os.cpu_count() or workers) // workers, 1))
-    return found
+        candidates = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
+    for candidate in candidates.values():
+        parameters = candidate.get_params(deep=False)
+        candidate.set_params(metric=metric)
+        if parameters.get("random_state", 0) is None or isinstance(ranker, str):
+            candidate.set_params(random_state=seed)
+        if workers > 1 and parameters.get("n_threads", 0) is None:
+            candidate.set_params(n_threads=max((os.cpu_count() or workers) // workers, 1))
+    return candidates
 
 
-def _plain(ranker: Any) -> dict[str, str]:
-    """Parameters that change results, as text."""
-    given = ranker.get_params(deep=False)
-    return {name: repr(value) for name, value in given.items() if name != "n_threads"}
+def _parameter_texts(ranker: Any) -> dict[str, str]:
+    """Return the parameters that change results, as text."""
+    parameters = ranker.get_params(deep=False)
+    return {name: repr(value) for name, value in parameters.items() if name != "n_threads"}
 
 
 # ---------------------------------------------------------------------- running trials
-def _work(
-    shared: SharedStudy, objective: Objective, total: int, workers: int, progress: Report | None
+def _run_workers(
+    shared: SharedStudy, objective: Objective, total: int, workers: int, progress: Progress | None
 ) -> None:
     stop = threading.Event()
-    given = (shared, objective, total, progress, stop)
+    arguments = (shared, objective, total, progress, stop)
     if workers == 1:
-        _worker(*given)
+        _run_worker(*arguments)
         return
     with ThreadPoolExecutor(workers) as pool:
-        runs = [pool.submit(_worker, *given) for _ in range(workers)]
+        runs = [pool.submit(_run_worker, *arguments) for _ in range(workers)]
         try:
             for run in as_completed(runs):
                 run.result()
         finally:
-            stop.set()  # after an error, the others end with the trial they are at
+            stop.set()  # after an error the other workers finish their trial and end
 
 
-def _worker(
+def _run_worker(
     shared: SharedStudy,
     objective: Objective,
     total: int,
-    progress: Report | None,
+    progress: Progress | None,
     stop: threading.Event,
 ) -> None:
-    """Run trials until the study is complete, also those that dead workers leave behind."""
+    """Run trials until the study is complete, including those that dead workers abandon."""
     while not stop.is_set():
         trial = shared.claim(total)
         if trial is not None:
-            _run_trial(shared, objective, trial)
+            with shared.heartbeat(trial):
+                _run_trial(shared, objective, trial)
             if progress is not None:
-                _tell(shared.study, total, progress)
-        elif shared.rivals():
-            time.sleep(LOOK_EVERY)
+                _report_progress(shared.study, total, progress)
+        elif shared.has_running_trials():
+            time.sleep(POLL_INTERVAL)
         else:
             return
 
@@ -236,41 +239,45 @@ def _run_trial(shared: SharedStudy, objective: Objective, trial: Any) -> None:
     study = shared.study
     try:
         value = objective(trial)
-    except optuna.TrialPruned:
-        study.tell(trial, state=states.PRUNED)
-    except BAD_SETTING as error:
-        trial.set_user_attr("reason", str(error))
-        study.tell(trial, state=states.FAIL)
-        _refuse_hopeless(study, error)
-    except BaseException:
-        with shared.lock():
-            shared.give_up(study.get_trials(deepcopy=False)[trial.number])
-        raise
-    else:
         if np.isfinite(value):
-            study.tell(trial, value)
+            study.tell(trial, value, skip_if_finished=True)
         else:
-            trial.set_user_attr("reason", "the metric has no finite value")
-            study.tell(trial, state=states.FAIL)
+            trial.set_user_attr(REASON, "the metric has no finite value")
+            study.tell(trial, state=states.FAIL, skip_if_finished=True)
+    except optuna.TrialPruned:
+        study.tell(trial, state=states.PRUNED, skip_if_finished=True)
+    except optuna.exceptions.UpdateFinishedTrialError:
+        # This process was suspended for longer than the grace period: another worker has failed
+        # the trial and queued it again.
+        return
+    except PARAMETER_FAULTS as error:
+        trial.set_user_attr(REASON, str(error))
+        study.tell(trial, state=states.FAIL, skip_if_finished=True)
+        _raise_if_all_fail(study, error)
+    except BaseException:
+        shared.abandon(trial)
+        raise
 
 
-def _refuse_hopeless(study: Any, error: Exception) -> None:
-    """Stop when the first trials all fail: then the space, not a setting, is at fault."""
+def _raise_if_all_fail(study: Any, error: Exception) -> None:
+    """Raise if the first trials all fail: then the space is at fault, not one setting."""
     trials = study.get_trials(deepcopy=False)
-    ended = [t for t in trials if t.state.name in {"COMPLETE", "PRUNED"}]
-    failed = [t for t in trials if t.state.name == "FAIL" and t.user_attrs.get("reason")]
-    if ended or len(failed) < study.sampler.n_startup_trials:
+    succeeded = [t for t in trials if t.state.name in {"COMPLETE", "PRUNED"}]
+    failed = [t for t in trials if t.state.name == "FAIL" and t.user_attrs.get(REASON)]
+    if succeeded or len(failed) < study.sampler.n_startup_trials:
         return
     if isinstance(error, RankineError):
         raise error
-    raise ParameterError(f"every trial failed: {error}", fix="Search another space") from error
+    raise ParameterError(
+        f"every trial failed: {error}", fix="Search another space", parameter="space"
+    ) from error
 
 
-def _tell(study: Any, total: int, progress: Report) -> None:
+def _report_progress(study: Any, total: int, progress: Progress) -> None:
     trials = study.get_trials(deepcopy=False)
-    done = records(trials, maximize=study.direction.name == "MAXIMIZE")
-    best = done[-1].best if done else None
-    progress(min(len(done), total), total, best)
+    finished = records(trials, maximize=study.direction.name == "MAXIMIZE")
+    best = finished[-1].best if finished else None
+    progress(min(len(finished), total), total, best)
 
 
 # ---------------------------------------------------------------------- the result
@@ -294,33 +301,34 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
 
 
 def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any, Any]:
-    """The best trial whose model, fitted on all data, still keeps the limits."""
+    """Return the best trial whose model respects the limits when fitted on all data."""
     sign = -1.0 if metric.larger_is_better else 1.0
-    done = [t for t in trials if t.state.name == "COMPLETE"]
-    kept = sorted((t for t in done if is_feasible(t)), key=lambda t: (sign * t.value, t.number))
-    whole = objective.folds.whole
-    for trial in kept:
+    finished = [t for t in trials if t.state.name == "COMPLETE"]
+    feasible = [t for t in finished if is_feasible(t)]
+    whole, limits = objective.folds.whole, objective.limits
+    for trial in sorted(feasible, key=lambda t: (sign * t.value, t.number)):
         ranker = objective.space.ranker(trial.params).fit(whole)
         ranker.training_ |= {"fingerprint": whole.fingerprint}
-        if objective.limits.kept(objective.limits.costs(ranker.coef_, whole)):
+        if limits.respected(limits.costs(ranker.coef_, whole)):
             return trial, ranker
-    reasons = [t.user_attrs["reason"] for t in trials if "reason" in t.user_attrs]
-    if not done and reasons:
+    reasons = [t.user_attrs[REASON] for t in trials if REASON in t.user_attrs]
+    if not finished and reasons:
         raise ParameterError(
-            f"no trial finished; the last failed since {reasons[-1]}", fix="Search another space"
+            f"no trial finished; the last one failed: {reasons[-1]}",
+            fix="Search another space",
+            parameter="space",
         )
-    latency = objective.limits.max_latency
+    latency = "None" if limits.max_latency is None else f"{limits.max_latency:.6g} ms"
     raise ParameterError(
-        f"none of {len(trials)} trials keeps the limits "
-        f"(max_nonzero={objective.limits.max_nonzero}, "
-        f"max_latency={'None' if latency is None else f'{latency:.6g} ms'})",
+        f"none of {len(trials)} trials respects the limits "
+        f"(max_nonzero={limits.max_nonzero}, max_latency={latency})",
         fix="Raise the limits, allow more trials, or choose a ranker with an l1 penalty",
     )
 
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Without Optuna's remarks and the rankers' warnings, which a search causes on purpose."""
+    """Silence Optuna's log and the rankers' warnings, which a search provokes on purpose."""
     from sklearn.exceptions import ConvergenceWarning
 
     level = optuna.logging.get_verbosity()
@@ -329,6 +337,8 @@ def _quiet(optuna: Any) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # SharedStudy writes the heartbeats itself.
+            warnings.filterwarnings("ignore", "Heartbeat of storage", UserWarning)
             yield
     finally:
         optuna.logging.set_verbosity(level)

@@ -1,6 +1,6 @@
 """The search space of one ranker, or of several at once.
 
-Parameters of a single ranker keep their names; with several (``--ranker auto``) the choice of the
+Parameters of a single ranker keep their names. With several (``--ranker auto``) the choice of the
 ranker is a parameter too, and the others are called ``spd.l2``, ``elastic.eta0`` ...
 """
 
@@ -21,7 +21,7 @@ RANKER = "ranker"
 
 
 def read_dimension(text: str, declared: Choice | Number | None = None) -> Choice | Number:
-    """``"1e-6..1e-1:log"`` or ``"a,b,c"``; the axis is the declared one unless it says otherwise.
+    """Parse ``"1e-6..1e-1:log"`` or ``"a,b,c"``; the axis is the declared one unless given.
 
     Examples
     --------
@@ -33,27 +33,35 @@ def read_dimension(text: str, declared: Choice | Number | None = None) -> Choice
     if ".." not in text:
         values = [parse_value(part.strip()) for part in text.split(",") if part.strip()]
         if not values:
-            raise ParameterError(f"{text!r} holds no value", fix="Write a,b,c or low..high")
+            raise ParameterError(
+                f"{text!r} holds no value", fix="Write a,b,c or low..high", parameter="space"
+            )
         return Choice(tuple(values))
     bounds, colon, axis = text.partition(":")
+    axis = axis.strip()
     low, _, high = bounds.partition("..")
     ends = [parse_value(low.strip()), parse_value(high.strip())]
     bad_end = any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in ends)
-    if bad_end or axis.strip() not in {"", "log", "linear"} or (colon and not axis.strip()):
+    if bad_end or axis not in {"", "log", "linear"} or (colon and not axis):
         raise ParameterError(
-            f"cannot read the range {text!r}", fix="Write low..high, low..high:log or :linear"
+            f"cannot read the range {text!r}",
+            fix="Write low..high, low..high:log or low..high:linear",
+            parameter="space",
         )
-    known = declared if isinstance(declared, Number) else None
-    log = axis.strip() == "log" if axis else known is not None and known.log
-    whole = known.integer if known is not None else all(isinstance(end, int) for end in ends)
-    return Number(ends[0], ends[1], log=log, integer=whole)
+    if isinstance(declared, Number):
+        log, integer = declared.log, declared.integer
+    else:
+        log, integer = False, all(isinstance(end, int) for end in ends)
+    if axis:
+        log = axis == "log"
+    return Number(ends[0], ends[1], log=log, integer=integer)
 
 
 class Space:
-    """What is searched, and what it means for the rankers (name -> unfitted ranker).
+    """The searched parameters of rankers (name -> unfitted ranker), and their conditions.
 
     ``changes`` (parameter -> ``Number``, ``Choice``, text for ``read_dimension``, (low, high) or a
-    list of values) narrow, replace or add what the rankers declare; ``fixed`` parameters are not
+    list of values) narrow, replace or add to what the rankers declare. ``fixed`` parameters are not
     searched.
     """
 
@@ -72,59 +80,85 @@ class Space:
             for parameter, dimension in getattr(ranker, "search_space", {}).items():
                 self.dimensions[self._full(name, parameter)] = self._prefixed(name, dimension)
         self.fixed: dict[str, Any] = {}
-        for name, given in (changes or {}).items():
+        for name, change in (changes or {}).items():
             self._check_name(name, "space")
-            self.dimensions[name] = self._changed(name, given)
+            self.dimensions[name] = self._changed(name, change)
         for name, value in (fixed or {}).items():
             self._check_name(name, "parameters")
-            self.fixed[name] = _word(value, self.dimensions.pop(name, None))
+            self.fixed[name] = _none_as_word(value, self.dimensions.pop(name, None))
         self._fix_single_choices()
         if not self.dimensions:
             raise ParameterError(
-                "there is nothing to search", fix="Leave a parameter free, or add one with space"
+                "there is nothing to search",
+                fix="Leave a parameter free, or add one",
+                parameter="space",
             )
 
     def distributions(self) -> dict[str, Any]:
-        """Every searched parameter as an Optuna distribution."""
-        kinds = import_optuna().distributions
-        made = (kinds.CategoricalDistribution, kinds.IntDistribution, kinds.FloatDistribution)
-        return {name: _asked(one, *made)() for name, one in self.dimensions.items()}
+        """Return every searched parameter as an Optuna distribution."""
+        optuna_kinds = import_optuna().distributions
+        distributions: dict[str, Any] = {}
+        for name, dimension in self.dimensions.items():
+            if isinstance(dimension, Choice):
+                distributions[name] = optuna_kinds.CategoricalDistribution(dimension.values)
+            elif dimension.integer:
+                low, high = int(dimension.low), int(dimension.high)
+                distributions[name] = optuna_kinds.IntDistribution(low, high, log=dimension.log)
+            else:
+                low, high = float(dimension.low), float(dimension.high)
+                distributions[name] = optuna_kinds.FloatDistribution(low, high, log=dimension.log)
+        return distributions
 
     def active(self, setting: Mapping[str, Any]) -> set[str]:
-        """Names of the parameters that a setting reads."""
-        return {name for name in self.dimensions if self._read(name, setting)}
+        """Return the names of the parameters that a setting uses."""
+        return {name for name in self.dimensions if self._is_active(name, setting)}
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """Ask a trial for the parameters that its own setting reads."""
+        """Draw from a trial the parameters that are used together."""
         setting: dict[str, Any] = {}
-        # a parameter comes after those that its condition names
+        # A parameter must come after those that its condition names.
         for name in sorted(self.dimensions, key=self._depth):
-            if self._read(name, setting):
-                asked = (trial.suggest_categorical, trial.suggest_int, trial.suggest_float)
-                setting[name] = _asked(self.dimensions[name], *asked)(name)
+            if not self._is_active(name, setting):
+                continue
+            dimension = self.dimensions[name]
+            if isinstance(dimension, Choice):
+                setting[name] = trial.suggest_categorical(name, dimension.values)
+            elif dimension.integer:
+                low, high = int(dimension.low), int(dimension.high)
+                setting[name] = trial.suggest_int(name, low, high, log=dimension.log)
+            else:
+                low, high = float(dimension.low), float(dimension.high)
+                setting[name] = trial.suggest_float(name, low, high, log=dimension.log)
         return setting
 
     def ranker(self, setting: Mapping[str, Any]) -> Any:
-        """An unfitted ranker with these parameters and the fixed ones."""
+        """Create an unfitted ranker with the parameters of a setting and the fixed ones."""
         from sklearn.base import clone
 
-        whole = {**self.fixed, **setting}
-        chosen = str(whole[RANKER]) if self._several else next(iter(self.rankers))
-        mine = {
-            name.removeprefix(f"{chosen}.") if self._several else name: value
-            for name, value in whole.items()
-            if name != RANKER and (not self._several or name.startswith(f"{chosen}."))
-        }
-        return clone(self.rankers[chosen]).set_params(**mine)
+        parameters = {**self.fixed, **setting}
+        if not self._several:
+            parameters.pop(RANKER, None)
+            (ranker,) = self.rankers.values()
+            return clone(ranker).set_params(**parameters)
+        system = str(parameters[RANKER])
+        prefix = f"{system}."
+        return clone(self.rankers[system]).set_params(
+            **{
+                name.removeprefix(prefix): value
+                for name, value in parameters.items()
+                if name.startswith(prefix)
+            }
+        )
 
     def describe(self) -> dict[str, Any]:
-        """The space as plain data; two spaces are alike when these are equal."""
-        searched = {
-            name: list(dimension.values)
-            if isinstance(dimension, Choice)
-            else [dimension.low, dimension.high, dimension.log, dimension.integer]
-            for name, dimension in self.dimensions.items()
-        }
+        """Return the space as plain data; equal spaces have equal descriptions."""
+        searched = {}
+        for name, dimension in self.dimensions.items():
+            if isinstance(dimension, Choice):
+                searched[name] = list(dimension.values)
+            else:
+                ends = [dimension.low, dimension.high]
+                searched[name] = [*ends, dimension.log, dimension.integer]
         return {"searched": searched, "fixed": {k: repr(v) for k, v in self.fixed.items()}}
 
     # ------------------------------------------------------------------ names and conditions
@@ -140,38 +174,42 @@ class Space:
         unless = {self._full(ranker, name): values for name, values in dimension.unless.items()}
         return replace(dimension, when={RANKER: (ranker,), **when}, unless=unless)
 
-    def _changed(self, name: str, given: Any) -> Choice | Number:
+    def _changed(self, name: str, change: Any) -> Choice | Number:
+        """Return the dimension that a change describes, with the declared conditions."""
         declared = self.dimensions.get(name)
-        reject_sets(**{name: given})
-        found: Choice | Number
-        if isinstance(given, (Choice, Number)):
-            found = given
-        elif isinstance(given, str):
-            found = read_dimension(given, declared)
-        elif isinstance(given, tuple) and len(given) == 2 and isinstance(declared, Number):
-            found = replace(declared, low=given[0], high=given[1])
-        elif isinstance(given, (list, tuple)):
-            found = Choice(tuple(given))
+        reject_sets(**{name: change})
+        dimension: Choice | Number
+        if isinstance(change, (Choice, Number)):
+            dimension = change
+        elif isinstance(change, str):
+            dimension = read_dimension(change, declared)
+        elif isinstance(change, tuple) and len(change) == 2 and isinstance(declared, Number):
+            dimension = replace(declared, low=change[0], high=change[1])
+        elif isinstance(change, (list, tuple)):
+            dimension = Choice(tuple(change))
         else:
-            found = Choice((given,))
-        if isinstance(found, Choice):
-            found = replace(found, options=tuple(_word(v, declared) for v in found.values))
-        if declared is not None and not (found.when or found.unless):
-            found = replace(found, when=declared.when, unless=declared.unless)
-        elif declared is None and self._several and name != RANKER:
-            found = replace(found, when={RANKER: (name.partition(".")[0],), **found.when})
-        return found
+            dimension = Choice((change,))
+        if isinstance(dimension, Choice):
+            options = tuple(_none_as_word(value, declared) for value in dimension.values)
+            dimension = replace(dimension, options=options)
+        if declared is not None and not (dimension.when or dimension.unless):
+            return replace(dimension, when=declared.when, unless=declared.unless)
+        if declared is None and self._several and name != RANKER:
+            ranker = name.partition(".")[0]
+            return replace(dimension, when={RANKER: (ranker,), **dimension.when})
+        return dimension
 
-    def _check_name(self, name: str, where: str) -> None:
-        known = {
-            self._full(key, parameter)
-            for key, ranker in self.rankers.items()
+    def _check_name(self, name: str, argument: str) -> None:
+        names = {
+            self._full(ranker_name, parameter)
+            for ranker_name, ranker in self.rankers.items()
             for parameter in ranker.get_params(deep=False)
         }
-        if name not in known and name not in self.dimensions:
+        if name not in names and name not in self.dimensions:
             raise ParameterError(
-                f"{where}: there is no parameter {name!r}",
-                fix=f"Choose among {', '.join(sorted(known))}",
+                f"the ranker has no parameter {name!r}",
+                fix=f"Choose among {', '.join(sorted(names))}",
+                parameter=argument,
             )
 
     def _fix_single_choices(self) -> None:
@@ -180,18 +218,14 @@ class Space:
                 self.fixed[name] = dimension.values[0]
                 del self.dimensions[name]
 
-    def _read(self, name: str, setting: Mapping[str, Any]) -> bool:
+    def _is_active(self, name: str, setting: Mapping[str, Any]) -> bool:
         dimension = self.dimensions[name]
+        if any(self._has_value(*condition, setting) for condition in dimension.unless.items()):
+            return False
+        return all(self._has_value(*condition, setting) for condition in dimension.when.items())
 
-        def holds(condition: tuple[str, Any]) -> bool:
-            return self._holds(*condition, setting)
-
-        return all(map(holds, dimension.when.items())) and not any(
-            map(holds, dimension.unless.items())
-        )
-
-    def _holds(self, name: str, values: Any, setting: Mapping[str, Any]) -> bool:
-        """Whether a parameter is read and has one of the values."""
+    def _has_value(self, name: str, values: Any, setting: Mapping[str, Any]) -> bool:
+        """Return whether a parameter is used and has one of the values."""
         if name in setting:
             return setting[name] in values
         if name in self.dimensions:
@@ -199,29 +233,26 @@ class Space:
         return self._default(name) in values
 
     def _default(self, name: str) -> Any:
-        """The value of a parameter that is not searched."""
+        """Return the value of a parameter that is not searched."""
         if name in self.fixed:
             return self.fixed[name]
-        key, _, parameter = name.partition(".") if self._several else ("", "", name)
-        ranker = self.rankers[key] if self._several else next(iter(self.rankers.values()))
+        if self._several:
+            system, _, parameter = name.partition(".")
+            ranker = self.rankers[system]
+        else:
+            parameter = name
+            (ranker,) = self.rankers.values()
         return ranker.get_params(deep=False).get(parameter)
 
     def _depth(self, name: str) -> int:
+        """Return the length of the longest chain of conditions that leads to a parameter."""
         dimension = self.dimensions[name]
-        others = [k for k in (*dimension.when, *dimension.unless) if k in self.dimensions]
-        return 1 + max((self._depth(other) for other in others), default=-1)
+        conditions = [k for k in (*dimension.when, *dimension.unless) if k in self.dimensions]
+        return 1 + max((self._depth(condition) for condition in conditions), default=-1)
 
 
-def _word(value: Any, declared: Choice | Number | None) -> Any:
-    """The value; None is the word "none" where that is one of the declared words."""
-    named = isinstance(declared, Choice) and "none" in declared.values
-    return "none" if value is None and named else value
-
-
-def _asked(dimension: Choice | Number, choice: Any, whole: Any, real: Any) -> Any:
-    """One of Optuna's functions for choices, whole and real numbers, with values or bounds."""
-    if isinstance(dimension, Choice):
-        return lambda *name: choice(*name, dimension.values)
-    kind, number = (whole, int) if dimension.integer else (real, float)
-    ends = number(dimension.low), number(dimension.high)
-    return lambda *name: kind(*name, *ends, log=dimension.log)
+def _none_as_word(value: Any, declared: Choice | Number | None) -> Any:
+    """Return the value; None becomes the word "none" if that is one of the declared choices."""
+    if value is None and isinstance(declared, Choice) and "none" in declared.values:
+        return "none"
+    return value

@@ -1,235 +1,198 @@
-"""A study on disk: created once, refused for other data, safe against kills and rivals.
+"""An Optuna study that several workers complete together, in memory or in an SQLite file.
 
-The study is Optuna's SQLite file (in WAL mode; every commit reaches the disk), so that Optuna and
-its dashboard read it. What Optuna leaves open is done here under an exclusive lock on a file beside
-it, which the system releases when a process dies: a trial is claimed and signed by its owner in one
-step, the number of trials never exceeds what was asked for, and trials whose owner is dead are
-failed and queued again.
+Optuna stores the trials and detects dead workers: while a trial runs, a thread writes a heartbeat
+to the storage. A trial without one for ``GRACE_PERIOD`` seconds fails, and its parameters are
+queued again. This module adds what Optuna leaves open:
 
-An owner is a process. Its id alone is not enough, since it is used again: the id, the moment the
-process began and the boot of the machine together are unique. All workers of a study run on one
-machine.
+- A trial is claimed under an exclusive lock on a file next to the study, which the operating
+  system releases when a process dies. So the number of trials never exceeds the number requested.
+- A study is only continued with the data, metric and space that it was created for.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rankine.core.errors import CheckpointError
 from rankine.tuning import import_optuna
-from rankine.tuning.thompson import ABANDONED
-
-#: Start of a process where neither /proc nor ps tells: then only this process counts as alive.
-_UNKNOWN = "unknown"
-
-
-def own_name() -> str:
-    """Name of the running process: ``"pid boot start"``."""
-    return f"{os.getpid()} {_boot()} {_start(os.getpid())}"
-
-
-def alive(owner: str) -> bool:
-    """Whether the process of that name still runs."""
-    pid, _, rest = owner.partition(" ")
-    if not pid.isdigit():
-        return False
-    if rest.endswith(_UNKNOWN):
-        return int(pid) == os.getpid()
-    return rest == f"{_boot()} {_start(int(pid))}"
-
-
-def _boot() -> str:
-    """Something that changes when the machine starts again."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return sys.platform
-
-
-def _start(pid: int) -> str:
-    """When a process began; ``"gone"`` if there is none."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            # the command, in brackets, may hold spaces and brackets itself
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            return "gone"
-        return "gone" if fields[0] in "ZX" else fields[19]
-    try:
-        asked = subprocess.run(  # noqa: S603 - the id is a number
-            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return _UNKNOWN
-    return asked.stdout.strip() or "gone"
-
 
 NAME = "rankine"
-OWNER = "rankine:owner"
-AGAIN = "rankine:again"
-ABOUT = "rankine:about"
-#: Seconds to wait for a rival that holds the lock or writes.
-PATIENCE = 600.0
+#: User attribute of a study: data, metric, space and limits that it was created for.
+CONFIGURATION = "rankine:about"
+#: User attribute of a trial: its number, once its first heartbeat is stored.
+CLAIMED = "rankine:claimed"
+#: User attribute of a trial that failed: why. Trials of dead workers have none.
+REASON = "reason"
+#: Seconds between heartbeats, and without one until a worker counts as dead.
+HEARTBEAT_INTERVAL, GRACE_PERIOD = 2, 20
+#: How often the parameters of a trial whose worker died are tried again.
+MAX_RETRIES = 3
+#: Seconds to wait for another worker that holds the lock or writes.
+LOCK_TIMEOUT = 600.0
+
+
+def is_abandoned(trial: Any) -> bool:
+    """Return whether a trial failed because its worker died, not because of its parameters."""
+    return trial.state.name == "FAIL" and REASON not in trial.user_attrs
 
 
 class SharedStudy:
     """An Optuna study that several workers complete together.
 
-    ``path`` is its SQLite file (None: in memory), ``about`` what it is about: data, metric, space
-    and so on. A file that was made for something else is refused.
+    ``path`` is its SQLite file (None: in memory). ``configuration`` holds the data, metric, space
+    and so on; a file with another configuration is refused.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None,
-        about: Mapping[str, Any],
+        path: str | PathLike[str] | None,
+        configuration: Mapping[str, Any],
         *,
         maximize: bool,
         sampler: Any,
         pruner: Any,
     ) -> None:
         self.path = None if path is None else Path(path)
-        self._owner = own_name()
-        self._in_memory = threading.Lock()
+        self._memory_lock = threading.Lock()
         optuna = import_optuna()
-        storage: Any
+        self._retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES)
         with self.lock():
             if self.path is None:
-                storage = optuna.storages.InMemoryStorage()
+                self._storage = optuna.storages.InMemoryStorage()
             else:
-                storage = _open_storage(optuna, self.path)
+                self._storage = _open_storage(optuna, self.path, self._retry)
             self.study = optuna.create_study(
-                storage=storage,
+                storage=self._storage,
                 study_name=NAME,
                 direction="maximize" if maximize else "minimize",
                 sampler=sampler,
                 pruner=pruner,
                 load_if_exists=True,
             )
-            self._sign(json.loads(json.dumps(about)))
+            # As JSON returns it: tuples become lists.
+            self._check_configuration(json.loads(json.dumps(configuration)))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be alone with the study."""
-        with self._in_memory if self.path is None else _exclusive(self.path):
+        """Hold the lock of the study: no other worker changes it meanwhile."""
+        with self._memory_lock if self.path is None else _exclusive(self.path):
             yield
 
     def claim(self, total: int) -> Any:
-        """The next trial; None when ``total`` are finished or being run by live workers."""
+        """Start the next trial; return None if ``total`` trials are finished or running."""
         with self.lock():
-            self.sweep()
-            taken = [
-                t
-                for t in self._trials()
-                if t.state.name != "WAITING"
-                and not (t.state.name == "FAIL" and t.user_attrs.get(ABANDONED))
+            self._fail_stale_trials()
+            started = [
+                t for t in self._trials() if t.state.name != "WAITING" and not is_abandoned(t)
             ]
-            if len(taken) >= total:
+            if len(started) >= total:
                 return None
             trial = self.study.ask()
-            trial.set_user_attr(OWNER, self._owner)
+            self._beat(trial)
+            trial.set_user_attr(CLAIMED, trial.number)
             return trial
 
-    def rivals(self) -> bool:
-        """Whether other workers still run trials; the dead among them are queued again."""
+    @contextmanager
+    def heartbeat(self, trial: Any) -> Iterator[None]:
+        """Write heartbeats of a trial while it runs."""
+        # The public way to a heartbeat is study.optimize, which cannot claim under the lock.
+        from optuna.storages._heartbeat import get_heartbeat_thread
+
+        with get_heartbeat_thread(trial._trial_id, self._storage):  # noqa: SLF001
+            yield
+
+    def has_running_trials(self) -> bool:
+        """Return whether other workers still run trials; those of dead workers are queued again."""
         with self.lock():
-            self.sweep()
+            self._fail_stale_trials()
             return any(t.state.name == "RUNNING" for t in self._trials())
 
-    def sweep(self) -> int:
-        """Fail and queue again the trials of dead owners; returns how many there were.
-
-        Call it under the lock: then a running trial without a signature is a dead one's.
-        """
-        dead = [
-            t
-            for t in self._trials()
-            if t.state.name == "RUNNING" and not alive(str(t.user_attrs.get(OWNER, "")))
-        ]
-        for trial in dead:
-            self.give_up(trial)
-        return len(dead)
-
-    def give_up(self, trial: Any) -> None:
-        """Fail a running trial without blaming its parameters, and queue those again."""
-        storage = self.study._storage  # noqa: SLF001 - Optuna tells running trials only this way
-        storage.set_trial_user_attr(trial._trial_id, ABANDONED, True)  # noqa: SLF001
-        # queue first: a kill between the two lines costs a repeated trial, never a lost one
-        if trial.params and trial.user_attrs.get(AGAIN, 0) < 3:
-            again = {AGAIN: int(trial.user_attrs.get(AGAIN, 0)) + 1}
-            self.study.enqueue_trial(trial.params, user_attrs=again)
-        state = import_optuna().trial.TrialState.FAIL
-        storage.set_trial_state_values(trial._trial_id, state=state)  # noqa: SLF001
+    def abandon(self, trial: Any) -> None:
+        """Fail a running trial of this process without a reason, and queue its parameters again."""
+        with self.lock():
+            states = import_optuna().trial.TrialState
+            frozen = self.study.tell(trial, state=states.FAIL, skip_if_finished=True)
+            self._retry(self.study, frozen)
 
     def close(self) -> None:
-        """Let go of the file; the study opens it again when asked."""
-        storage = self.study._storage  # noqa: SLF001
-        backend = getattr(storage, "_backend", storage)
-        if hasattr(backend, "engine"):
-            storage.remove_session()
-            backend.engine.dispose()
+        """Release the file; the study opens it again when it is used."""
+        if self.path is not None:
+            self._storage.remove_session()
+            self._storage.engine.dispose()
 
     def _trials(self) -> list[Any]:
         return list(self.study.get_trials(deepcopy=False))
 
-    def _sign(self, about: dict[str, Any]) -> None:
-        known = self.study.user_attrs.get(ABOUT)
-        if known is None:
+    def _beat(self, trial: Any) -> None:
+        if self.path is not None:
+            self._storage.record_heartbeat(trial._trial_id)  # noqa: SLF001
+
+    def _fail_stale_trials(self) -> None:
+        # A worker that was killed while it claimed a trial has left no heartbeat, and without one
+        # Optuna never finds the trial stale. Its grace period starts here.
+        for trial in self._trials():
+            if trial.state.name == "RUNNING" and trial.user_attrs.get(CLAIMED) != trial.number:
+                self._beat(trial)
+                self._storage.set_trial_user_attr(trial._trial_id, CLAIMED, trial.number)  # noqa: SLF001
+        import_optuna().storages.fail_stale_trials(self.study)
+
+    def _check_configuration(self, configuration: dict[str, Any]) -> None:
+        stored = self.study.user_attrs.get(CONFIGURATION)
+        if stored is None:
             if self._trials():
                 raise CheckpointError(
                     "this study was not made by rankine tune",
                     file=str(self.path),
                     fix="Name another file",
                 )
-            self.study.set_user_attr(ABOUT, about)
+            self.study.set_user_attr(CONFIGURATION, configuration)
             return
-        known, about = _flat(known), _flat(about)
-        differing = [key for key in sorted({*known, *about}) if known.get(key) != about.get(key)]
-        if differing:
-            told = "; ".join(
-                f"{key} was {_short(known.get(key))} and is now {_short(about.get(key))}"
-                for key in differing
-            )
+        before, after = _flatten(stored), _flatten(configuration)
+        changes = [
+            f"{key} was {_shorten(before.get(key))} and is now {_shorten(after.get(key))}"
+            for key in sorted({*before, *after})
+            if before.get(key) != after.get(key)
+        ]
+        if changes:
             raise CheckpointError(
-                f"this study was made for something else: {told}",
+                f"this study was made for something else: {'; '.join(changes)}",
                 file=str(self.path),
                 fix="Continue it with the same data and options, or name another study file",
             )
 
 
-def _flat(about: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with names like ``"space.l2"``."""
-    found: dict[str, Any] = {}
-    for key, value in about.items():
-        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
-        found |= inner or {f"{prefix}{key}": value}
-    return found
+def _flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested mappings into one, with names like ``"space.l2"``."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        flat |= inner or {f"{prefix}{key}": value}
+    return flat
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json.dumps(value, sort_keys=True)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _open_storage(optuna: Any, path: Path) -> Any:
+def _open_storage(optuna: Any, path: Path, retry: Any) -> Any:
     try:
-        with closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
+        with closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT)) as connection:
+            # Readers such as the dashboard do not block writers in this mode.
             connection.execute("PRAGMA journal_mode=WAL")
         return optuna.storages.RDBStorage(
-            f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": PATIENCE}}
+            f"sqlite:///{path}",
+            engine_kwargs={"connect_args": {"timeout": LOCK_TIMEOUT}},
+            heartbeat_interval=HEARTBEAT_INTERVAL,
+            grace_period=GRACE_PERIOD,
+            heartbeat_stale_trial_callback=retry,
         )
     except (sqlite3.DatabaseError, RuntimeError) as error:
         raise CheckpointError(
@@ -239,11 +202,11 @@ def _open_storage(optuna: Any, path: Path) -> Any:
 
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """Hold an SQLite lock on a file of its own; it vanishes with the process."""
-    beside = path.with_name(f"{path.name}.lock")
+    """Hold an exclusive SQLite lock on a file next to the study."""
+    lock_file = path.with_name(f"{path.name}.lock")
     with ExitStack() as stack:
         try:
-            connection = sqlite3.connect(beside, timeout=PATIENCE, isolation_level=None)
+            connection = sqlite3.connect(lock_file, timeout=LOCK_TIMEOUT, isolation_level=None)
             stack.enter_context(closing(connection))
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:

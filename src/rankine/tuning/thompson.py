@@ -1,9 +1,9 @@
 """Bayesian optimisation as an Optuna sampler: Gaussian process and Thompson sampling.
 
-Parameters are points of a unit cube. Numbers go to [0, 1] on their own or their logarithmic axis;
-one of n categories to a corner of a simplex whose corners are 1 apart (one-hot / sqrt 2), so that a
-category weighs as much as the whole range of a number. A parameter that a setting does not read
-stands at the middle.
+Settings are encoded as points of a unit cube. Numbers go to [0, 1] on a linear or logarithmic axis.
+One of n categories becomes a corner of a simplex whose corners are 1 apart (one-hot / sqrt 2), so
+that a category weighs as much as the whole range of a number. A parameter that a setting does not
+use gets the middle of its range.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 from threadpoolctl import ThreadpoolController
 
+from rankine.core.checks import check_choice, check_count
 from rankine.core.errors import ParameterError
 from rankine.tuning import import_optuna
 from rankine.tuning.gaussian_process import ACQUISITIONS, choose, fit_process
 
 Setting = Mapping[str, Any]
-#: Names of the parameters that a setting reads.
+#: Function from a setting to the names of the parameters that it uses.
 Active = Callable[[Setting], Collection[str]]
 
 #: Standard deviation of a step near the incumbent, as a share of the range.
@@ -45,42 +46,43 @@ class Encoding:
         self.groups = np.repeat(np.arange(len(widths)), widths)
 
     def random(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A uniform setting (uniform on the logarithm where the axis is logarithmic)."""
+        """Draw a uniform setting (uniform in the logarithm on logarithmic axes)."""
         return {name: self._draw(dist, rng) for name, dist in self.space.items()}
 
     def near(self, setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
-        """A setting close to another one; what that one does not read is drawn afresh."""
-        moved = {}
+        """Draw a setting close to another; parameters that the other lacks are drawn uniformly."""
+        neighbour = {}
         for name, dist in self.space.items():
-            known = name in setting
-            if not known or (_choices(dist) is not None and rng.random() < LOCAL_REDRAW):
-                moved[name] = self._draw(dist, rng)
-            elif _choices(dist) is not None:
-                moved[name] = setting[name]
+            categorical = _choices(dist) is not None
+            # The order of random draws is part of the results for a seed.
+            if name not in setting or (categorical and rng.random() < LOCAL_REDRAW):
+                neighbour[name] = self._draw(dist, rng)
+            elif categorical:
+                neighbour[name] = setting[name]
             else:
-                place = _to_unit(dist, setting[name]) + LOCAL_STEP * rng.standard_normal()
-                moved[name] = _from_unit(dist, float(np.clip(place, 0.0, 1.0)))
-        return moved
+                x = _to_unit(dist, setting[name]) + LOCAL_STEP * rng.standard_normal()
+                neighbour[name] = _from_unit(dist, float(np.clip(x, 0.0, 1.0)))
+        return neighbour
 
     def points(self, settings: Sequence[Setting]) -> NDArray[np.float64]:
-        """One row per setting."""
-        found = [self._point(setting) for setting in settings]
-        return np.array(found, dtype=np.float64).reshape(len(settings), len(self.groups))
+        """Encode settings, one row each."""
+        rows = [self._point(setting) for setting in settings]
+        return np.array(rows, dtype=np.float64).reshape(len(settings), len(self.groups))
 
     def _point(self, setting: Setting) -> NDArray[np.float64]:
-        read = self.space if self._active is None else self._active(setting)
-        parts = []
+        active = self.space if self._active is None else self._active(setting)
+        coordinates: list[float] = []
         for name, dist in self.space.items():
             options = _choices(dist)
-            here = name in setting and name in read
+            in_use = name in setting and name in active
             if options is None:
-                parts.append([_to_unit(dist, setting[name]) if here else 0.5])
+                coordinates.append(_to_unit(dist, setting[name]) if in_use else 0.5)
             else:
-                hot = np.zeros(len(options))
-                if here and setting[name] in options:
-                    hot[options.index(setting[name])] = np.sqrt(0.5)
-                parts.append(list(hot))
-        return np.concatenate(parts)
+                one_hot = np.zeros(len(options))
+                if in_use and setting[name] in options:
+                    one_hot[options.index(setting[name])] = np.sqrt(0.5)
+                coordinates += one_hot.tolist()
+        return np.array(coordinates)
 
     @staticmethod
     def _draw(dist: Any, rng: np.random.Generator) -> Any:
@@ -95,22 +97,27 @@ def _choices(dist: Any) -> tuple[Any, ...] | None:
 
 
 def _axis(dist: Any) -> tuple[float, float]:
-    """Ends of the axis; a whole number owns the half unit on either side."""
+    """Return the ends of the axis; an integer covers half a unit on either side."""
     pad = 0.5 * dist.step if isinstance(dist.low, int) else 0.0
     low, high = dist.low - pad, dist.high + pad
-    return (float(np.log(low)), float(np.log(high))) if dist.log else (low, high)
+    if dist.log:
+        return float(np.log(low)), float(np.log(high))
+    return low, high
 
 
 def _to_unit(dist: Any, value: float) -> float:
     low, high = _axis(dist)
-    place = float(np.log(value)) if dist.log else float(value)
-    return 0.5 if high <= low else (place - low) / (high - low)
+    if high <= low:
+        return 0.5
+    x = float(np.log(value)) if dist.log else float(value)
+    return (x - low) / (high - low)
 
 
-def _from_unit(dist: Any, place: float) -> Any:
+def _from_unit(dist: Any, x: float) -> Any:
     low, high = _axis(dist)
-    value = low + place * (high - low)
-    value = float(np.exp(value)) if dist.log else value
+    value = low + x * (high - low)
+    if dist.log:
+        value = float(np.exp(value))
     if dist.step is not None:
         value = dist.low + round((value - dist.low) / dist.step) * dist.step
     value = min(max(value, dist.low), dist.high)
@@ -121,38 +128,38 @@ optuna = import_optuna()
 _Sampler: Any = optuna.samplers.BaseSampler
 _LIBRARIES = ThreadpoolController()
 
-#: User attribute of a failed trial that says nothing about its parameters (its owner died).
-ABANDONED = "rankine:abandoned"
-#: User attribute with the value of a pruned trial, as far as it was measured.
-SO_FAR = "rankine:value"
+#: User attribute of a pruned trial: the value that the sampler learns from it.
+PARTIAL_VALUE = "rankine:value"
 _CONSTRAINTS = "constraints"
 
 
 class ThompsonSampler(_Sampler):
-    """Gaussian process with Matern-5/2 kernel; the next trial is the best of one posterior draw.
+    """Optuna sampler: Gaussian process with Matern-5/2 kernel and Thompson sampling.
 
-    Numbers (on a linear or logarithmic axis), whole numbers and categories; empirical Bayes for
-    one length scale per parameter. Failed trials and trials without a finite value count as one
-    standard deviation below the worst; pruned ones with what they reported last; trials still
-    running as if they gave what the process expects. Constraints (``trial.set_constraint``) are
-    modelled by processes of their own. A trial's proposal depends on the seed, its number and the
-    trials before it, so that a resumed study goes on as an uninterrupted one.
+    The next trial is the maximum of one draw from the posterior. Parameters are numbers (on a
+    linear or logarithmic axis), integers and categories; each has a length scale, fitted by
+    empirical Bayes. Failed trials and trials without a finite value count as one standard deviation
+    below the worst trial, pruned trials with their last report, running trials with the mean that
+    the process predicts. Each constraint (``trial.set_constraint``) has a separate process. A
+    trial's proposal depends on the seed, its number and the trials before it, so that a resumed
+    study continues like an uninterrupted one.
 
     Parameters
     ----------
     seed
-        Any whole number; None draws one.
+        Any integer; None draws one.
     acquisition
         ``"thompson"`` or ``"ei"`` (expected improvement).
     n_startup_trials
-        Random trials before the first fit.
+        Number of random trials before the first fit.
     n_candidates, n_local
-        Random candidates, and perturbations of the best trial, among which the next is chosen.
+        Number of random candidates, and of perturbations of the best trial, among which the next
+        trial is chosen.
     search_space
-        The whole search space; None: what all trials so far have in common, other parameters being
-        drawn at random.
+        The whole search space. None: the parameters that all trials so far have in common; other
+        parameters are drawn at random.
     active
-        Function from a setting to the names of the parameters it reads, for spaces with
+        Function from a setting to the names of the parameters that it uses, for spaces with
         conditions.
 
     References
@@ -183,19 +190,12 @@ class ThompsonSampler(_Sampler):
         search_space: Mapping[str, BaseDistribution] | None = None,
         active: Active | None = None,
     ) -> None:
-        if acquisition not in ACQUISITIONS:
-            raise ParameterError(
-                f"acquisition={acquisition!r} is unknown",
-                fix=f"Choose {' or '.join(ACQUISITIONS)}",
-            )
-        if n_startup_trials < 1 or n_candidates < 1 or n_local < 0:
-            raise ParameterError(
-                "n_startup_trials and n_candidates must be at least 1, n_local at least 0",
-                fix="Use 6, 400 and 100",
-            )
+        check_choice("acquisition", acquisition, ACQUISITIONS)
+        if n_local < 0:
+            raise ParameterError("must be at least 0", fix="Use 100", parameter="n_local")
         self.acquisition = acquisition
-        self.n_startup_trials = n_startup_trials
-        self.n_candidates = n_candidates
+        self.n_startup_trials = check_count("n_startup_trials", n_startup_trials)
+        self.n_candidates = check_count("n_candidates", n_candidates)
         self.n_local = n_local
         self._seed = secrets.randbits(63) if seed is None else abs(int(seed))
         self._space = None if search_space is None else dict(search_space)
@@ -203,35 +203,33 @@ class ThompsonSampler(_Sampler):
         self._common = optuna.search_space.IntersectionSearchSpace(include_pruned=True)
 
     def reseed_rng(self) -> None:
-        """Nothing to do: every trial has its own stream, also in parallel workers."""
+        """Do nothing: every trial has a separate random stream, also in parallel workers."""
 
     def infer_relative_search_space(
         self,
         study: Study,
         trial: FrozenTrial,  # noqa: ARG002 - Optuna's signature
     ) -> dict[str, BaseDistribution]:
-        """The space that the process models."""
+        """Return the parameters that the process models."""
         space = self._space if self._space is not None else self._common.calculate(study)
         return {name: dist for name, dist in space.items() if not dist.single()}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The next setting; uniform during startup."""
+        """Propose the next setting; a uniform one for the first trials."""
         if not search_space:
             return {}
         rng = self._stream(trial.number)
         encoding = Encoding(search_space, self._active)
-        seen = study.get_trials(deepcopy=False)
-        past = [t for t in seen if t.number != trial.number and _measured(t)]
+        trials = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+        past = _informative(trials)
         sign = 1.0 if study.direction == optuna.study.StudyDirection.MAXIMIZE else -1.0
         values = np.array([sign * _value(t) for t in past])
         if len(past) < self.n_startup_trials or not np.isfinite(values).any():
             return encoding.random(rng)
-        running = [
-            t for t in seen if t.number != trial.number and t.state.name == "RUNNING" and t.params
-        ]
-        # small matrices: threads of the linear algebra cost ten times what they gain
+        running = [t for t in trials if t.state.name == "RUNNING" and t.params]
+        # The matrices are small: threads of the linear algebra cost ten times what they gain.
         with _LIBRARIES.limit(limits=1, user_api="blas"):
             return self._propose(encoding, past, values, running, rng)
 
@@ -246,28 +244,31 @@ class ThompsonSampler(_Sampler):
         points = encoding.points([t.params for t in past])
         pending = encoding.points([t.params for t in running])
         process = fit_process(points, with_failures(values), encoding.groups, rng)
-        bounds = _constraint_values(past)
-        limits = [
-            fit_process(points[known], column[known], encoding.groups, rng).believe(pending)
-            for column in bounds.T
-            for known in [np.isfinite(column)]
-            if known.any()
-        ]
-        good = np.isfinite(values)
-        met = good & (np.nan_to_num(bounds, nan=0.0) <= 0).all(1)
-        among = np.flatnonzero(met if met.any() else good)
-        incumbent = past[int(among[np.argmax(values[among])])]
+        constraints = _constraint_values(past)
+        constraint_processes = []
+        for column in constraints.T:
+            measured = np.isfinite(column)
+            if measured.any():
+                fitted = fit_process(points[measured], column[measured], encoding.groups, rng)
+                constraint_processes.append(fitted.with_expected(pending))
+        # The incumbent is the best feasible trial, the best of all if none is feasible.
+        eligible = np.isfinite(values)
+        feasible = eligible & (np.nan_to_num(constraints, nan=0.0) <= 0).all(1)
+        if feasible.any():
+            eligible = feasible
+        indices = np.flatnonzero(eligible)
+        incumbent = past[int(indices[np.argmax(values[indices])])]
         candidates = [encoding.random(rng) for _ in range(self.n_candidates)]
         candidates += [encoding.near(incumbent.params, rng) for _ in range(self.n_local)]
-        chosen = choose(
+        index = choose(
             self.acquisition,
-            process.believe(pending),
-            limits,
+            process.with_expected(pending),
+            constraint_processes,
             encoding.points(candidates),
-            float(values[among].max()),
+            float(values[indices].max()),
             rng,
         )
-        return candidates[chosen]
+        return candidates[index]
 
     def sample_independent(
         self,
@@ -276,7 +277,7 @@ class ThompsonSampler(_Sampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """A uniform value for a parameter that the process does not model."""
+        """Draw a uniform value for a parameter that the process does not model."""
         rng = self._stream(trial.number, crc32(param_name.encode()))
         return Encoding({param_name: param_distribution}).random(rng)[param_name]
 
@@ -285,17 +286,24 @@ class ThompsonSampler(_Sampler):
 
 
 def with_failures(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values where each that is not finite is one standard deviation below the worst."""
-    good = np.isfinite(values)
-    spread = float(values[good].std()) or 1.0
-    return np.where(good, values, values[good].min() - spread)
+    """Replace each value that is not finite by the worst value minus a standard deviation."""
+    finite = np.isfinite(values)
+    spread = float(values[finite].std()) or 1.0
+    return np.where(finite, values, values[finite].min() - spread)
 
 
-def _measured(trial: FrozenTrial) -> bool:
-    """Whether a trial tells something about its parameters."""
-    return trial.state.name in {"COMPLETE", "PRUNED"} or (
-        trial.state.name == "FAIL" and bool(trial.params) and not trial.user_attrs.get(ABANDONED)
-    )
+def _informative(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the trials that carry information about their parameters.
+
+    A trial whose worker died and that Optuna queued again carries none.
+    """
+    retried = {number for t in trials for number in t.system_attrs.get("retry_history", ())}
+    return [
+        t
+        for t in trials
+        if t.state.name in {"COMPLETE", "PRUNED"}
+        or (t.state.name == "FAIL" and t.params and t.number not in retried)
+    ]
 
 
 def _value(trial: FrozenTrial) -> float:
@@ -303,20 +311,22 @@ def _value(trial: FrozenTrial) -> float:
         return math.nan
     if trial.state.name == "COMPLETE":
         return float(trial.value)
-    if SO_FAR in trial.user_attrs:
-        return float(trial.user_attrs[SO_FAR])
-    last = trial.last_step
-    return math.nan if last is None else float(trial.intermediate_values[last])
+    if PARTIAL_VALUE in trial.user_attrs:
+        return float(trial.user_attrs[PARTIAL_VALUE])
+    if trial.last_step is None:
+        return math.nan
+    return float(trial.intermediate_values[trial.last_step])
 
 
 def _constraint_values(trials: Sequence[FrozenTrial]) -> NDArray[np.float64]:
-    """Trials x constraints; NaN where one was not measured."""
+    """Return an array of trials x constraints, NaN for constraints that were not measured."""
     rows = []
     for trial in trials:
-        attrs = trial.system_attrs
-        listed = attrs.get(_CONSTRAINTS) or ()
-        row = {f"{_CONSTRAINTS}:{k}": value for k, value in enumerate(listed)}
-        row |= {key: v for key, v in attrs.items() if key.startswith(f"{_CONSTRAINTS}:")}
+        attributes = trial.system_attrs
+        # Optuna stores constraints of a sampler as a list, those of a trial by name.
+        unnamed = attributes.get(_CONSTRAINTS) or ()
+        row = {f"{_CONSTRAINTS}:{k}": value for k, value in enumerate(unnamed)}
+        row |= {key: v for key, v in attributes.items() if key.startswith(f"{_CONSTRAINTS}:")}
         rows.append(row)
     names = sorted({name for row in rows for name in row})
     table = [[float(row.get(name, math.nan)) for name in names] for row in rows]

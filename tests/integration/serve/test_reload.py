@@ -81,7 +81,7 @@ def test_an_unchanged_file_is_not_read_again(watched):
     _, registry, reloader, metrics = watched
     before = registry.current
     for _ in range(3):
-        reloader.refresh(again=True)
+        reloader.refresh(retry=True)
     assert registry.current is before
     assert reloads(metrics) == {"loaded": 1}
 
@@ -155,7 +155,7 @@ def test_racing_operations_never_serve_anything_wrong(watched):
 
     def look():
         while not stop.is_set():
-            reloader.refresh(again=True)
+            reloader.refresh(retry=True)
 
     def check():
         while not stop.is_set():
@@ -306,16 +306,16 @@ def test_a_refused_file_is_tried_again_when_asked(watched, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr("rankine.serve.reload.decode_any", fail)
-            reloader.refresh(again=True)
+            reloader.refresh(retry=True)
         assert reason in registry.current.errors["shop"]
     monkeypatch.setattr("rankine.serve.reload._MAX_FILE_BYTES", 10)
-    reloader.refresh(again=True)
+    reloader.refresh(retry=True)
     assert "larger than 10 bytes [" in registry.current.errors["shop"]
     size = (folder / "shop.rankine").stat().st_size
     monkeypatch.setattr("rankine.serve.reload._MAX_FILE_BYTES", size)
     reloader.refresh()
     assert served(registry)["shop"] == make_model(0).digest
-    reloader.refresh(again=True)
+    reloader.refresh(retry=True)
     assert served(registry)["shop"] == make_model(1).digest
     assert reloads(metrics) == {"loaded": 2, "refused": 3}
 
@@ -341,7 +341,7 @@ def test_a_folder_that_cannot_be_listed_is_told_once(watched, monkeypatch, caplo
 def test_every_topic_that_is_tested_must_hold(tmp_path, monkeypatch):
     proven = []
     monkeypatch.setattr(
-        "rankine.serve.registry.ServedScorer.prove", lambda one: proven.append(one.name)
+        "rankine.serve.registry.ServedScorer.self_test", lambda one: proven.append(one.name)
     )
     topics = {f"t{k}": [1.0] for k in range(12)}
     ModelBundle.from_weights(topics).save(tmp_path / "b.rankine")
@@ -354,8 +354,8 @@ def test_the_watch_goes_on_after_a_fault(watched, monkeypatch, caplog):
     _, _, reloader, _ = watched
     looks = []
 
-    def refresh(*, again):
-        looks.append(again)
+    def refresh(*, retry):
+        looks.append(retry)
         if len(looks) == 1:
             raise ZeroDivisionError
 

@@ -85,6 +85,8 @@ def test_errors_name_the_option_or_the_reason(files, tmp_path):
         (["--partition-mb", "9"], "--partition-mb: needs --dask"),
         (["--timeout", "9"], "--timeout: needs --dask"),
         (["--repartition"], "--repartition: needs --dask"),
+        (["--repartition-to", "x"], "--repartition-to: needs --dask"),
+        (["--every", "0"], "--every: needs --checkpoint"),
         (["--label", "clicked"], "label='clicked' names a column"),
         (["--columns", "brand"], "a text file has none"),
     ):

@@ -16,7 +16,7 @@ def test_a_complete_file_replaces_the_old_one(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
 
 
-def test_an_error_keeps_the_old_file_and_leaves_no_litter(tmp_path):
+def test_an_error_keeps_the_old_file_and_removes_the_new_one(tmp_path):
     target = tmp_path / "out.bin"
     target.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt), atomic_file(target) as file:

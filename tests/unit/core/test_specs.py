@@ -1,4 +1,4 @@
-"""Specs say what they mean, and refuse what rankine cannot have written."""
+"""Transform specs: they are read back as written, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rankine.core.specs import (
 BRAND, AGE = OneHot("brand", ("acme", "zeta")), Binned("age", (1.0, 2.5))
 MANY = tuple(map(float, range(MAX_CUTS)))
 
-SOUND = [
+VALID = [
     lambda: LogColumns(("price",), (BRAND,), ("shop",), (("shop", "brand"),), 1),
     lambda: LogColumns(hash_bits=MAX_HASH_BITS),
     lambda: LogColumns(("price",), (BRAND,), tables=True),
@@ -44,7 +44,8 @@ SOUND = [
     lambda: MissingValues("query_min"),
     lambda: RunScores(rank_constant=0.0),
 ]
-REFUSED = {
+#: Part of the message -> invalid specs.
+INVALID = {
     "numeric and one-hot": [
         lambda: LogColumns(hashed=("a",), tables=True),
         lambda: LogColumns(crosses=(("a", "b"),), tables=True),
@@ -61,7 +62,7 @@ REFUSED = {
         lambda: LogColumns(hashed=("age", "age"), crosses=(("a", "b"), ("a", "b"))),
     ],
     "a cross is given twice": [lambda: LogColumns(crosses=(("a", "b"), ("a", "b")))],
-    "256": [
+    "more than 254": [
         lambda: check_cuts((*MANY, 1e9)),
         lambda: LogColumns(binned=(Binned("x", (*MANY, 1e9)),)),
     ],
@@ -85,14 +86,17 @@ REFUSED = {
         lambda: MissingValues("mean", (-1,), (1.0,)),
     ],
     "linear column": [lambda: Bins(((1.0,),), (), (0,))],
-    "name of its own": [lambda: Bins(((), ()), names=("a", "a")), lambda: Bins(((),), names=())],
-    "count from 0": [
+    "names must be distinct": [
+        lambda: Bins(((), ()), names=("a", "a")),
+        lambda: Bins(((),), names=()),
+    ],
+    "numbered from 0": [
         lambda: Grids((GridAxis(-1, (0, 1)),), ()),
         lambda: Grids((GridAxis(0, tuple(range(257))),), ()),
         lambda: Grids((GridAxis(0, (0, 2)),), ()),
         lambda: Grids((GridAxis(0, (1, 2)),), ()),
     ],
-    "two different sides": [
+    "two different axes": [
         lambda: Grids((GridAxis(0, (0, 1)), GridAxis(1, (0,))), ((1, 0),)),
         lambda: Grids((GridAxis(0, (0, 1)), GridAxis(1, (0,))), ((0, 0),)),
         lambda: Grids((GridAxis(0, (0, 1)), GridAxis(1, (0,))), ((0, 1), (0, 2))),
@@ -102,41 +106,41 @@ REFUSED = {
         lambda: RunScores(rank_constant=-0.5),
         lambda: RunScores(rank_constant=float("nan")),
     ],
-    "has no numbers": [
+    "must not have values": [
         lambda: MissingValues("zero", (0,), (1.0,)),
         lambda: MissingValues("query_min", (0,), (1.0,)),
     ],
 }
 
 
-@pytest.mark.parametrize("make", SOUND)
-def test_what_rankine_writes_is_read_back(make):
+@pytest.mark.parametrize("make", VALID)
+def test_specs_are_read_back_as_written(make):
     spec = make()
     assert decode_transforms(encode_transforms((spec, ListRange()))) == (spec, ListRange())
 
 
 @pytest.mark.parametrize(
-    ("reason", "make"), [(reason, make) for reason, cases in REFUSED.items() for make in cases]
+    ("reason", "make"), [(reason, make) for reason, cases in INVALID.items() for make in cases]
 )
-def test_what_rankine_cannot_have_written_is_refused(reason, make):
+def test_invalid_specs_are_rejected(reason, make):
     with pytest.raises(ValueError, match=reason):
         make()
 
 
-def test_files_of_unknown_transforms_are_refused():
+def test_unknown_transforms_and_fields_are_rejected():
     for data in ([{"type": "unknown"}], [{"type": "list_range", "more": 1}], {}):
         with pytest.raises(msgspec.ValidationError):
             decode_transforms(data)
 
 
-def test_binned_columns_are_written_only_where_there_are_some():
+def test_binned_columns_are_written_only_if_there_are_any():
     plain, binned = encode_transforms((LogColumns(("price",)), LogColumns(binned=(AGE,))))
     assert "binned" not in plain
     assert plain["hash_bits"] == 20
     assert [field["column"] for field in binned["binned"]] == ["age"]
 
 
-def test_every_engine_has_its_normalisations_and_no_other():
+def test_an_engine_has_its_normalisations_and_no_others():
     names = {name for rules in FUSION_RULES.values() for name in rules.normalizations}
     for engine, rules in FUSION_RULES.items():
         for name in names:
@@ -151,7 +155,7 @@ def test_every_engine_has_its_normalisations_and_no_other():
     "cuts",
     [(), (0.0,), (-2.0, 0.5, 7.0), (1.0, 1.0000001), (1.0, 1.0 + 2**-40), (1e-7, 2e-7, 1e300)],
 )
-def test_names_of_cells_say_what_is_in_them(cuts):
+def test_names_of_cells_are_conditions_that_hold_for_their_values(cuts):
     column = Binned("x", cuts)
     *names, missing = column.names
     assert missing == "x missing"
@@ -159,17 +163,17 @@ def test_names_of_cells_say_what_is_in_them(cuts):
     if not cuts:
         assert names == ["x given"]
         return
-    shown = [float(end) for end in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", " ".join(names))]
-    ends = sorted(set(shown))
-    assert ends == pytest.approx(cuts, rel=1e-6)
-    assert len(ends) == len(cuts)
-    for x in (-1e9, *ends, *(end + 1e-12 for end in ends), 1e301):
-        holds = [eval(name, {"x": x}) for name in names]  # noqa: S307 - our own words
-        assert holds.index(True) == bisect_right(ends, x)
-        assert sum(holds) == 1
+    cuts_in_names = [float(end) for end in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", " ".join(names))]
+    edges = sorted(set(cuts_in_names))
+    assert edges == pytest.approx(cuts, rel=1e-6)
+    assert len(edges) == len(cuts)
+    for x in (-1e9, *edges, *(end + 1e-12 for end in edges), 1e301):
+        truths = [eval(name, {"x": x}) for name in names]  # noqa: S307 - our own text
+        assert truths.index(True) == bisect_right(edges, x)
+        assert sum(truths) == 1
 
 
-def test_features_of_a_log_stand_in_their_order():
+def test_features_of_a_log_are_in_the_documented_order():
     spec = LogColumns(
         ("price",), (BRAND, OneHot("size", ("s",))), ("shop",), (("shop", "day"),), 3,
         ("query",), (AGE, Binned("n", ())),

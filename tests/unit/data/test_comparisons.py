@@ -67,13 +67,19 @@ def test_items_have_a_feature_each_and_their_style_beside_it():
         ({"winner": ["a", "b", "c"], "loser": OTHERS}, r"\(3,\) and loser \(3, 2\)"),
         ({"winner": ROWS[None], "loser": OTHERS[None]}, r"winner has shape \(1, 3, 2\)"),
         ({"winner": ["a"], "loser": np.array("b")}, r"loser has shape \(\)"),
-        ({"winner": ROWS, "loser": OTHERS, "features": (ROWS, ROWS)}, "beside rows of features"),
-        ({"winner": ROWS, "loser": OTHERS, "tie": [True]}, r"tie has shape \(1,\)"),
+        ({"winner": ROWS, "loser": OTHERS, "features": (ROWS, ROWS)}, "given although"),
+        ({"winner": ROWS, "loser": OTHERS, "tie": [True]}, r"shape \(1,\) for 3"),
         ({"winner": ROWS, "loser": OTHERS, "weight": [1, 2]}, "sample_weight.shape"),
-        ({"winner": ["a", "b"], "loser": ["c", "b"]}, "comparison 1 sets b against itself"),
-        ({"winner": ["a"], "loser": ["b"], "features": (ROWS, ROWS)}, "differ in shape"),
-        ({"winner": list("abc"), "loser": list("bca"), "features": (ROWS, ROWS[:, :1])}, "differ"),
-        ({"winner": list("abc"), "loser": list("bca"), "features": (ROWS, ROWS[:2])}, "differ"),
+        ({"winner": ["a", "b"], "loser": ["c", "b"]}, "comparison 1 compares b with itself"),
+        ({"winner": ["a"], "loser": ["b"], "features": (ROWS, ROWS)}, "values of winners"),
+        (
+            {"winner": list("abc"), "loser": list("bca"), "features": (ROWS, ROWS[:, :1])},
+            "values of winners",
+        ),
+        (
+            {"winner": list("abc"), "loser": list("bca"), "features": (ROWS, ROWS[:2])},
+            "values of winners",
+        ),
     ],
 )
 def test_sides_that_do_not_fit(given, reason):
@@ -122,10 +128,10 @@ def test_files_hold_ids_rows_or_both(tmp_path, suffix):
     np.testing.assert_array_equal(
         wide.X.toarray(), [[0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1], [1, 0, 0, 0]]
     )
-    with pytest.raises(SchemaError, match="b, c was not there in training"):
+    with pytest.raises(SchemaError, match="without the features b, c"):
         read("won", "lost", names=["a"])
     for columns in (["won", "lost", "won_x"], ["won"], ["won", "lost", "lost_x"], ["judge"]):
-        with pytest.raises(SchemaError, match="no two sides"):
+        with pytest.raises(SchemaError, match="not two sides"):
             read(*columns)
 
 

@@ -158,7 +158,9 @@ def test_the_ratio_is_judged_at_its_limit(monkeypatch):
 
     def given(pieces, consumed, limit=10):
         stream = SimpleNamespace(consumed=consumed)
-        return len(b"".join(compression._Unpacked._bounded(stream, iter(pieces), limit)))
+        return len(
+            b"".join(compression._DecompressedStream._check_ratio(stream, iter(pieces), limit))
+        )
 
     assert given([b"x" * 60, b"x" * 60], consumed=12) == 120
     assert given([b"x" * 100], consumed=1) == 100, "small files may be very repetitive"

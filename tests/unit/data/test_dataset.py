@@ -378,8 +378,8 @@ def test_the_widest_part_says_the_width_and_the_type(storage):
 def test_notes_add_up_and_files_are_named_once():
     a = replace(everything(3, 1), read_counts={"skipped_rows": 2}, sources=("x", "y"), encoding="e",
                 lines=np.array([1, 2, 3]))  # fmt: skip
-    b = replace(everything(2, 2), read_counts={"skipped_rows": 3, "missing_values": 1}, sources=("y",),
-                lines=np.array([8, 9]))  # fmt: skip
+    counts = {"skipped_rows": 3, "missing_values": 1}
+    b = replace(everything(2, 2), read_counts=counts, sources=("y",), lines=np.array([8, 9]))
     whole = concat([a, b])
     assert whole.read_counts == {"skipped_rows": 5, "missing_values": 1}
     assert (whole.sources, whole.encoding) == (("x", "y"), "e")

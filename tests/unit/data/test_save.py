@@ -97,7 +97,7 @@ def test_names_that_mean_something_else_are_refused(tmp_path, suffix):
         save(replace(column, weight=np.ones(10)), tmp_path / f"x.{suffix}")
     assert error.value.column == "weight"
     if suffix == "npz":
-        for name in writers._RESERVED:
+        for name in writers._NPZ_NAMES:
             with pytest.raises(SchemaError, match=f"{name!r}, which has another"):
                 save(make(columns={name: np.arange(10)}), tmp_path / "x.npz")
     else:
@@ -163,7 +163,7 @@ def test_offsets_are_as_wide_as_the_stored_values_need(nnz, kind):
     maker = writers._BatchMaker(make(kind=sparse.csr_matrix), "sparse", 1)
     matrix = Long(np.array([[0.0, 5.0], [6.0, 0.0]]))
     matrix.said = nnz
-    found = maker._lists(matrix)
+    found = maker._to_lists(matrix)
     assert found["indices"].type == kind(pa.int32())
     assert found["values"].type == kind(pa.float64())
     assert found["indices"].to_pylist() == [[2], [1]]
@@ -183,7 +183,7 @@ def test_rows_per_query_run_on_over_blocks(tmp_path):
 
 def test_weights_need_a_file_of_their_own(tmp_path, capsysbinary):
     for more in ({"weight": np.ones(10)}, {"position": np.ones(10, int)}):
-        with pytest.raises(SchemaError, match=f"{next(iter(more))} needs a file of its own"):
+        with pytest.raises(SchemaError, match=f"{next(iter(more))} needs a separate file"):
             save(make(**more), "-")
     capsysbinary.readouterr()
     save(make((1,)), "-")

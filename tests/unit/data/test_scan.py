@@ -288,8 +288,8 @@ def test_notes_are_told_once():
     blocks = list(align(iter([whole]), ReadOptions(block_rows=1)))
     assert [block.read_counts for block in blocks] == [{"skipped_rows": 3}, {}, {}]
     empty = replace(dataset([]), read_counts={"skipped_rows": 2})
-    (one,) = align(iter([empty, dataset([1]), empty, replace(dataset([1]), read_counts={"x": 1}), empty]),
-                   ReadOptions())  # fmt: skip
+    counted = replace(dataset([1]), read_counts={"x": 1})
+    (one,) = align(iter([empty, dataset([1]), empty, counted, empty]), ReadOptions())
     assert one.n_rows == 2
     assert one.read_counts == {"skipped_rows": 6, "x": 1}
     assert list(align(iter([]), ReadOptions())) == []

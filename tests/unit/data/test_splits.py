@@ -271,7 +271,7 @@ def test_times_of_another_shape_or_kind(data):
         split_queries(data, (1, 1000), random_state=0)
     with pytest.raises(ParameterError, match="positive"):
         split_queries(data, [[1, 1]])
-    tenths = module._shares([0.1] * 10)
+    tenths = module._cumulate([0.1] * 10)
     assert (len(tenths), tenths[0], tenths[-1]) == (11, 0.0, 1.0), "whatever their sum is"
 
 

@@ -42,7 +42,7 @@ class World:
     def value(self, scores, k=ITEMS):
         order = np.argsort(-scores.reshape(SEARCHES, ITEMS), axis=1)
         shown = np.take_along_axis(self.attraction, order, 1)
-        return (shown * USER.chances(ITEMS))[:, :k].sum(axis=1).mean()
+        return (shown * USER.examination_probabilities(ITEMS))[:, :k].sum(axis=1).mean()
 
     def log(self, seed, exploration=1.0, sessions=2000):
         return simulate(
@@ -58,7 +58,10 @@ def world():
 
 def models(world):
     return {
-        "position_based": {"model": "position_based", "propensity": USER.chances(ITEMS)},
+        "position_based": {
+            "model": "position_based",
+            "propensity": USER.examination_probabilities(ITEMS),
+        },
         "independent": {"model": "independent"},
     }
 
@@ -99,7 +102,7 @@ def test_the_old_ranker_has_its_own_value(world):
 
 def test_position_based_weights_written_out(world):
     log = world.log(1)
-    theta = USER.chances(ITEMS)
+    theta = USER.examination_probabilities(ITEMS)
     scores = world.new[log.row]
     found = counterfactual(log, scores, model="position_based", propensity=theta)
     value = 0.0
@@ -136,9 +139,9 @@ def test_logged_probabilities(world):
     found = counterfactual(certain, -certain["position"], **given)
     assert found["ips"].value == found.old.value
     for chance in (0.0, -0.5, 1.5):
-        with pytest.raises(SchemaError, match=r"lie in \(0, 1\]"):
+        with pytest.raises(SchemaError, match=r"outside \(0, 1\]"):
             counterfactual({**log, "chance": np.full(9000, chance)}, -log["position"], **given)
-    with pytest.raises(ParameterError, match="belong to the independent model"):
+    with pytest.raises(ParameterError, match="independent model only"):
         counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
 
 
@@ -389,7 +392,7 @@ def test_a_log_that_says_nothing_is_refused(world):
         counterfactual(log, world.new[log.row], model="independent")
     with pytest.raises(ParameterError, match="propensity"):
         counterfactual(log, world.new[log.row])
-    with pytest.raises(ParameterError, match="unknown"):
+    with pytest.raises(ParameterError, match="model"):
         counterfactual(log, world.new[log.row], model="psychic")
     with pytest.raises(SchemaError, match="one score per row"):
         counterfactual(log, world.new, propensity=[1.0])
@@ -417,7 +420,9 @@ def test_the_command(world, tmp_path):
     find_commands()
     log = world.log(0)
     pq.write_table(log.to_table(features=True), tmp_path / "log.parquet")
-    (tmp_path / "looks.json").write_text(json.dumps({"propensity": USER.chances(6).tolist()}))
+    (tmp_path / "looks.json").write_text(
+        json.dumps({"propensity": USER.examination_probabilities(6).tolist()})
+    )
     model = LinearModel.from_weights([1.0, -1.0, 0.0], feature_names=["x1", "x2", "x3"])
     model.save(tmp_path / "new.rankine")
     command = ["evaluate", "new.rankine", "log.parquet", "--counterfactual", "--propensity"]

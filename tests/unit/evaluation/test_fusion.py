@@ -17,7 +17,7 @@ from rankine.evaluation.fusion import (
     _candidates,
     _choose,
     _drop_unreachable,
-    _Judge,
+    _FusionEvaluator,
     _Learnt,
     _verdict,
     blend,
@@ -371,24 +371,24 @@ def test_no_document_is_dropped_that_some_weights_bring_up(k):
 
 def test_weights_of_a_solver_add_up_and_none_are_equal_ones():
     data = fuse(*made(20), n_resamples=100, normalization="min_max").data
-    judge = _Judge(data, parse_metric("ndcg@10"), "opensearch", 60.0)
-    grid, every = judge.grid("min_max"), np.arange(20)
-    weights = judge.ranksvm(grid, every)
+    evaluator = _FusionEvaluator(data, parse_metric("ndcg@10"), "opensearch", 60.0)
+    grid, every = evaluator.grid("min_max"), np.arange(20)
+    weights = evaluator.ranksvm(grid, every)
     assert weights.sum() == pytest.approx(1)
     assert np.ptp(weights) > 0.05
-    low = _Judge(data, parse_metric("ndcg@10"), "opensearch", 60.0)
-    low.y = 3.0 - low.y  # every run is wrong
+    low = _FusionEvaluator(data, parse_metric("ndcg@10"), "opensearch", 60.0)
+    low._labels = 3.0 - low._labels  # every run is wrong
     assert low.ranksvm(grid, every).tolist() == [1 / 3] * 3
-    few = judge.ranksvm(grid, every[:10])
+    few = evaluator.ranksvm(grid, every[:10])
     assert np.abs(few - weights).max() > 1e-6
 
 
 def test_small_weights_of_a_solver_are_scaled_too(monkeypatch):
     monkeypatch.setattr("rankine.evaluation.fusion.L2", 1e3)
-    judge = _Judge(join_runs(*made(20)), parse_metric("ndcg@10"), "opensearch", 60.0)
-    weights = judge.ranksvm(judge.grid("min_max"), np.arange(20))
-    assert 0 < judge._svm.coef_.sum() < 1
-    assert weights == pytest.approx(judge._svm.coef_ / judge._svm.coef_.sum())
+    evaluator = _FusionEvaluator(join_runs(*made(20)), parse_metric("ndcg@10"), "opensearch", 60.0)
+    weights = evaluator.ranksvm(evaluator.grid("min_max"), np.arange(20))
+    assert 0 < evaluator._svm.coef_.sum() < 1
+    assert weights == pytest.approx(evaluator._svm.coef_ / evaluator._svm.coef_.sum())
     assert np.ptp(weights) > 1e-3
 
 
@@ -400,13 +400,13 @@ def test_queries_that_no_run_holds_have_their_values_among_the_others(metric):
                 for name, run in runs.items()}  # fmt: skip
     judged = judged._replace(label=np.where(judged.qid == "3", 0.0, judged.label))
     data = join_runs(runs, judged)
-    judge = _Judge(data, parse_metric(metric), "opensearch", 60.0)
+    evaluator = _FusionEvaluator(data, parse_metric(metric), "opensearch", 60.0)
     stored = np.where(data.X.toarray() == 0, np.nan, data.X.toarray())
     scores = run_score_values(RunScores("min_max"), stored, data.queries.starts)
-    grid = judge.grid("min_max")
-    for weights, found in zip(grid.W, grid.values, strict=True):
+    grid = evaluator.grid("min_max")
+    for weights, found in zip(grid.candidates, grid.values, strict=True):
         wanted = evaluate_on(data, metric=metric, scores=scores @ weights, per_query=True)
-        np.testing.assert_allclose(found, wanted[judge.kept], atol=1e-12)
+        np.testing.assert_allclose(found, wanted[evaluator.queries], atol=1e-12)
 
 
 def test_documents_near_the_top_of_some_run_teach():
@@ -417,9 +417,9 @@ def test_documents_near_the_top_of_some_run_teach():
     )  # fmt: skip
     best = np.round(1 / np.maximum(ranks.max(axis=1), 1e-9)) - 60
     for metric, depth in (("ndcg@4", 12), ("map", 1e9)):
-        judge = _Judge(data, parse_metric(metric), "opensearch", 60.0)
+        evaluator = _FusionEvaluator(data, parse_metric(metric), "opensearch", 60.0)
         there = ranks.max(axis=1) > 0
-        assert judge.near.tolist() == ((best <= depth) & there).tolist()
+        assert evaluator._near_top.tolist() == ((best <= depth) & there).tolist()
 
 
 def pair_of(low, high):
@@ -481,8 +481,8 @@ def test_a_fold_is_judged_by_what_is_best_on_the_others(metric):
     fold = np.array([0, 0, 1, 1, 2, 2])
     keys = [("min_max", "search"), ("l2", "search"), ("l2", "ranksvm")]
     learnt = {key: _Learnt(row, np.zeros(2)) for key, row in zip(keys, table, strict=True)}
-    chosen, values = _choose(learnt, fold, 3, rule)
-    assert chosen == max(keys, key=lambda key: sign * learnt[key].held.mean())
+    chosen, values = _choose(learnt, fold, 3, sign)
+    assert chosen == max(keys, key=lambda key: sign * learnt[key].held_out.mean())
     for k in range(3):
         best = max(range(3), key=lambda c, k=k: sign * table[c, fold != k].mean())
         assert values[fold == k].tolist() == table[best, fold == k].tolist()
@@ -584,7 +584,7 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
     runs, qrels = made(10)
     with pytest.raises(ParameterError, match="1 run"):
         fuse({"a": runs["r0"]}, qrels)
-    with pytest.raises(ParameterError, match="engine="):
+    with pytest.raises(ParameterError, match="engine"):
         fuse(runs, qrels, engine="sphinx")
     with pytest.raises(ParameterError, match="no normalization 'z_score'"):
         fuse(runs, qrels, engine="solr", normalization="z_score")
@@ -597,13 +597,13 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="two runs are called 'r0'"):
         fuse([runs["r0"], runs["r0"]], qrels)
     assert set(fuse([runs["r0"], runs["r1"]], qrels, **quick).weights) == {"r0", "r1"}
-    with pytest.raises(DataError, match="1 queries have a value"):
+    with pytest.raises(DataError, match="defined for 1 queries"):
         one = Qrels(*(
             np.append(column[qrels.qid == "3"], last)
             for column, last in zip(qrels, ("4", "1", 0.0), strict=True)
         ))  # fmt: skip
         fuse(runs, one, metric="ndcg@3:no_relevant=skip", n_folds=2)
-    with pytest.raises(ParameterError, match="without judgements"):
+    with pytest.raises(ParameterError, match="qrels"):
         fuse(runs)
     with pytest.raises(DataError, match="no query in common"):
         join_runs({"a": runs["r0"]}, Qrels(np.array(["z"]), np.array(["1"]), np.array([1.0])))

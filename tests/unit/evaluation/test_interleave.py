@@ -105,10 +105,10 @@ def test_rankings_may_run_out_and_must_not_repeat():
     assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
     assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
     queries = QueryIndex.from_group([3], 3)
-    with pytest.raises(ParameterError, match="length=0"):
+    with pytest.raises(ParameterError, match="length"):
         interleave(np.zeros((2, 3)), queries, 0)
     for scores in (np.zeros(3), np.zeros((2, 4)), [[1.0, 2.0, np.nan], [1.0, 2.0, 3.0]]):
-        with pytest.raises(SchemaError, match="scores of shape"):
+        with pytest.raises(SchemaError, match="scores have shape"):
             interleave(scores, queries, 2)
     rows, *_ = interleave(np.zeros((2, 3)), queries, 3)
     assert rows.tolist() == [0, 1, 2]  # equal scores keep the order of the data
@@ -271,10 +271,10 @@ def test_power_is_that_of_the_test():
     needed = sessions_needed(0.6, chance=0.9)
     assert sessions_needed(0.6, chance=0.9, decided=0.5) == 2 * needed
     assert sessions_needed(0.4, chance=0.9) == needed
-    with pytest.raises(ParameterError, match="same"):
+    with pytest.raises(ParameterError, match="two rankers are equal"):
         sessions_needed(0.5)
     for chance in (0.0, 1.0):
-        with pytest.raises(ParameterError, match="same"):
+        with pytest.raises(ParameterError, match="two rankers are equal"):
             sessions_needed(0.6, chance=chance)
     for bad in ({"preference": 1.5}, {"preference": -0.1}, {"decided": 0.0}, {"decided": 1.5},
                 {"level": 0.0}, {"level": 1.0}):  # fmt: skip
@@ -307,7 +307,7 @@ def test_bad_logs():
     with pytest.raises(ParameterError, match="credit"):
         analyse_interleaving(log, credit="luck")
     for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
-        with pytest.raises(ParameterError, match="n_resamples="):
+        with pytest.raises(ParameterError, match=r"confidence|n_resamples"):
             analyse_interleaving(log, **bad)
     with pytest.raises(SchemaError, match="one team"):
         analyse_interleaving({**log, "team": ["a"] * 40})

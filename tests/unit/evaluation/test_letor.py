@@ -179,7 +179,7 @@ def test_chains_are_loose_and_warm_and_the_chosen_fit_is_neither(folders, monkey
     found = run_letor([folders / "ohsumed"], {"one": Watched(tol=1e-3)}, random_state=5)
     chain, chosen = Watched.fits[:3], Watched.fits[15]
     assert [fit["l2"] for fit in chain] == [3.0, 2.0, 1.0]
-    assert all(fit["warm_start"] and fit["tol"] == letor.LOOSER * 1e-3 for fit in chain)
+    assert all(fit["warm_start"] and fit["tol"] == letor.TUNING_TOLERANCE * 1e-3 for fit in chain)
     assert (chosen["warm_start"], chosen["tol"], chosen["random_state"]) == (False, 1e-3, 5)
     assert chosen["n_threads"] == 1
     assert len(found.notes) == 0
@@ -209,9 +209,9 @@ def test_threads_are_shared_among_workers_where_rows_are_many(
     fold = folder.fold(0)
     protocol = _Protocol([folder], {"one": Watched()}, "map", None, workers)
     monkeypatch.setattr(letor.os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(letor, "SMALL", fold.train.nnz)
+    monkeypatch.setattr(letor, "MIN_VALUES_FOR_THREADS", fold.train.nnz)
     assert protocol._ranker("one", fold).n_threads == n_threads
-    monkeypatch.setattr(letor, "SMALL", fold.train.nnz + 1)
+    monkeypatch.setattr(letor, "MIN_VALUES_FOR_THREADS", fold.train.nnz + 1)
     assert protocol._ranker("one", fold).n_threads == 1
 
 
@@ -219,20 +219,20 @@ def test_a_killed_worker_is_told(folders):
     folder = LetorFolder(folders / "ohsumed")
     dead = Future()
     dead.set_exception(BrokenProcessPool())
-    with letor._Work(_Protocol([folder], {}, "map", None, 1), 1, 1, None) as work:
+    with letor._TrialRunner(_Protocol([folder], {}, "map", None, 1), 1, 1, None) as work:
         work.pool = SimpleNamespace(submit=lambda *_: dead, shutdown=lambda **_: None)
         with pytest.raises(ClusterError, match="a worker process was killed"):
             work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
 
 
 def test_a_worker_works_by_the_protocol_it_began_with(folders, monkeypatch):
-    monkeypatch.setattr(letor, "_MINE", [])
+    monkeypatch.setattr(letor, "_WORKER_PROTOCOL", [])
     folder = LetorFolder(folders / "ohsumed")
     protocol = _Protocol([folder], {"one": Spy()}, "map", None, 2)
     trial = letor._Trial(0, 1, "one", [{"l2": 1.0}])
-    letor._begin(replace(protocol, metric="ndcg@1"))
-    letor._begin(protocol)
-    found, seconds = letor._ask(_Protocol.try_settings, trial)
+    letor._start_worker(replace(protocol, metric="ndcg@1"))
+    letor._start_worker(protocol)
+    found, seconds = letor._run_in_worker(_Protocol.try_settings, trial)
     assert found == protocol.try_settings(trial)
     assert 0 < seconds < 60
 
@@ -498,7 +498,7 @@ class TestBaselines:
         assert any("trec" in note for note in letor_notes(missed))
         named = add_baselines(result[0], read_baselines(path), "ohsumed")
         assert named.tasks[0].methods[1].name == "Mine"
-        with pytest.raises(ParameterError, match="no folder"):
+        with pytest.raises(ParameterError, match="not a folder"):
             add_baselines(result[0], read_baselines(path), "nosuch")
         with pytest.raises(ParameterError, match="tasks"):
             add_baselines(result[0], read_baselines("published"), "ohsumed")

@@ -1,3 +1,7 @@
+"""Products of binned rows equal those of their indicator matrix."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
@@ -31,7 +35,7 @@ def tables():
 
 
 def indicators(rows, bins, grids, layout):
-    """One column for every cell."""
+    """Return the matrix with one column per cell."""
     codes = np.concatenate(list(rows.codes.transpose(0, 2, 1)))[: rows.n_rows]
     out = np.zeros((rows.n_rows, layout.size))
     every = np.arange(rows.n_rows)
@@ -46,7 +50,7 @@ def indicators(rows, bins, grids, layout):
     return out
 
 
-def test_products_are_those_of_indicators(tables):
+def test_products_equal_those_of_the_indicator_matrix(tables):
     rows, _, _, layout = tables
     Z = indicators(*tables)
     rng = np.random.default_rng(1)
@@ -56,7 +60,7 @@ def test_products_are_those_of_indicators(tables):
     np.testing.assert_allclose(products.transpose_times(v), Z.T @ v, atol=1e-10)
 
 
-def test_threads_change_no_bit(tables):
+def test_products_do_not_depend_on_the_number_of_threads(tables):
     rows, _, _, layout = tables
     v = np.random.default_rng(2).normal(size=rows.n_rows)
     t = np.random.default_rng(3).normal(size=layout.size)
@@ -65,25 +69,25 @@ def test_threads_change_no_bit(tables):
     assert (one.transpose_times(v) == three.transpose_times(v)).all()
 
 
-def test_rows_can_be_taken(tables):
+def test_scores_of_selected_rows(tables):
     rows, _, _, layout = tables
-    chosen = np.random.default_rng(4).permutation(rows.n_rows)[: BLOCK + 5]
+    selected = np.random.default_rng(4).permutation(rows.n_rows)[: BLOCK + 5]
     t = np.random.default_rng(3).normal(size=layout.size)
-    taken = BinnedProducts(take_rows(rows, chosen), layout).scores(t)
-    np.testing.assert_array_equal(taken, BinnedProducts(rows, layout).scores(t)[chosen])
+    taken = BinnedProducts(take_rows(rows, selected), layout).scores(t)
+    np.testing.assert_array_equal(taken, BinnedProducts(rows, layout).scores(t)[selected])
 
 
 CELLS, SHORT_BLOCK = 5, 7
 
 
 def short_blocks(n_columns, n_rows=3 * SHORT_BLOCK - 2, seed=0):
-    """Codes in blocks of a few rows, and the same codes row by row."""
+    """Return codes in blocks of a few rows, and the same codes row by row."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, CELLS, (-(-n_rows // SHORT_BLOCK), n_columns, SHORT_BLOCK), np.uint8)
     return BinnedRows(codes, n_rows), np.concatenate(list(codes.transpose(0, 2, 1)))[:n_rows]
 
 
-# Which columns have a table: one is left over where their number is odd.
+# Columns with a table. Two are added at a time, so an odd number is a case of its own.
 @pytest.mark.parametrize("tabled", [(0,), (3,), (0, 1), (0, 2, 3), (1, 2), (0, 1, 2, 3), ()])
 @pytest.mark.parametrize("pairs", [(), ((0, 2),), ((3, 1), (1, 2))])
 def test_every_layout_adds_the_cells_of_a_row(tabled, pairs):
@@ -110,7 +114,7 @@ def test_every_layout_adds_the_cells_of_a_row(tabled, pairs):
     np.testing.assert_array_equal(products.transpose_times(v), v @ indicator)
 
 
-def test_histograms_of_pairs_count_cells_of_both_columns():
+def test_histograms_of_pairs_sum_over_the_cells_of_both_columns():
     rows, codes = short_blocks(3)
     side = 4
     places = np.random.default_rng(2).integers(0, side, (3, CELLS)).astype(np.uint16)
@@ -135,18 +139,18 @@ def test_rows_are_copied_into_blocks_of_another_length(offset):
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, BLOCK, BLOCK + 1])
-def test_taken_rows_fill_blocks_of_their_own(count):
+def test_selected_rows_are_stored_in_new_blocks(count):
     rows, codes = short_blocks(2)
-    chosen = np.random.default_rng(count).integers(0, rows.n_rows, count)
-    taken = take_rows(rows, chosen)
+    selected = np.random.default_rng(count).integers(0, rows.n_rows, count)
+    taken = take_rows(rows, selected)
     assert taken.n_rows == count
     assert taken.codes.shape == (max(1, -(-count // BLOCK)), 2, min(max(count, 1), BLOCK))
     flat = np.concatenate(list(taken.codes.transpose(0, 2, 1)))
-    np.testing.assert_array_equal(flat[:count], codes[chosen])
+    np.testing.assert_array_equal(flat[:count], codes[selected])
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 3, N_SHARDS, N_SHARDS + 1, 100])
-def test_blocks_are_shared_alike(blocks):
+def test_shards_have_equal_numbers_of_blocks(blocks):
     sizes = np.diff(shard_cuts(blocks))
     assert sizes.sum() == blocks
     assert len(sizes) == min(max(blocks, 1), N_SHARDS)

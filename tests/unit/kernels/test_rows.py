@@ -1,4 +1,4 @@
-"""Every question about rows, dense and compressed, against numpy; and who answers."""
+"""Operations on dense and compressed rows equal numpy's."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ def matrix(dtype):
 
 
 @jit
-def ask(rows, a, b, c, w, scratch):
-    """What changes weights starts from a copy of w."""
+def apply_all(rows, a, b, c, w, scratch):
+    """Return the results of all operations; each starts from a copy of w."""
     row_prefetch(rows, a)
     dots = row_dot(rows, a, w), row_dot_diff(rows, a, b, w)
-    found = np.array([dots[0], dots[1], row_size(rows, a), n_rows(rows)])
+    scalars = np.array([dots[0], dots[1], row_size(rows, a), n_rows(rows)])
     gap = row_diff_norm2(rows, a, b, scratch)
-    one, difference, tracked = w.copy(), w.copy(), w.copy()
-    row_add(rows, a, c, one)
+    added, difference, tracked = w.copy(), w.copy(), w.copy()
+    row_add(rows, a, c, added)
     row_add_diff(rows, a, b, c, difference)
     change = row_add_tracked(rows, a, c, tracked)
-    return found, gap, one, difference, tracked, change
+    return scalars, gap, added, difference, tracked, change
 
 
 @pytest.mark.parametrize("pair", [(A, B), (B, A), (2, B), (A, 2), (A, A)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-def test_questions_about_rows(kind, dtype, pair):
+def test_operations_equal_numpy(kind, dtype, pair):
     stored, X = as_rows(kind(matrix(dtype))), matrix(dtype).astype(float)
     a, b = pair
     w, scratch = np.random.default_rng(1).normal(size=N), np.zeros(N)
-    found, gap, one, difference, tracked, change = ask(stored, a, b, C, w, scratch)
-    sizes = [np.abs(X[a]).sum(), 6]
-    np.testing.assert_allclose(found, [X[a] @ w, (X[a] - X[b]) @ w, *sizes], atol=1e-6)
+    scalars, gap, added, difference, tracked, change = apply_all(stored, a, b, C, w, scratch)
+    other_scalars = [np.abs(X[a]).sum(), 6]
+    np.testing.assert_allclose(scalars, [X[a] @ w, (X[a] - X[b]) @ w, *other_scalars], atol=1e-6)
     assert gap == pytest.approx(((X[a] - X[b]) ** 2).sum(), rel=1e-12)
     assert not scratch.any()
-    np.testing.assert_allclose(one, w + C * X[a], atol=1e-6)
+    np.testing.assert_allclose(added, w + C * X[a], atol=1e-6)
     np.testing.assert_allclose(difference, w + C * (X[a] - X[b]), atol=1e-6)
-    np.testing.assert_allclose(tracked, one, atol=1e-15)
-    assert change == pytest.approx(one @ one - w @ w, abs=1e-6)
+    np.testing.assert_allclose(tracked, added, atol=1e-15)
+    assert change == pytest.approx(added @ added - w @ w, abs=1e-6)
     out = np.full(6, np.nan)
     scores_into(stored, 1, 5, w, out)
     np.testing.assert_allclose(out[1:5], X[1:5] @ w, atol=1e-6)

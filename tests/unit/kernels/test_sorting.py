@@ -1,4 +1,4 @@
-"""Orders against Python's own stable sort."""
+"""Sorting and ranking agree with Python's stable sort."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _scores(size: int, seed: int = 0) -> NDArray[np.float64]:
     return np.asarray(rng.integers(-6, 6, size) / 4.0)
 
 
-def _by_hand(score: NDArray[np.float64], key: NDArray[np.float64]) -> list[int]:
+def _sorted_positions(score: NDArray[np.float64], key: NDArray[np.float64]) -> list[int]:
     ties = key if len(key) else np.zeros(len(score))
     return sorted(range(len(score)), key=lambda i: (-score[i], ties[i], i))
 
@@ -49,14 +49,14 @@ def test_merge_sort_is_stable(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("keyed", [False, True])
-def test_rankings_break_ties_by_key_then_by_place(size: int, keyed: bool) -> None:
+def test_rankings_break_ties_by_key_and_then_by_position(size: int, keyed: bool) -> None:
     score = _scores(size)
     key = _scores(size, seed=1) if keyed else np.empty(0)
-    expected = _by_hand(score, key)
+    expected = _sorted_positions(score, key)
     assert rank_order(score, key).tolist() == expected
     order = np.full(size + 2, -7)
     order_descending(score, size, order)
-    assert order.tolist() == [*_by_hand(score, np.empty(0)), -7, -7]
+    assert order.tolist() == [*_sorted_positions(score, np.empty(0)), -7, -7]
     for depth in (0, 1, 5, 64, 65, 1000):
         assert top_order(score, key, depth).tolist() == expected[:depth]
         assert top_values(score, depth).tolist() == sorted(score.tolist(), reverse=True)[:depth]
@@ -79,7 +79,7 @@ def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
 @pytest.mark.parametrize(
     "sizes", [[3, 0, 40], [40, 41, 39], [1], [9, 2, 30, 1], [RADIX_FROM - 1, 5, RADIX_FROM + 3]]
 )
-def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_are_sorted_separately(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.random.default_rng(0).permutation(int(starts[-1]))
     scores = _scores(len(rows)) if sizes[0] != 40 else -np.argsort(rows).astype(float)
@@ -99,21 +99,21 @@ def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("start", "middle", "stop"), [(0, 5, 9), (3, 4, 12), (7, 15, 16)])
-def test_each_half_of_a_merge_is_done_by_itself(start: int, middle: int, stop: int) -> None:
+def test_each_half_of_a_merge_is_independent(start: int, middle: int, stop: int) -> None:
     rng = np.random.default_rng(stop)
     keys, items = rng.integers(0, 4, 20).astype(float), np.arange(20)
     for run in (slice(start, middle), slice(middle, stop)):
         keys[run].sort()
     order = start + np.argsort(keys[start:stop], kind="stable")
     half = (start + stop) // 2
-    for upper, mine in ((0, slice(start, half)), (1, slice(half, stop))):
+    for upper, half_slice in ((0, slice(start, half)), (1, slice(half, stop))):
         out, out_items = np.full(20, np.nan), np.full(20, -1)
         _merge_half(keys, items, start, middle, stop, upper, out, out_items)
         expected = np.full(20, -1)
         expected[start:stop] = order
-        np.testing.assert_array_equal(out_items[mine], expected[mine])
-        np.testing.assert_array_equal(out[mine], keys[expected[mine]])
-        assert (np.delete(out_items, mine) == -1).all()
+        np.testing.assert_array_equal(out_items[half_slice], expected[half_slice])
+        np.testing.assert_array_equal(out[half_slice], keys[expected[half_slice]])
+        assert (np.delete(out_items, half_slice) == -1).all()
 
 
 @pytest.mark.parametrize("size", [5, 40, RADIX_FROM + 1])
@@ -145,6 +145,14 @@ def test_radix_sort_of_keys_that_differ_in_few_digits_is_stable(digits: tuple[in
     _radix_sort(keys, items, np.full(63, np.nan), np.full(63, -1))
     np.testing.assert_array_equal(keys, expected[0])
     np.testing.assert_array_equal(items, expected[1])
+
+
+@pytest.mark.parametrize("n", [1, 7, 32, 33, 100])
+def test_descending_order_is_stable(n):
+    keys = np.random.default_rng(n).integers(0, 5, n).astype(float)
+    order = np.zeros(n, dtype=np.int64)
+    order_descending(keys, n, order)
+    np.testing.assert_array_equal(order, np.argsort(-keys, kind="stable"))
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 500])

@@ -141,7 +141,7 @@ def test_what_is_no_click_log():
     for frame in (pd.DataFrame(), pl.DataFrame(), pa.table({}), {}, pd.DataFrame(index=[1, 2])):
         with pytest.raises(SchemaError, match="no column 'session'"):
             read_clicks(frame)
-    with pytest.raises(SchemaError, match="a int is no click log"):
+    with pytest.raises(SchemaError, match="type int"):
         read_clicks(3)
     bare = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
     with pytest.raises(SchemaError, match="the data has no position"):
@@ -250,8 +250,9 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
                         features=["x1"], columns=["item", "search"])  # fmt: skip
     np.testing.assert_array_equal(relabelled(data, label).y, wanted)
     assert hasattr(relabelled(found, label), "encoding")
-    with pytest.raises(ParameterError, match="item='item'"):
+    with pytest.raises(ParameterError) as caught:
         logs.scan(tmp_path / "log.parquet", query="session", label="coec", numeric=["x1"])
+    assert caught.value.parameter == "item"
 
 
 def test_one_list_of_propensities():

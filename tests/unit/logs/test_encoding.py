@@ -39,11 +39,11 @@ def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
     write_log(tmp_path / "log.parquet", lists=2000)
     looked_up = []
 
-    def places_of(places, values):
+    def feature_indices(places, values):
         looked_up.append(len(values))
-        return categories.places_of(places, values)
+        return categories.feature_indices(places, values)
 
-    monkeypatch.setattr(log_columns, "places_of", places_of)
+    monkeypatch.setattr(log_columns, "feature_indices", feature_indices)
     log = logs.scan(tmp_path / "log.parquet", **{**COLUMNS, "crosses": []}, block_rows=100)
     rows = sum(block.n_rows for block in log)
     assert sum(looked_up) < rows / 10

@@ -102,7 +102,7 @@ def test_randomised_lists(shuffled):
 
 def test_intervals_cover_the_truth(moving):
     found = estimate_propensity(moving, **PAIRS | {"n_resamples": 60})
-    truth = PositionBased().chances(10)
+    truth = PositionBased().examination_probabilities(10)
     assert (found.low[1:] < found.high[1:]).all()
     assert ((found.low <= truth) & (truth <= found.high))[1:].mean() > 0.6
     again = estimate_propensity(moving, **PAIRS | {"n_resamples": 60})
@@ -123,7 +123,7 @@ def test_one_estimate_per_context():
     found = estimate_propensity(columns, context="device", **PAIRS)
     assert set(found.contexts) == {"phone", "desk"}
     for name, eta in (("phone", 1.5), ("desk", 0.5)):
-        truth = PositionBased(eta).chances(10)
+        truth = PositionBased(eta).examination_probabilities(10)
         assert np.abs(found.contexts[name].values - truth).mean() < 0.04
 
 

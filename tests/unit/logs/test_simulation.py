@@ -49,7 +49,11 @@ def test_position_based_users():
     looked, clicked = shapes(PositionBased(1.0), [0.5, 0.5, 0.5])
     np.testing.assert_allclose(looked, [1, 1 / 2, 1 / 3], atol=0.01)
     np.testing.assert_allclose(clicked, np.array([1, 1 / 2, 1 / 3]) / 2, atol=0.01)
-    assert PositionBased(examination=(1.0, 0.3)).chances(3).tolist() == [1.0, 0.3, 0.3]
+    assert PositionBased(examination=(1.0, 0.3)).examination_probabilities(3).tolist() == [
+        1.0,
+        0.3,
+        0.3,
+    ]
 
 
 def test_cascade_users_stop_at_the_first_click():

@@ -8,9 +8,12 @@ import pytest
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data import Dataset
 from rankine.kernels.sorting import RADIX_FROM, sort_queries
+from rankine.losses import pair_queries
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.pair_queries import PairQueries, query_omega
 from rankine.losses.pairwise.hinge import Hinge
+from reference import pairs as listed
+from reference.pair_data import lists
 from reference.pairs import pair_curvature_times, pair_risk, pair_weights
 
 pytestmark = pytest.mark.kernels
@@ -165,12 +168,59 @@ def test_counts_of_a_long_query_do_not_overflow():
     np.testing.assert_array_equal(slope, size - 1 - 2 * np.arange(size, dtype=float))
 
 
-def test_data_without_pairs_is_refused():
+def test_data_without_pairs_is_rejected():
     with pytest.raises(NoPairsError):
         build(HingeRisk, np.zeros(3), np.ones(3), np.zeros(3, int), None, None, "query")
 
 
-def test_an_unknown_normalization_is_refused():
+def test_an_unknown_normalization_is_rejected():
     arguments = (np.zeros(3), np.arange(3.0), np.zeros(3, int), None, None)
-    with pytest.raises(ParameterError, match="normalization"):
+    with pytest.raises(ParameterError) as caught:
         build(HingeRisk, *arguments, "mean")
+    assert caught.value.parameter == "normalization"
+
+
+def test_a_margin_other_than_one_is_rejected():
+    queries = PairQueries.from_dataset(lists(False)[0])
+    for risk in (HingeRisk, SquaredHingeRisk):
+        with pytest.raises(ParameterError, match=r"2\.0") as caught:
+            risk(Hinge(2.0), queries, np.ones(queries.n_queries))
+        assert caught.value.parameter == "margin"
+
+
+def replace_at_zero(risk, value):
+    risk.at_zero = value
+    return risk
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("width", [0.25, 0.9, 1.0, 3.0])
+def test_smoothed_hinge_equals_its_formula_over_listed_pairs(width, weighted):
+    data, _ = lists(weighted)
+    rng = np.random.default_rng(3)
+    p, v = rng.normal(size=data.n_rows), rng.normal(size=data.n_rows)
+    high, low = listed.pair_list(data.y, data.qid)
+    omega = listed.pair_weights(data.y, data.qid, "query", data.weight)
+    short = 1.0 - (p[high] - p[low])
+    if width >= 1.0:
+        value, pull, bend = 0.5 * short**2, -short, np.ones(len(short))
+    else:
+        near = short < width
+        value = np.where(near, short**2 / (2 * width), short - width / 2)
+        pull, bend = -np.where(near, short / width, 1.0), near / width
+    pull, bend = (omega * part * (short > 0) for part in (pull, bend))
+    slopes, bent, degrees = np.zeros((3, data.n_rows))
+    for rows, sign in ((high, 1.0), (low, -1.0)):
+        np.add.at(slopes, rows, sign * pull)
+        np.add.at(bent, rows, sign * bend * (v[high] - v[low]))
+        np.add.at(degrees, rows, bend)
+    risk = pair_queries.pair_risk(data).smoothed(width)
+    found, by_row, curvature = risk.evaluate_with_curvature(p)
+    assert found == pytest.approx((omega * value)[short > 0].sum(), rel=1e-12)
+    np.testing.assert_allclose(by_row, slopes, atol=1e-13)
+    np.testing.assert_allclose(curvature.times(v), bent, atol=1e-13)
+    np.testing.assert_allclose(curvature.diagonal(), degrees, atol=1e-13)
+    assert (curvature.diagonal() >= 0.0).all()
+    assert risk.evaluate(np.zeros(data.n_rows))[0] == pytest.approx(risk.at_zero, rel=1e-12)
+    double = replace_at_zero(pair_queries.pair_risk(data), 4.0).smoothed(width)
+    assert double.at_zero == pytest.approx(4.0 * risk.at_zero)

@@ -347,7 +347,7 @@ def test_labels_that_an_objective_cannot_tell_apart_are_an_error_everywhere(tmp_
     data = replace(shop(lists=20), y=shop(lists=20).y + 1)
     data.save(tmp_path / "a.parquet")
     for given in (data, Blocks(data, 7), rankine.distributed.scan(tmp_path / "a.parquet")):
-        with pytest.raises(NoPairsError, match="objective='map' tells apart"):
+        with pytest.raises(NoPairsError, match="'map'"):
             ElasticRanker(objective="map").fit(given)
         assert ElasticRanker(random_state=0).fit(given).coef_.any()
 

@@ -15,7 +15,7 @@ from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.rankers import sources
 from rankine.rankers.capabilities import Capabilities
-from rankine.rankers.clicks import ClickCorrection, QueryDivisor
+from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -58,8 +58,8 @@ def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
 def test_inverse_weights_are_not_divided_out(kind):
     data, inverse = shown(), (1.0, 2.0, 4.0)
     light = replace(data, weight=0.02 * data.weight)
-    source = MemorySource(data, None, ClickCorrection(inverse, 0, kind))
-    lightly = MemorySource(light, None, ClickCorrection(inverse, 0, kind)).query_weight
+    source = MemorySource(data, None, PositionCorrection(inverse, 0, kind))
+    lightly = MemorySource(light, None, PositionCorrection(inverse, 0, kind)).query_weight
     np.testing.assert_allclose(lightly, source.query_weight, rtol=1e-9)
     looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
     for q in range(12):
@@ -68,9 +68,9 @@ def test_inverse_weights_are_not_divided_out(kind):
         before = divisor(kind, y, w)
         expected = divisor(kind, y, w * looks[rows]) / before if before else 1.0
         assert source.query_weight[q] == pytest.approx(expected)
-    assert (ClickCorrection((), 0, kind).query_factors(data) == 1.0).all()
-    assert (ClickCorrection(inverse).query_factors(data) == 1.0).all()
-    assert [ClickCorrection((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
+    assert (PositionCorrection((), 0, kind).query_factors(data) == 1.0).all()
+    assert (PositionCorrection(inverse).query_factors(data) == 1.0).all()
+    assert [PositionCorrection((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
 
 
 def test_a_few_rows_stand_for_many(monkeypatch):
@@ -246,7 +246,7 @@ def test_a_stream_that_is_read_once_loses_no_list(scale, missing):
 def test_marks_and_offsets_are_columns_of_a_stream():
     data = shown()
     holes = replace(data, X=np.where(data.X > 1, np.nan, data.X))
-    source = StreamSource(Blocks(holes, 3), None, ClickCorrection((), 4))
+    source = StreamSource(Blocks(holes, 3), None, PositionCorrection((), 4))
     scaling = source.measure("none", "indicator")
     assert scaling.n_marks == 2
     assert source.n_features == 2 + 2 + 3

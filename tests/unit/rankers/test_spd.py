@@ -369,7 +369,7 @@ def test_parameters_become_steps():
     assert SPDRanker("passive_aggressive", aggressiveness=0.5).plan().first.C == 0.5
     hybrid = SPDRanker("hybrid", l2=0.1, aggressiveness=0.03, hybrid_steps=7).plan()
     assert (hybrid.first.C, hybrid.second.l2, hybrid.switch) == (0.03, 0.1, 7)
-    assert hybrid.matched == 334  # 1 / (0.1 * 0.03), rounded up
+    assert hybrid.warm_step == 334  # 1 / (0.1 * 0.03), rounded up
     assert SPDRanker(average=False).plan().average is False
     steps = {"aggressiveness": [10.0**k for k in range(-6, 1)]}
     for solver in ("hybrid", "passive_aggressive"):

@@ -142,7 +142,7 @@ def test_bad_input_is_refused(data):
     with pytest.raises(SchemaError, match="shape"):
         fit_topics(X, Y[:, :, None])
     for wrong in ([1.0, 2.0], np.nan, np.inf, [1.0, 1.0, 1.0, -1.0], [[1.0] * 4]):
-        with pytest.raises(ParameterError, match="l1 must be finite"):
+        with pytest.raises(ParameterError, match="l1: "):
             fit_topics(X, Y, l1=wrong)
     with pytest.raises(NoPairsError, match="no topic was learnt"):
         fit_topics(X, np.zeros((200, 0)))

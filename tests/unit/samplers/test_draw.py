@@ -94,7 +94,7 @@ def test_row_and_query_weights_are_probabilities(sampling):
 @pytest.mark.kernels
 @pytest.mark.parametrize("sampling", ["query", "uniform", "rejection"])
 def test_a_row_of_weight_two_is_drawn_as_the_row_twice(sampling):
-    """Also on lists of three labels and more, most of whose rows have dataset of them."""
+    """Also on lists of three labels and more, most of whose rows have one of them."""
     y = np.array([0.0] * 9 + [1.0, 2.0, 2.0, 3.0] + [0.0, 1.0, 5.0])
     qid = np.repeat([1, 2], [13, 3])
     weight = np.array(
@@ -200,7 +200,7 @@ def test_pairs_without_weight_are_an_error(sampling):
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_shares_and_index_agree_on_which_queries_are_drawable(ties):
-    """Lists without weight, with one row, with one label, with one label of weight: no share, no step."""
+    """Lists without weight, with one row, or with one label (of weight) have no share."""
     qid = np.repeat([0, 1, 2, 3, 4], [3, 1, 3, 3, 3])
     y = np.array([0.0, 1, 2, 1, 1, 1, 1, 0, 1, 1, 0, 1, 2])
     weight = np.array([0.1, 0.2, 0.3, 1, 0.7, 0.1, 0.1, 0.0, 0.3, 0.3, 0.0, 0.0, 0.0])
@@ -425,7 +425,7 @@ def seed_with(counter, low, high):
 
 
 def index_of_one_list(y, weight):
-    """The index of dataset list."""
+    """Return the index of one list."""
     rows = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=np.array(weight))
     return build_pair_index(rows, np.ones(1))
 

@@ -45,7 +45,7 @@ class House:
         more = {name.replace("_", "-").encode(): value for name, value in fields.items()}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = Request(method, target, {**JSON, **more}, data, close=False)
-        return self.service.answer(request, on_event_loop)
+        return self.service.handle(request, on_event_loop)
 
     def value(self, name, **labels):
         return self.pool.metrics.registry.get_sample_value(f"rankine_{name}", labels)
@@ -81,7 +81,7 @@ def test_paths_methods_and_hosts():
     status, told = error(house.ask(b"GET", b"/", host=b"evil.example"))
     assert (status, told["fix"]) == (421, "Start it with --allow-host")
     nameless = Request(b"GET", b"/healthz", {}, b"", close=False)
-    assert house.service.answer(nameless, False).status == 421
+    assert house.service.handle(nameless, False).status == 421
     assert house.ask(b"HEAD", b"/").body == page_reply().body
 
 
@@ -297,19 +297,19 @@ def test_models_are_listed_with_their_errors():
 
 def test_a_request_without_a_name_goes_to_the_only_model():
     house = House(shop())
-    assert house.registry.target(None).name == "shop"
+    assert house.registry.find(None).name == "shop"
     house.registry.put(ServedModel("other", make_model(1)))
     for name, reason in ((None, "names no model"), ("nothing", "no model of this name"),
                          ("shop/", "is one model")):  # fmt: skip
         with pytest.raises(RequestError, match=reason) as caught:
-            house.registry.target(name)
+            house.registry.find(name)
         assert caught.value.status == 404
     bundle = ServedModel("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
     house.registry.put(bundle)
-    assert house.registry.target("b/a/b").name == "b/a/b"
-    assert house.registry.target("b/").model.values.tolist() == [2.0]
+    assert house.registry.find("b/a/b").name == "b/a/b"
+    assert house.registry.find("b/").model.values.tolist() == [2.0]
     with pytest.raises(RequestError, match="is a bundle"):
-        house.registry.target("b")
+        house.registry.find("b")
 
 
 def test_an_entry_says_what_a_model_is():
@@ -330,27 +330,27 @@ def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
     bundle = ModelBundle.from_weights({name: [1.0, 2.0] for name in "abcdefgh"})
     monkeypatch.setattr(registry_module, "MAX_TOPICS_READY", 2)
     served = ServedModel("b", bundle)
-    a, b = served.target("a"), served.target("b")
-    assert served.target("a") is a
-    served.target("c")
-    assert served.target("a") is a
-    assert served.target("b") is not b
+    a, b = served.scorer("a"), served.scorer("b")
+    assert served.scorer("a") is a
+    served.scorer("c")
+    assert served.scorer("a") is a
+    assert served.scorer("b") is not b
     monkeypatch.undo()
     for names, ready in ((6, 4), (12, 6)):  # of two features each
         monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", names)
         served = ServedModel("b", bundle)
-        kept = [served.target(name) for name in "abcdefgh"[:ready]]
-        assert [served.target(name) for name in "abcdefgh"[:ready]] == kept
-        served.target("h")
-        assert served.target("b") is kept[1]
-        assert served.target("a") is not kept[0]
+        kept = [served.scorer(name) for name in "abcdefgh"[:ready]]
+        assert [served.scorer(name) for name in "abcdefgh"[:ready]] == kept
+        served.scorer("h")
+        assert served.scorer("b") is kept[1]
+        assert served.scorer("a") is not kept[0]
     monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", 6)
     for width, ready in ((0, 6), (1, 6), (2, 4)):
         served = ServedModel("b", ModelBundle.from_weights({k: [1.0] * width for k in "abcdefgh"}))
-        kept = [served.target(name) for name in "abcdefgh"[:ready]]
-        assert served.target("a") is kept[0]
-        served.target("h")
-        assert served.target("b") is not kept[1]
+        kept = [served.scorer(name) for name in "abcdefgh"[:ready]]
+        assert served.scorer("a") is kept[0]
+        served.scorer("h")
+        assert served.scorer("b") is not kept[1]
 
 
 def test_an_example_has_three_different_items():
@@ -377,16 +377,16 @@ def test_an_example_has_three_different_items():
 def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
     model = make_model(0)
     wrong = Probes(model.probes.rows, tuple(x + 1 for x in model.probes.scores))
-    ServedScorer("m", "", model).prove()
+    ServedScorer("m", "", model).self_test()
     for good in (ServedScorer("m", "", model), ServedScorer("log", "", log_model())):
         ranked = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Scorer, "rank", lambda _, rows, ranked=ranked: ranked.append(rows))
-            good.prove()
+            good.self_test()
         (form,) = {"features", "raw"} & set(good.example[0])
         assert ranked == [[item[form] for item in good.example]]
     with pytest.raises(ModelError, match="stored rows"):
-        ServedScorer("m", "", make_model(0, probes=wrong)).prove()
+        ServedScorer("m", "", make_model(0, probes=wrong)).self_test()
 
 
 def test_one_list_of_many_is_compared_with_the_training():
@@ -400,12 +400,12 @@ def test_one_list_of_many_is_compared_with_the_training():
 
     target = ServedScorer("log", "", log_model())
     assert target.drift_monitor is None
-    target.watch([{"price": 1.0}])
+    target.monitor_drift([{"price": 1.0}])
     drift_monitor = target.__dict__["drift_monitor"] = Watching()
-    target.__dict__.pop("_turns")
+    target.__dict__.pop("_list_numbers")
     rows = [{"price": 1.0, "shop": "north", "brand": "a"}, {"price": 3.0}]
     for _ in range(2 * WATCH_EVERY + 1):
-        target.watch(rows)
+        target.monitor_drift(rows)
     assert len(drift_monitor.seen) == 3
     columns, n_rows, scores = drift_monitor.seen[0]
     assert (columns, n_rows) == ({"price": [1.0, 3.0], "shop": ["north", None]}, 2)

@@ -182,23 +182,23 @@ def test_many_tiny_chunks_are_refused():
 def test_bytes_in_memory_are_counted_until_they_are_taken():
     reader = RequestReader(LIMITS)
     reader.feed(POST + POST[:-1])
-    assert (reader.held, len(reader.ready), reader.stage) == (7, 1, "body")
+    assert (reader.n_buffered, len(reader.ready), reader.stage) == (7, 1, "body")
     reader.feed(POST[-1:] + GET[:9])
-    assert reader.held == 7 + 1 + 9
+    assert reader.n_buffered == 7 + 1 + 9
     assert [reader.next().body for _ in range(2)] == [b"body"] * 2
     assert reader.next() is None
-    assert (reader.held, reader.stage, reader.pending) == (0, "header", True)
+    assert (reader.n_buffered, reader.stage, reader.pending) == (0, "header", True)
 
 
 def test_a_flood_of_requests_is_not_parsed_at_once():
     reader = RequestReader(LIMITS)
     reader.feed(GET * 1000)
     assert len(reader.ready) < 50
-    assert reader.held > 900 * len(GET)
+    assert reader.n_buffered > 900 * len(GET)
     count = 0
     while reader.next():
         count += 1
-    assert (count, reader.held, reader.pending) == (1000, 0, False)
+    assert (count, reader.n_buffered, reader.pending) == (1000, 0, False)
 
 
 def test_requests_before_a_fault_are_answered_first():
@@ -344,7 +344,7 @@ def test_the_last_byte_of_a_body_is_read_by_itself():
     reader = RequestReader(LIMITS)
     reader.feed(POST[:-1])
     reader.feed(POST[-1:] + GET * 3)
-    assert (len(reader.ready), reader.held) == (1, 4 + 3 * len(GET))
+    assert (len(reader.ready), reader.n_buffered) == (1, 4 + 3 * len(GET))
 
 
 def test_a_continue_is_wanted_from_the_first_byte_of_a_body():

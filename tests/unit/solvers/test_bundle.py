@@ -281,7 +281,7 @@ def test_memory_bounds_the_number_of_cuts():
 def test_a_merged_cut_is_the_weighted_mean():
     rng = np.random.default_rng(5)
     bundle = filled(rng, 5, 3, positive=False)
-    bundle._size = np.arange(6.0)
+    bundle._magnitude = np.arange(6.0)
     bundle.alpha = np.array([0.3, 0.0, 0.05, 0.25, 0.1, 0.3])
     cuts, b = bundle.cuts.copy(), bundle.b.copy()
     bundle._merge(3)
@@ -290,7 +290,7 @@ def test_a_merged_cut_is_the_weighted_mean():
     np.testing.assert_allclose(bundle.gram, bundle.cuts @ bundle.cuts.T)
     np.testing.assert_allclose(bundle.b, [*b[kept], share @ b[[1, 2, 4]]])
     np.testing.assert_allclose(bundle.alpha, [0.3, 0.25, 0.3, 0.15])
-    np.testing.assert_allclose(bundle._size, [0, 3, 5, share @ [1, 2, 4]])
+    np.testing.assert_allclose(bundle._magnitude, [0, 3, 5, share @ [1, 2, 4]])
     bundle.alpha = np.array([0.0, 0.0, 1.0, 0.0])
     bundle._merge(2)
     np.testing.assert_allclose(bundle.cuts[0], cuts[5])

@@ -145,7 +145,7 @@ def test_directions_solve_newtons_equations_as_far_as_asked(forcing, allowed):
     problem, _ = smooth()
     rng = np.random.default_rng(1)
     penalty = module._Ridge(0.5, 5, positive=True)
-    point = module._look(problem, penalty, np.abs(rng.normal(size=5)) / 9)
+    point = module._evaluate_point(problem, penalty, np.abs(rng.normal(size=5)) / 9)
     free = np.array([True, True, False, True, True])
     gradient = 0.5 * point.w + point.slopes
     H = np.array([problem.curvature_product(point.w, row) for row in np.eye(5)]) + 0.5 * np.eye(5)
@@ -164,7 +164,7 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
     monkeypatch.setattr(module, "MAX_INNER", 2)
     problem, _ = smooth()
     penalty = module._Ridge(0.5, 5, positive=False)
-    point = module._look(problem, penalty, np.zeros(5))
+    point = module._evaluate_point(problem, penalty, np.zeros(5))
     found = module._direction(
         problem,
         penalty,
@@ -185,7 +185,7 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
 def test_a_residual_whose_square_is_lost_gives_no_direction():
     problem, _ = smooth()
     penalty = module._Ridge(0.5, 5, positive=False)
-    point = module._look(problem, penalty, np.zeros(5))
+    point = module._evaluate_point(problem, penalty, np.zeros(5))
     given = np.full(5, 1e-158), np.full(5, True), penalty.factor(np.full(5, 1e6)), 0.1, 0.0
     found = module._direction(problem, penalty, point, *given)
     assert (found.products, found.d.any()) == (1, False)
@@ -197,7 +197,7 @@ def test_steps_are_halved_until_they_gain_enough(size, positive):
     problem, X = smooth()
     penalty = module._Ridge(0.5, 5, positive=positive)
     objective = lambda w: 0.25 * w @ w + (np.maximum(0, 1 - X @ w) ** 2).sum()  # noqa: E731
-    point = module._look(problem, penalty, np.full(5, 0.05))
+    point = module._evaluate_point(problem, penalty, np.full(5, 0.05))
     gradient = 0.5 * point.w + point.slopes
     d = -size * gradient / 100
     found = module._step(problem, penalty, point, gradient, module._Direction(d, d, 1))
@@ -221,7 +221,7 @@ def test_steps_are_halved_until_they_gain_enough(size, positive):
 class Ahead(module._Ridge):
     """A ridge whose equations need not be solved beyond half of the tolerance."""
 
-    forcing, ahead = 0.25, 0.5
+    forcing, predicted_gap_share = 0.25, 0.5
 
 
 @pytest.mark.parametrize("kind", [module._Ridge, Ahead])
@@ -260,7 +260,7 @@ def test_newton_solves_its_equations_more_exactly_near_the_end(positive, kind, m
         np.testing.assert_allclose(wanted, -gradient * free, atol=1e-12)
         sizes.append(np.linalg.norm(gradient * free))
         assert forcing == pytest.approx(min(kind.forcing, np.sqrt(sizes[k] / max(sizes))))
-        assert allowed == pytest.approx(kind.ahead * 1e-10 * 30.0)
+        assert allowed == pytest.approx(kind.predicted_gap_share * 1e-10 * 30.0)
         assert solution.trace[k]["products"] == products
         products += found.products
     assert solution.certificate["products"] == products

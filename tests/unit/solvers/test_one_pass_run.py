@@ -163,7 +163,7 @@ def test_weights_of_a_stream_are_asked_for_by_the_number_of_the_first_list():
 def test_blocks_hold_whole_batches(batch, buffer, sizes):
     data = Dataset.from_arrays(np.zeros((9000, 3)), np.zeros(9000), np.arange(9000))
     run = new_run(batch, shuffle_buffer=buffer)
-    assert [block.n_queries for block in run._arranged(blocks_of(data, 700))] == sizes
+    assert [block.n_queries for block in run._regrouped(blocks_of(data, 700))] == sizes
 
 
 @pytest.mark.parametrize(("at", "where"), [(10, "block"), (25, "end")])

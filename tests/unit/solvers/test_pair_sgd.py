@@ -36,12 +36,12 @@ pytestmark = pytest.mark.kernels
 @pytest.mark.parametrize(
     ("plan", "given", "expected"),
     [
-        (PairPlan("a", matched=7), (10,), [("a", 0, 10, 0, 5)]),
-        (PairPlan("a", matched=7), (11, 4), [("a", 4, 15, 0, 9)]),
-        (PairPlan("a", matched=7), (10, 0, True), [("a", 0, 10, 7, 5)]),
-        (PairPlan("a", matched=7), (10, 4, True), [("a", 4, 14, 0, 9)]),
+        (PairPlan("a", warm_step=7), (10,), [("a", 0, 10, 0, 5)]),
+        (PairPlan("a", warm_step=7), (11, 4), [("a", 4, 15, 0, 9)]),
+        (PairPlan("a", warm_step=7), (10, 0, True), [("a", 0, 10, 7, 5)]),
+        (PairPlan("a", warm_step=7), (10, 4, True), [("a", 4, 14, 0, 9)]),
         (PairPlan("a", average=False), (10, 4), [("a", 4, 14, 0, 14)]),
-        (PairPlan("a", "b", matched=7), (100,), [("a", 0, 10, 0, 50), ("b", 10, 100, -3, 50)]),
+        (PairPlan("a", "b", warm_step=7), (100,), [("a", 0, 10, 0, 50), ("b", 10, 100, -3, 50)]),
         (PairPlan("a", "b", 30, 7), (90, 20), [("a", 20, 30, 0, 65), ("b", 30, 110, -23, 65)]),
         (PairPlan("a", "b", 30, 7), (90, 30), [("b", 30, 120, -23, 75)]),
         (PairPlan("a", "b", 30), (90, 20), [("a", 20, 30, 0, 65), ("b", 30, 110, -30, 65)]),
@@ -183,7 +183,7 @@ def test_a_step_that_finds_no_pair_is_an_error_that_names_it():
     found = [draw_pair(sampler, random_bits(np.uint64(2), i), i)[2] >= 0 for i in range(20)]
     first = found.index(False)
     w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 20, 0, 0)
-    with pytest.raises(NoPairsError, match=f"step {first} found no pair"):
+    with pytest.raises(NoPairsError, match=f"at step {first}"):
         run_phase(data.rows, sampler, phase, w, 2, (0, 20))
 
 

@@ -1,8 +1,6 @@
-"""A problem in partitions is the whole problem: the same solvers, the same answers."""
+"""Problems of rows in memory and of partitions have the same values."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.losses.least_squares import least_squares_risk, least_squares_totals
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
 from rankine.solvers import problem as module
-from rankine.solvers.base import Progress, gap_certificate, notify, report_progress, require_finite
 from rankine.solvers.bundle import solve_bundle
 from rankine.solvers.cg import solve_cg
 from rankine.solvers.newton import solve_newton
@@ -244,36 +241,3 @@ def test_a_partition_in_memory_carries_its_bookmarks_into_smoothed_problems():
     smooth = problem.smoothed(0.5)
     assert (smooth.resume_point, smooth.n_features, smooth.at_zero) == (marks, 3, 2.0)
     assert smooth._total("question", 1) == ("call_smoothed", 0.5, "question", 1)
-
-
-def test_callbacks_are_all_asked_and_only_true_stops():
-    asked = []
-
-    def answer(value):
-        return lambda progress: asked.append(progress.step) or value
-
-    ask = partial(report_progress, stage="x", step=4, total=9, values={}, coef=np.ones(2))
-    for given, stops in (
-        ([None, 1, "stop", 0.5, [1]], False),
-        ([False, np.bool_(False)], False),
-        ([True, None], True),
-        ([None, np.bool_(True)], True),
-    ):
-        asked.clear()
-        assert ask([answer(value) for value in given]) is stops
-        assert asked == [4] * len(given)
-    told = []
-    progress = Progress("x", 1, None, {"gap": 2.0}, lambda: np.zeros(1))
-    assert not notify([told.append], progress)
-    assert told == [progress]
-
-
-def test_numbers_that_are_not_finite_are_named():
-    require_finite(np.array([1e308, -1e308]), 3, "descent")
-    for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(DivergenceError, match=r"descent diverged.*at step 3"):
-            require_finite(np.array([0.0, bad]), 3, "descent")
-    proof = gap_certificate(3.0, 2.0, 4.0, cuts=5)
-    assert proof == {
-        "objective": 3.0, "lower_bound": 2.0, "gap": 1.0, "relative_gap": 0.25, "cuts": 5
-    }  # fmt: skip

@@ -153,7 +153,9 @@ def test_the_optimum_its_bound_and_the_rounds_are_true():
     assert solution.n_iter <= 40
     given = Quadratic()
     first = given.value_and_gradient(np.ones(6))
-    known = solve_quasi_newton(given, PENALTY, np.ones(6), at_zero=2.0, tol=1e-9, first=first)
+    known = solve_quasi_newton(
+        given, PENALTY, np.ones(6), at_zero=2.0, tol=1e-9, start_value_and_gradient=first
+    )
     assert [one["rounds"] + 1 for one in known.trace] == [one["rounds"] for one in solution.trace]
     np.testing.assert_array_equal(known.coef, solution.coef)
 
@@ -162,7 +164,7 @@ def test_the_optimum_its_bound_and_the_rounds_are_true():
 def test_a_step_is_halved_until_it_gains_enough(d):
     problem = Quadratic(1)
     run = module._QuasiNewton(problem, PENALTY, np.zeros(6), None)
-    start, gradient = run.point, run._smooth(run.point)
+    start, gradient = run.point, run._smooth_gradient(run.point)
     np.testing.assert_allclose(gradient, -problem.b)
     downhill = d if gradient @ d < 0 else -d
     promise = -(gradient @ downhill + 0.6 * np.abs(downhill).sum())

@@ -19,7 +19,7 @@ from rankine.solvers.tables import (
     TablePenalty,
     TableProblem,
     TableSpace,
-    _pure,
+    _subtract_means,
     purify,
     standardised_bin_centres,
 )
@@ -329,7 +329,7 @@ def test_a_grid_is_pure_only_when_all_its_rows_and_columns_are():
     weight, way = rng.uniform(0.2, 2.0, (5, 3)), rng.normal(size=5)
     grid = np.stack([np.zeros(5), way / weight[:, 1], -way / weight[:, 2]], axis=1)
     pure, across, down = grid.copy(), np.zeros(5), np.zeros(3)
-    _pure(pure, weight, across, down)
+    _subtract_means(pure, weight, across, down)
     np.testing.assert_allclose((weight * pure).sum(axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose((weight * pure).sum(axis=1), 0.0, atol=1e-10)
     np.testing.assert_allclose(pure + across[:, None] + down, grid, atol=1e-12)

@@ -17,7 +17,7 @@ from rankine.core.errors import ModelError
 from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, ServedModel
-from rankine.transforms.categories import HashedPlaces
+from rankine.transforms.categories import HashedFeatures
 from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
 
 find_commands()
@@ -140,10 +140,10 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     rows = pq.read_table(path).to_pylist()
     registry = Registry()
     registry.put(ServedModel("shop", model[1]))
-    target = registry.target("shop")
+    target = registry.find("shop")
     for k in range(200):
-        target.__dict__["_turns"] = iter([0])  # every list, not one in 128
-        target.watch(rows[6 * k : 6 * k + 6])
+        target.__dict__["_list_numbers"] = iter([0])  # every list, not one in 128
+        target.monitor_drift(rows[6 * k : 6 * k + 6])
     served = Drift.from_monitor(target.drift_monitor).to_dict()
     assert served["columns"] == watch(model, path)[1]["columns"]
     samples = {
@@ -162,7 +162,7 @@ SPEC = LogColumns(numeric=("price",), one_hot=(OneHot("shop", ("north", "south")
 
 
 def group(name, value):
-    return HashedPlaces((name,), 4, 0)[value]
+    return HashedFeatures((name,), 4, 0)[value]
 
 
 #: A value of each column that falls into the first group.
@@ -198,7 +198,7 @@ def made(seed=0, n=40):
 
 def seen_of(brands):
     seen = np.zeros(32, dtype=bool)
-    seen[[HashedPlaces(("brand",), 5, 0)[b] for b in brands if b]] = True
+    seen[[HashedFeatures(("brand",), 5, 0)[b] for b in brands if b]] = True
     return seen
 
 
@@ -263,7 +263,7 @@ def test_drift_is_its_definition_however_the_rows_come():
     assert found["shop"].unseen == pytest.approx(shops.count(FIRST["shop"]) / 60)
     brands = [b for b in today["brand"] if b]
     free = 1 - seen_of(before["brand"]).mean()
-    assert not seen_of(before["brand"])[HashedPlaces(("brand",), 5, 0)["new"]]
+    assert not seen_of(before["brand"])[HashedFeatures(("brand",), 5, 0)["new"]]
     assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands) / free)
     missing = {name: sum(v is None or v == "" for v in today[name]) for name in today}
     counters = drift_monitor.counters()

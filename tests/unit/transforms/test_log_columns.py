@@ -15,11 +15,11 @@ from rankine.core.specs import Binned, LogColumns, OneHot, decode_transforms, en
 from rankine.data.dataset import CodedText, NamedColumns
 from rankine.logs.schema import LogSchema
 from rankine.transforms.categories import (
-    HashedPlaces,
-    KnownPlaces,
+    HashedFeatures,
+    OneHotFeatures,
     category_texts,
+    feature_indices,
     first_rows,
-    places_of,
     texts_in_order,
 )
 from rankine.transforms.log_columns import LogEncoder, mark_hashed, numeric_values
@@ -196,12 +196,12 @@ def test_names_of_hashed_features():
 def test_memory_of_values_is_bounded(monkeypatch):
     from rankine.transforms import categories
 
-    monkeypatch.setattr(categories, "REMEMBERED", 10)
-    places = categories.HashedPlaces(["a"], 20, 0)
+    monkeypatch.setattr(categories, "MAX_CACHED", 10)
+    places = categories.HashedFeatures(["a"], 20, 0)
     first, sizes = zip(*((places[str(k)], len(places)) for k in range(100)), strict=True)
     assert max(sizes) == 10
     assert "99" in places
-    assert list(first) == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+    assert list(first) == [categories.HashedFeatures(["a"], 20, 0)[str(k)] for k in range(100)]
 
 
 def test_rows_may_be_empty_and_tables_have_a_column_each():
@@ -216,13 +216,13 @@ def test_rows_may_be_empty_and_tables_have_a_column_each():
 
 
 def test_places_are_minus_one_for_what_is_not_there():
-    places = HashedPlaces(["a"], 4, 100)
+    places = HashedFeatures(["a"], 4, 100)
     assert [places[value] for value in (None, "", ("x", None), ("x", ""))] == [-1] * 4
     assert places["7"] == places[7] >= 100
     travelled = pickle.loads(pickle.dumps(places))  # noqa: S301
     assert len(travelled) == 0
     assert travelled["7"] == places["7"]
-    known = KnownPlaces(("red", "9"), 5)
+    known = OneHotFeatures(("red", "9"), 5)
     assert [known[value] for value in ("red", "9", 9, "x", 8, None)] == [5, 6, 6, -1, -1, -1]
 
 
@@ -284,8 +284,8 @@ def test_coded_text_gives_the_features_and_names_of_plain_text(monkeypatch):
         assert names[0] == names[1]
     looked_up = []
     monkeypatch.setattr(
-        "rankine.transforms.log_columns.places_of",
-        lambda places, values: looked_up.append(len(values)) or places_of(places, values),
+        "rankine.transforms.log_columns.feature_indices",
+        lambda places, values: looked_up.append(len(values)) or feature_indices(places, values),
     )
     encoder = LogEncoder(log_spec(categorical=["brand", "kind"]))
     for _ in range(3):

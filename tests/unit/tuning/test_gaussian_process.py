@@ -139,7 +139,7 @@ def test_a_draw_is_the_mean_and_a_root_of_the_covariance(spread):
         drawn = process.draw(points, SimpleNamespace(standard_normal=lambda n, e=normal: e[:n]))
         np.testing.assert_allclose(drawn - mean, root @ normal, rtol=1e-2, atol=1e-4 * spread)
     np.testing.assert_allclose(
-        process.on(process.X, process.y).posterior(points)[0], mean, rtol=1e-9
+        process.with_data(process.X, process.y).posterior(points)[0], mean, rtol=1e-9
     )
 
 
@@ -175,8 +175,8 @@ def test_expected_improvement_is_the_integral():
     np.testing.assert_allclose(expected_improvement(sure, np.zeros((2, 1)), 0.5), [0.5, 0.0])
 
 
-def believed(*draws, mean=(), variance=()):
-    """A process that draws these values, or believes in these."""
+def fixed_process(*draws, mean=(), variance=()):
+    """Stand in for a process with these draws, or this posterior."""
     drawn = iter(draws)
     return SimpleNamespace(
         draw=lambda *_: np.array(next(drawn)),
@@ -189,7 +189,9 @@ def test_the_choice_by_hand():
 
     def thompson(values, *limits):
         given = (points, 0.0, None)
-        return choose("thompson", believed(values), [believed(one) for one in limits], *given)
+        return choose(
+            "thompson", fixed_process(values), [fixed_process(one) for one in limits], *given
+        )
 
     assert thompson([1.0, 5.0, 3.0, 4.0]) == 1
     assert thompson([1.0, 5.0, 3.0, 4.0], [-1.0, 2.0, 0.0, 1.0]) == 2  # 0 is within the limit
@@ -200,19 +202,18 @@ def test_the_choice_by_hand():
     safe = {"mean": [-2.0, 3.0, -2.0, -9.0], "variance": [1.0] * 4}
     risky = {"mean": [-2.0, -1.0, 2.0, -9.0], "variance": [1.0] * 4}
     for limits, best in (((), 1), ((safe,), 2), ((safe, risky), 0)):
-        found = choose("ei", believed(**values), [believed(**one) for one in limits], points, 0.0,
-                       None)  # fmt: skip
-        assert found == best
+        constraints = [fixed_process(**limit) for limit in limits]
+        assert choose("ei", fixed_process(**values), constraints, points, 0.0, None) == best
 
 
 def test_believing_keeps_the_mean_and_shrinks_the_doubt():
     X, y, groups, rng = problem()
     process = fit_process(X, y, groups, rng)
     place = np.array([[0.9, 0.1, 0.9]])
-    sure = process.believe(place)
+    sure = process.with_expected(place)
     np.testing.assert_allclose(sure.posterior(place)[0], process.posterior(place)[0], rtol=1e-4)
     assert sure.posterior(place)[1][0, 0] < 0.5 * process.posterior(place)[1][0, 0]
-    assert process.believe(np.zeros((0, 3))) is process
+    assert process.with_expected(np.zeros((0, 3))) is process
 
 
 def test_draws_have_the_posterior_mean_and_spread():

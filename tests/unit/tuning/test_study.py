@@ -1,27 +1,31 @@
+"""Workers share a study: none runs too many trials, those of dead workers are run again."""
+
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import sqlite3
 import time
-from types import SimpleNamespace
+from contextlib import closing
 
 import optuna
 import pytest
 
 from rankine.core.errors import CheckpointError
 from rankine.tuning import study
-from rankine.tuning.result import records
-from rankine.tuning.study import OWNER, SharedStudy, _flat, _short, alive, own_name
-from rankine.tuning.thompson import ABANDONED
+from rankine.tuning.study import CLAIMED, REASON, SharedStudy, _flatten, _shorten, is_abandoned
 
-ABOUT = {"data": "abc", "metric": "map", "space": {"l2": [1, 2]}}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning"),
+    pytest.mark.filterwarnings("ignore:Heartbeat of storage"),
+]
+
+CONFIGURATION = {"data": "abc", "metric": "map", "space": {"l2": [1, 2]}}
 
 
-def open_study(path, about=None):
+def open_study(path, configuration=None):
     return SharedStudy(
         path,
-        ABOUT if about is None else about,
+        CONFIGURATION if configuration is None else configuration,
         maximize=True,
         sampler=optuna.samplers.RandomSampler(seed=0),
         pruner=optuna.pruners.NopPruner(),
@@ -42,62 +46,25 @@ def states(shared):
     return [t.state.name for t in shared.study.trials]
 
 
-def test_a_process_knows_itself_and_the_dead():
-    assert alive(own_name())
-    gone = subprocess.run(
-        [sys.executable, "-S", "-c", "from os import *; print(getpid())"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    pid, boot, start = own_name().split(" ", 2)
-    assert not alive(f"{gone.stdout.strip()} {boot} {start}")
-    assert not alive(f"{pid} {boot} 1")
-    assert not alive(f"{pid} another-boot {start}")
-    assert not alive("")
-    assert alive(f"{pid} any unknown")  # where the system does not tell
-    assert not alive("1 any unknown")
+def kill_worker_of(shared, trial):
+    """Make the last heartbeat of a trial an hour old."""
+    with closing(sqlite3.connect(shared.path)) as connection:
+        connection.execute(
+            "update trial_heartbeats set heartbeat = datetime('now', '-1 hour') where trial_id = ?",
+            (trial._trial_id,),
+        )
+        connection.commit()
 
 
-def test_a_process_is_known_where_there_is_no_proc(monkeypatch):
-    monkeypatch.setattr(study.Path, "exists", lambda _: False)
-    for shown, start in ((" Mon Jan  5 \n", "Mon Jan  5"), ("\n", "gone")):
-        answer = SimpleNamespace(stdout=shown)
-        monkeypatch.setattr(study.subprocess, "run", lambda *_, answer=answer, **__: answer)
-        assert study._start(7) == start
-
-    def absent(*_, **__):
-        raise OSError
-
-    monkeypatch.setattr(study.subprocess, "run", absent)
-    assert study._start(7) == "unknown"
-    assert alive(own_name())
-    monkeypatch.setattr(study.Path, "read_text", absent)
-    assert study._boot() == sys.platform
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc")  # noqa: PTH110
-def test_a_process_that_ended_is_gone_though_nobody_has_asked_how():
-    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
-        name = f"{child.pid} {study._boot()} {study._start(child.pid)}"
-        assert alive(name)
-        child.stdin.close()
-        end = time.monotonic() + 30
-        while alive(name) and time.monotonic() < end:  # it stays as a zombie
-            time.sleep(0.01)
-        assert not alive(name)
-        assert child.returncode is None
-
-
-def test_no_more_trials_than_asked_for(tmp_path):
+def test_workers_run_no_more_trials_than_requested(tmp_path):
     first, second = open_study(tmp_path / "s.db"), open_study(tmp_path / "s.db")
     a, b = first.claim(2), second.claim(2)
     assert {a.number, b.number} == {0, 1}
     assert first.claim(2) is None
-    assert second.rivals()
+    assert second.has_running_trials()
     finish(first, a)
     finish(second, b)
-    assert not first.rivals()
+    assert not first.has_running_trials()
     assert first.claim(2) is None
     finish(second, second.claim(3))
     assert states(first) == ["COMPLETE"] * 3
@@ -105,14 +72,14 @@ def test_no_more_trials_than_asked_for(tmp_path):
     second.close()
 
 
-def test_trials_of_the_dead_are_queued_again_with_their_parameters(tmp_path):
+def test_trials_of_dead_workers_are_run_again_with_the_same_parameters(tmp_path):
     shared = open_study(tmp_path / "s.db")
     trial = shared.claim(5)
     x = trial.suggest_float("x", 0, 1)
-    trial.set_user_attr(OWNER, "999999999 boot 1")
-    unsigned = shared.study.ask()
+    kill_worker_of(shared, trial)
     again = shared.claim(5)
-    assert states(shared)[trial.number] == states(shared)[unsigned.number] == "FAIL"
+    assert states(shared)[trial.number] == "FAIL"
+    assert is_abandoned(shared.study.trials[trial.number])
     assert again.suggest_float("x", 0, 1) == x
     finish(shared, again)
     for _ in range(4):
@@ -122,40 +89,76 @@ def test_trials_of_the_dead_are_queued_again_with_their_parameters(tmp_path):
     shared.close()
 
 
-def test_a_trial_that_kills_its_owner_is_not_tried_for_ever(tmp_path):
+def test_a_worker_killed_before_its_first_heartbeat_is_found_dead(tmp_path):
     shared = open_study(tmp_path / "s.db")
-    seen = []
-    for _ in range(6):
-        trial = shared.claim(50)
-        seen.append(trial.suggest_float("x", 0, 1))
-        trial.set_user_attr(OWNER, "999999999 boot 1")
-    assert seen[:4] == seen[:1] * 4  # three times again
-    assert seen[4] != seen[0]
+    trial = shared.study.ask()  # killed here: no heartbeat
+    assert shared.has_running_trials()
+    assert shared.study.trials[0].user_attrs[CLAIMED] == 0
+    kill_worker_of(shared, trial)
+    assert shared.claim(1).number == 1
+    assert states(shared) == ["FAIL", "RUNNING"]
     shared.close()
 
 
-def test_a_sweep_counts_the_dead_and_leaves_the_living(tmp_path):
+def test_heartbeats_keep_a_trial_alive(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "HEARTBEAT_INTERVAL", 1)
+    monkeypatch.setattr(study, "GRACE_PERIOD", 2)
     shared = open_study(tmp_path / "s.db")
-    mine, theirs = shared.claim(9), shared.claim(9)
-    theirs.set_user_attr(OWNER, "999999999 boot 1")
-    assert shared.sweep() == 1
-    assert states(shared) == ["RUNNING", "FAIL"]
-    assert shared.study.trials[1].user_attrs[ABANDONED]
-    assert shared.sweep() == 0
-    finish(shared, mine)
-    # an abandoned trial does not count, one that failed by itself does
-    shared.study.tell(shared.claim(3), state=optuna.trial.TrialState.FAIL)
+    trial = shared.claim(1)
+    with shared.heartbeat(trial):
+        end = time.monotonic() + 4.5
+        while time.monotonic() < end:
+            assert shared.has_running_trials()
+            time.sleep(0.3)
+    assert states(shared) == ["RUNNING"]
+    finish(shared, trial)
+    shared.close()
+
+
+def test_parameters_that_kill_their_worker_are_not_tried_for_ever(tmp_path):
+    shared = open_study(tmp_path / "s.db")
+    values = []
+    for _ in range(6):
+        trial = shared.claim(50)
+        values.append(trial.suggest_float("x", 0, 1))
+        kill_worker_of(shared, trial)
+    assert values[:4] == values[:1] * 4  # three times again
+    assert values[4] != values[0]
+    shared.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_an_interrupted_trial_is_queued_again_at_once(tmp_path, in_memory):
+    shared = open_study(None if in_memory else tmp_path / "s.db")
+    trial = shared.claim(1)
+    x = trial.suggest_float("x", 0, 1)
+    shared.abandon(trial)
+    assert states(shared) == ["FAIL", "WAITING"]
+    assert shared.claim(1).suggest_float("x", 0, 1) == x
+    shared.close()
+
+
+def test_only_trials_that_failed_for_a_reason_count(tmp_path):
+    shared = open_study(tmp_path / "s.db")
+    alive, dead = shared.claim(9), shared.claim(9)
+    kill_worker_of(shared, dead)
+    assert shared.has_running_trials()
+    assert states(shared)[:2] == ["RUNNING", "FAIL"]
+    finish(shared, alive)
+    failed = shared.claim(3)
+    failed.set_user_attr(REASON, "it diverged")
+    shared.study.tell(failed, state=optuna.trial.TrialState.FAIL)
     finish(shared, shared.claim(3))
     assert shared.claim(3) is None
     shared.close()
 
 
-def test_what_a_study_is_about_is_told_in_short():
-    assert _flat({"a": {}, "b": {"c": 1, "d": {"e": 2}}, "f": 3}) == {
+def test_configurations_are_compared_flat_and_shown_short():
+    assert _flatten({"a": {}, "b": {"c": 1, "d": {"e": 2}}, "f": 3}) == {
         "a": {}, "b.c": 1, "b.d.e": 2, "f": 3
     }  # fmt: skip
-    for n, shown in ((198, 200), (199, 203)):
-        assert len(_short("x" * n)) == shown
+    for n, length in ((198, 200), (199, 203)):
+        assert len(_shorten("x" * n)) == length
 
 
 @pytest.mark.parametrize(
@@ -163,15 +166,14 @@ def test_what_a_study_is_about_is_told_in_short():
 )
 def test_a_study_refuses_to_continue_on_something_else(tmp_path, key, value):
     open_study(tmp_path / "s.db").close()
-    with pytest.raises(CheckpointError, match=key):
-        open_study(tmp_path / "s.db", {**ABOUT, key: value})
+    with pytest.raises(CheckpointError, match=key) as caught:
+        open_study(tmp_path / "s.db", {**CONFIGURATION, key: value})
+    assert caught.value.file == str(tmp_path / "s.db")
     open_study(tmp_path / "s.db").close()
 
 
-def test_other_files_are_refused(tmp_path):
-    (tmp_path / "text.db").write_text(
-        "not a data base at all, but long enough to be looked at\n" * 9
-    )
+def test_files_that_are_no_study_are_refused(tmp_path):
+    (tmp_path / "text.db").write_text("not a data base at all, but long enough to be read\n" * 9)
     with pytest.raises(CheckpointError, match="not a study"):
         open_study(tmp_path / "text.db")
     with pytest.raises(CheckpointError, match="lock"):
@@ -185,32 +187,10 @@ def test_other_files_are_refused(tmp_path):
 def test_a_study_in_memory_needs_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shared = open_study(None)
-    finish(shared, shared.claim(1))
+    trial = shared.claim(1)
+    with shared.heartbeat(trial):
+        finish(shared, trial)
     assert shared.claim(1) is None
+    assert not shared.has_running_trials()
     assert os.listdir() == []  # noqa: PTH208
-
-
-def test_trials_that_have_not_ended_hide_no_later_ones():
-    kept = {"params": {}, "user_attrs": {}, "system_attrs": {}, "duration": None}
-    trials = [
-        SimpleNamespace(number=k, state=SimpleNamespace(name=state), value=value, **kept)
-        for k, (state, value) in enumerate(
-            (("COMPLETE", 0.5), ("RUNNING", None), ("COMPLETE", 0.75), ("COMPLETE", 0.25))
-        )
-    ]
-    for maximize, best in ((True, [0.5, 0.75, 0.75]), (False, [0.5, 0.5, 0.25])):
-        assert [one.best for one in records(trials, maximize=maximize)] == best
-    trials[0].user_attrs = {ABANDONED: True}
-    trials[2].system_attrs = {"constraints:size": 0.5}
-    trials[3].system_attrs = {"constraints:size": 0.0}
-    for trial in trials[2:]:
-        trial.user_attrs = {"weights": 3, "seconds": 0.5, "reason": "why"}
-    found = records(trials, maximize=True)
-    assert [(one.number, one.best, one.feasible) for one in found] == [
-        (2, None, False), (3, 0.25, True)
-    ]  # fmt: skip
-    assert (found[0].weights, found[0].seconds, found[0].reason) == (3, 0.5, "why")
-    trials[3].state.name = "PRUNED"
-    assert [(one.state, one.value) for one in records(trials, maximize=True)] == [
-        ("complete", 0.75), ("pruned", None)
-    ]  # fmt: skip
+    shared.close()

@@ -1,4 +1,4 @@
-"""Which columns of a table are labels, queries, features: decided once per file, from its schema.
+"""Decide from a table's schema which columns are labels, queries and features.
 
 Two layouts hold features: one numeric column per feature, or two list columns ``indices`` and
 ``values`` with one sparse row each.
@@ -22,18 +22,28 @@ from rankine.data.readers.values import is_list, is_number, is_text, wrap_arrow_
 #: Names of the two list columns of the sparse layout.
 SPARSE = ("indices", "values")
 
-#: Roles whose column may be absent when its name was not chosen by the user.
-_OPTIONAL = {"docid": "docid", "weight": "weight", "position": "position"}
+#: Roles whose column may be absent, unless the user chose another name for it.
+_OPTIONAL = ("docid", "weight", "position")
 
 #: Key of rankine's own entry in a schema's metadata.
-_KEY = b"rankine"
+_METADATA_KEY = b"rankine"
 
 
-class FileNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file written by rankine says about itself.
+class FileMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Metadata that rankine's writers store in a file.
 
-    Features that are not ``named`` have mere numbers as names of their columns;
-    ``feature_names`` and ``base`` are those of the sparse layout, ``columns`` are no features.
+    Attributes
+    ----------
+    n_features
+        Number of features.
+    base
+        First index of the sparse layout.
+    named
+        Whether the features have names; otherwise their columns are only numbered.
+    feature_names
+        Names of the features of the sparse layout, if they have any.
+    columns
+        Further columns, which are no features.
     """
 
     n_features: int | None = None
@@ -45,10 +55,24 @@ class FileNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Columns by role; ``features`` are one per feature, or the two list columns when ``sparse``.
+    """Columns of a table by role.
 
-    ``extra`` are carried into ``Dataset.columns``. ``n_features`` is None when only the rows tell.
-    ``dictionaries`` are those of text that were met last, with their texts, by column.
+    Attributes
+    ----------
+    label, query, docid, weight, position
+        Names of columns, or None.
+    extra
+        Further columns, for ``Dataset.columns``.
+    features, sparse
+        One column per feature, or the two list columns of the ``sparse`` layout.
+    dtype
+        Type of the feature matrix.
+    n_features
+        Its width; None where only the rows tell.
+    feature_names
+        Names of the features, or None.
+    dictionaries
+        The last dictionary of each column of text, with its texts.
     """
 
     label: str | None
@@ -66,33 +90,33 @@ class ColumnPlan:
 
     @property
     def columns(self) -> list[str]:
-        """Every column that must be read, each once."""
+        """Every column that must be read, once each."""
         roles = (self.label, self.query, self.docid, self.weight, self.position)
-        named = [name for name in roles if name is not None]
-        return list(dict.fromkeys([*named, *self.extra, *self.features]))
+        names = [name for name in roles if name is not None]
+        return list(dict.fromkeys([*names, *self.extra, *self.features]))
 
 
 def plan_columns(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
-    """Resolve names and types; every mismatch is an error that lists what the file holds."""
+    """Resolve names and types of columns; errors list the columns of the file."""
     with wrap_arrow_errors("the schema", SchemaError):
         return _plan(schema, options)
 
 
 def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
-    _refuse_twins(schema)
+    _check_distinct(schema)
     roles = {role: _role(schema, options, role) for role in ("label", "query", *_OPTIONAL)}
-    notes = read_notes(schema)
-    carried = [name for name in notes.columns if name in schema.names]
-    extra = tuple(dict.fromkeys([*options.columns, *carried]))
+    metadata = read_metadata(schema)
+    stored_extra = [name for name in metadata.columns if name in schema.names]
+    extra = tuple(dict.fromkeys([*options.columns, *stored_extra]))
     for name in extra:
-        _require(schema, name, "columns=")
-    # A query column stays no feature when group sizes take its place.
-    taken = {name for name in (*roles.values(), options.query) if name is not None} | set(extra)
-    features, sparse = _features(schema, options, taken)
+        _require_column(schema, name, "columns")
+    # The query column is not a feature even where group sizes replace it.
+    not_features = {*roles.values(), options.query, *extra}
+    features, sparse = _choose_features(schema, options, not_features)
     if sparse:
-        n_features, names = _sparse_width(options, notes)
+        n_features, names = _sparse_width(options, metadata)
     else:
-        n_features, names = _dense_width(options, notes, features)
+        n_features, names = _dense_width(options, metadata, features)
     return ColumnPlan(
         **roles,
         extra=extra,
@@ -104,20 +128,21 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     )
 
 
-def read_notes(schema: pa.Schema) -> FileNotes:
-    """rankine's metadata entry, checked; an empty answer when there is none."""
-    raw = (schema.metadata or {}).get(_KEY)
+def read_metadata(schema: pa.Schema) -> FileMetadata:
+    """Return rankine's metadata of a file, checked; the defaults where there are none."""
+    raw = (schema.metadata or {}).get(_METADATA_KEY)
     if raw is None:
-        return FileNotes()
+        return FileMetadata()
     try:
-        notes = msgspec.json.decode(raw, type=FileNotes)
+        metadata = msgspec.json.decode(raw, type=FileMetadata)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise _damaged(str(error)) from error
-    if notes.n_features is not None and notes.n_features < 0:
+    n_features, names = metadata.n_features, metadata.feature_names
+    if n_features is not None and n_features < 0:
         raise _damaged("n_features is negative")
-    if notes.feature_names is not None and len(notes.feature_names) != notes.n_features:
-        raise _damaged(f"{len(notes.feature_names)} names for {notes.n_features} features")
-    return notes
+    if names is not None and len(names) != n_features:
+        raise _damaged(f"{len(names)} names for {n_features} features")
+    return metadata
 
 
 def _damaged(why: str) -> SchemaError:
@@ -127,83 +152,91 @@ def _damaged(why: str) -> SchemaError:
     )
 
 
-def write_notes(notes: FileNotes) -> dict[bytes, bytes]:
-    """Schema metadata that ``read_notes`` understands."""
-    return {_KEY: msgspec.json.encode(notes)}
+def encode_metadata(metadata: FileMetadata) -> dict[bytes, bytes]:
+    """Return schema metadata that ``read_metadata`` reads."""
+    return {_METADATA_KEY: msgspec.json.encode(metadata)}
 
 
-def _refuse_twins(schema: pa.Schema) -> None:
+def _check_distinct(schema: pa.Schema) -> None:
     if len(set(schema.names)) == len(schema.names):
         return
-    twin = next(name for k, name in enumerate(schema.names) if name in schema.names[:k])
-    raise SchemaError(f"two columns are called {twin!r}", fix="Rename one of them", column=twin)
+    name = next(name for k, name in enumerate(schema.names) if name in schema.names[:k])
+    raise SchemaError(f"two columns are called {name!r}", fix="Rename one of them", column=name)
 
 
 def _role(schema: pa.Schema, options: ReadOptions, role: str) -> str | None:
-    """The column that plays ``role``; None when there is none and none was asked for."""
+    """Return the column of a role; None where it is optional and absent."""
     name = getattr(options, role)
     if name is None or (role == "query" and not options.has_query_ids):
         return None
-    if name not in schema.names and _OPTIONAL.get(role) == name:
+    if name not in schema.names and role in _OPTIONAL and name == role:
         return None
-    _require(schema, name, f"{role}=")
+    _require_column(schema, name, role)
     return str(name)
 
 
-def _require(schema: pa.Schema, name: str, option: str) -> None:
+def _require_column(schema: pa.Schema, name: str, parameter: str) -> None:
+    """Refuse a missing column that ``parameter`` names."""
     if name in schema.names:
         return
-    shown = ", ".join(repr(column) for column in schema.names[:12])
-    more = f" and {len(schema.names) - 12} more" if len(schema.names) > 12 else ""
+    columns = ", ".join(repr(column) for column in schema.names[:12])
+    if len(schema.names) > 12:
+        columns += f" and {len(schema.names) - 12} more"
+    fix = "Name the right column"
+    if parameter == "columns":
+        fix = "Add it to the file, or name another column"
     close = get_close_matches(name[:200], schema.names[:10_000], n=1)
-    fix = f"Did you mean {close[0]!r}? " if close else ""
-    fix += "Add it to the file, or name another column" if option == "columns=" else (
-        f"Name the right column with {option}"
-    )  # fmt: skip
-    if option == "label=" and set(name) & set("+-*/<>()"):
+    if close:
+        fix = f"Did you mean {close[0]!r}? {fix}"
+    if parameter == "label" and set(name) & set("+-*/<>()"):
         fix = (
             "A formula is the label of a raw log: name its features too (numeric=, categorical=, "
             "one_hot=)"
         )
-    raise SchemaError(f"no column {name!r}; the file holds {shown}{more}", fix=fix, column=name)
+    raise SchemaError(
+        f"no column {name!r}; the file holds {columns}",
+        parameter=parameter,
+        fix=fix,
+        column=name,
+    )
 
 
-def _features(
-    schema: pa.Schema, options: ReadOptions, taken: set[str]
+def _choose_features(
+    schema: pa.Schema, options: ReadOptions, not_features: set[str | None]
 ) -> tuple[tuple[str, ...], bool]:
-    """Feature columns and whether they are the sparse pair."""
+    """Return the feature columns, and whether they are the two lists of the sparse layout."""
     if options.features is not None:
-        chosen = tuple(options.features)
-        if len(set(chosen)) != len(chosen):
-            raise ParameterError("features= names a column twice", fix="Name each column once")
-        for name in chosen:
-            _require(schema, name, "features=")
+        names = tuple(options.features)
+        if len(set(names)) != len(names):
+            raise ParameterError(
+                "a column is named twice", parameter="features", fix="Name each column once"
+            )
+        for name in names:
+            _require_column(schema, name, "features")
     else:
-        rest = tuple(name for name in schema.names if name not in taken)
-        chosen = SPARSE if _is_pair(schema, SPARSE) and set(SPARSE) <= set(rest) else rest
-    if _is_pair(schema, chosen):
-        _check_pair(schema, chosen)
-        return chosen, True
-    for name in chosen:
+        names = tuple(name for name in schema.names if name not in not_features)
+        if _are_lists(schema, SPARSE) and set(SPARSE) <= set(names):
+            names = SPARSE
+    if _are_lists(schema, names):
+        _check_lists(schema, names)
+        return names, True
+    for name in names:
         _check_feature(schema.field(name))
-    return chosen, False
+    return names, False
 
 
-def _is_pair(schema: pa.Schema, names: tuple[str, ...]) -> bool:
+def _are_lists(schema: pa.Schema, names: tuple[str, ...]) -> bool:
     return len(names) == 2 and all(
         name in schema.names and is_list(schema.field(name).type) for name in names
     )
 
 
-def _check_pair(schema: pa.Schema, pair: tuple[str, ...]) -> None:
-    inner = [schema.field(name).type.value_type for name in pair]
-    for name, kind, good in (
-        (pair[0], inner[0], pt.is_integer(inner[0])),
-        (pair[1], inner[1], is_number(inner[1])),
-    ):
-        if not good:
+def _check_lists(schema: pa.Schema, names: tuple[str, ...]) -> None:
+    for name, is_valid in zip(names, (pt.is_integer, is_number), strict=True):
+        item_type = schema.field(name).type.value_type
+        if not is_valid(item_type):
             raise SchemaError(
-                f"column {name!r} holds lists of {kind}",
+                f"column {name!r} holds lists of {item_type}",
                 fix="Sparse rows need a list of integers and a list of numbers",
                 column=name,
             )
@@ -214,8 +247,8 @@ def _check_feature(field: pa.Field) -> None:
         return
     if pt.is_dictionary(field.type) or is_text(field.type):
         fix = (
-            "Choose the numeric columns with features=[...]; carry this one along with "
-            "columns=[...] to hash or one-hot it, or leave it out"
+            "Choose the numeric columns with features=[...]; keep this one with columns=[...] to "
+            "hash or one-hot it, or leave it out"
         )
     else:
         fix = "Choose the numeric columns with features=[...], or cast this one to float"
@@ -229,57 +262,60 @@ def _check_feature(field: pa.Field) -> None:
 def _dtype(
     schema: pa.Schema, features: tuple[str, ...], sparse: bool, options: ReadOptions
 ) -> np.dtype[Any]:
-    """float32 when every stored value is float32 (or half), unless the caller chose."""
+    """Return the type of the matrix: float32 if all stored values are, unless the caller chose."""
     if options.dtype is not None:
         return np.dtype(options.dtype)
-    kinds = (
-        [schema.field(features[1]).type.value_type]
-        if sparse
-        else [schema.field(name).type for name in features]
-    )
-    narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in kinds)
-    return np.dtype(np.float32 if narrow and kinds else np.float64)
+    if sparse:
+        types = [schema.field(features[1]).type.value_type]
+    else:
+        types = [schema.field(name).type for name in features]
+    if types and all(pt.is_float32(t) or pt.is_float16(t) for t in types):
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
 
 
 def _dense_width(
-    options: ReadOptions, notes: FileNotes, features: tuple[str, ...]
+    options: ReadOptions, metadata: FileMetadata, features: tuple[str, ...]
 ) -> tuple[int, tuple[str, ...] | None]:
     width = len(features)
     if options.n_features is not None and width != options.n_features:
         raise SchemaError(
-            f"{width} feature columns where n_features={options.n_features}",
-            fix="Choose columns with features=[...] or leave n_features= out",
+            f"{width} feature columns, not {options.n_features}",
+            parameter="n_features",
+            fix="Choose columns with features=[...], or leave it out",
         )
     # Names that the caller gave are attached by load and scan, to every format alike.
-    numbered = not notes.named and notes.n_features == width
+    numbered = not metadata.named and metadata.n_features == width
     names = None if numbered or options.feature_names is not None else features
-    return check_width(width, names, options), names
+    return _check_width(width, names, options), names
 
 
 def _sparse_width(
-    options: ReadOptions, notes: FileNotes
+    options: ReadOptions, metadata: FileMetadata
 ) -> tuple[int | None, tuple[str, ...] | None]:
-    if notes.base is not None and notes.base != options.base:
+    if metadata.base is not None and metadata.base != options.base:
         raise SchemaError(
-            f"the file says that its indices count from {notes.base}, "
-            f"but they were to be read from {options.base}",
-            fix=f"Read it with base={notes.base}",
+            f"{options.base}, but the metadata of the file state that its indices count from "
+            f"{metadata.base}",
+            parameter="base",
+            fix=f"Pass {metadata.base}",
         )
-    names = notes.feature_names if options.feature_names is None else None
+    names = metadata.feature_names if options.feature_names is None else None
     width = options.n_features
     if width is None:
-        width = len(names) if names is not None else notes.n_features
+        width = metadata.n_features if names is None else len(names)
     if width is None:
         return None, None
-    return check_width(width, names, options), names
+    return _check_width(width, names, options), names
 
 
-def check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions) -> int:
-    """The width of a matrix, within the limit and with as many names."""
+def _check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions) -> int:
+    """Return the width of a matrix; refuse one above the limit or unlike the number of names."""
     if not 0 <= width <= options.max_features:
         raise LimitError(
-            f"{width} features exceed max_features={options.max_features}",
-            fix="Raise max_features if this is meant",
+            f"the file has {width} features, more than {options.max_features}",
+            parameter="max_features",
+            fix="Raise the limit if this is meant",
         )
     if names is not None and len(names) != width:
         raise SchemaError(

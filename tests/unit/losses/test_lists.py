@@ -1,0 +1,75 @@
+"""Losses of lists against listed pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankine.kernels.lists import list_work
+from rankine.losses.base import list_loss
+from rankine.losses.list_objectives import (
+    parse_objective,
+)
+from rankine.losses.lists import Pointwise, PointwiseSquared
+from rankine.losses.pairwise.hinge import Hinge
+from reference.elastic_rank import exchange_weight
+
+pytestmark = pytest.mark.kernels
+
+
+def slopes(function, p, step=1e-5):
+    return np.array(
+        [(function(p + step * e) - function(p - step * e)) / (2 * step) for e in np.eye(len(p))]
+    )
+
+
+@pytest.mark.parametrize("target", [False, True], ids=["model", "target"])
+@pytest.mark.parametrize("objective", ["pairwise", "ndcg", "ndcg@2", "recall@2", "mrr", "map"])
+def test_lambda_loss_equals_the_sum_over_listed_pairs(objective, target):
+    """Also where the first item of a list has the lowest level, and where scores are equal."""
+    rng = np.random.default_rng(3)
+    parsed = parse_objective(objective, loss="hinge", delta="target" if target else "model")
+    name, cutoff = parsed.name, None if parsed.metric is None else parsed.metric.cutoff
+    work = list_work(9)
+    for levels in ([0.0, 1, 0, 1, 1], [1.0, 0, 0], [0.0, 0, 1, 1], [0.0, 0], [1.0, 1, 1]):
+        n = len(levels)
+        scores, weights = rng.permutation(n) / 4.0, rng.random(n) + 0.5
+        work.scores[:n], work.levels[:n], work.weights[:n] = scores, levels, weights
+        work.slopes[:n] = np.nan
+        found = list_loss(parsed.spec(9), work, n, cutoff or 10**9, 5)
+        ranks, value, slope = work.ranks[:n].copy(), 0.0, np.zeros(n)
+        if name != "pairwise":
+            keys = np.array(levels) if target else scores
+            assert sorted(ranks.tolist()) == list(range(1, n + 1))
+            assert (np.diff(keys[np.argsort(ranks)]) <= 0).all()
+        for i in range(n):
+            for j in range(n):
+                if levels[i] > levels[j]:
+                    change = 1.0
+                    if name != "pairwise":
+                        change = exchange_weight(name, ranks, np.array(levels), i, j, cutoff=cutoff)
+                    share = change * weights[i] * weights[j]
+                    gap = 1.0 - (scores[i] - scores[j])
+                    value += share * max(gap, 0.0)
+                    slope[[i, j]] += [-share * (gap > 0), share * (gap > 0)]
+        assert found == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(work.slopes[:n], slope, atol=1e-13)
+
+
+@pytest.mark.parametrize("spec", [Pointwise(Hinge(0.5)), PointwiseSquared()])
+def test_pointwise_losses_are_means_over_items(spec):
+    rng = np.random.default_rng(2)
+    n, work = 5, list_work(5)
+    work.levels[:n], work.weights[:n] = [0.0, 2.0, 0.0, 1.0, 3.0], rng.random(n) + 0.5
+    at = rng.normal(size=n)
+
+    def by_hand(p):
+        if spec == PointwiseSquared():
+            each = (work.levels[:n] - p) ** 2 / 2
+        else:
+            each = np.maximum(0.0, 0.5 - np.where(work.levels[:n] > 0, p, -p))
+        return (work.weights[:n] * each).sum() / n
+
+    work.scores[:n] = at
+    assert list_loss(spec, work, n, 10, 0) == pytest.approx(by_hand(at), rel=1e-12)
+    np.testing.assert_allclose(work.slopes[:n], slopes(by_hand, at), atol=1e-8)
