@@ -1,13 +1,13 @@
-"""A recommendation carousel over HTTP: learn every day, compare, and swap the model while serving.
+"""A recommendation carousel over HTTP: train every day, compare, and replace the served model.
 
     python examples/carousel_http.py            # 6,000 visits
     python examples/carousel_http.py --small    # seconds
 
 A streaming service shows a row of films to each visitor. The model reads raw columns of the film
 and of the visitor; what a visitor likes is a *cross* of the two. This script trains on the first
-day's visits, serves the model and asks for a carousel as a web shop would. On each day after it
-trains on from yesterday's model, compares the two on visits that neither has seen, and releases the
-new one without a restart, but only if it is not worse.
+day's visits, serves the model and requests a carousel as a web site would. On each later day it
+continues training from yesterday's model, compares the two on visits that neither has seen, and
+releases the new model without a restart unless it is worse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rankine.metrics import evaluate_on
 
 GENRES = ["drama", "comedy", "thriller", "cartoon", "nature"]
 VISITORS = ["family", "night owl", "student"]
-#: Who likes what: nothing that a film or a visitor alone would tell.
+#: Who likes which genre: an effect of visitor and film together, of neither alone.
 TASTE = {
     ("family", "cartoon"): 2.0, ("family", "thriller"): -1.5, ("night owl", "thriller"): 1.8,
     ("night owl", "cartoon"): -1.0, ("student", "comedy"): 1.6, ("student", "nature"): -0.5,
@@ -38,7 +38,7 @@ TASTE = {
 
 
 def make_visits(visits: int, seed: int) -> pa.Table:
-    """Twelve films a visit; the one with the largest utility is watched."""
+    """Make visits of twelve films, of which the one with the largest utility is watched."""
     rng = np.random.default_rng(seed)
     n = visits * 12
     visitor = np.repeat(rng.choice(VISITORS, visits), 12)
@@ -60,14 +60,14 @@ def make_visits(visits: int, seed: int) -> pa.Table:
     )
 
 
-def train(log: Path, before: rankine.LinearModel | None = None) -> tuple[Any, rankine.Dataset]:
-    """A model of a day's visits, from the weights of the day before, and the newest visits."""
+def train(log: Path, previous: rankine.LinearModel | None = None) -> tuple[Any, rankine.Dataset]:
+    """Train on a day's visits, from the previous model if given; also return the newest visits."""
     ranker = rankine.ElasticRanker(
         adaptive=True, eta0=0.2, l1=1e-4, l2=0, scale="none", metric="mrr", random_state=0
     )
     visits = rankine.logs.scan(
         log,
-        like=before,
+        like=previous,
         query="visit",
         label="watched",
         numeric=["stars", "age"],
@@ -76,47 +76,47 @@ def train(log: Path, before: rankine.LinearModel | None = None) -> tuple[Any, ra
         hash_bits=14,
     )
     parts = visits.split("time:0.8,0.2")
-    return ranker.fit(parts["train"], coef_init=before).to_model(), parts["valid"].load()
+    return ranker.fit(parts["train"], coef_init=previous).to_model(), parts["valid"].load()
 
 
 def release(log: Path, live: Path) -> rankine.LinearModel:
-    """Train on from the live model; publish by an atomic rename, but only what is not worse."""
-    before = rankine.LinearModel.load(live)
-    candidate, newest = train(log, before)
-    found = rankine.compare({"live": before, "candidate": candidate}, newest, "mrr", margin=0.01)
-    pair = found.pairs[0]
+    """Continue training from the live model; publish by an atomic rename unless it is worse."""
+    previous = rankine.LinearModel.load(live)
+    candidate, newest = train(log, previous)
+    systems = {"live": previous, "candidate": candidate}
+    pair = rankine.compare(systems, newest, "mrr", margin=0.01).pairs[0]
     print(
         f"{log.stem}: {pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}] against the live "
         f"model, {pair.verdict}"
     )
     if pair.verdict == "worse":
-        return before
+        return previous
     candidate.save(live.parent.parent / "candidate.rankine")
     (live.parent.parent / "candidate.rankine").replace(live)
     return candidate
 
 
-def ask(url: str, question: dict[str, Any]) -> dict[str, Any]:
-    """POST a list, get its ranking: this is all that a web shop needs."""
-    body = json.dumps(question).encode()
+def post(url: str, query: dict[str, Any]) -> dict[str, Any]:
+    """Post a list of items and return its ranking: this is all that a web site needs."""
+    body = json.dumps(query).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{url}/v1/rank", body, headers)
     with urllib.request.urlopen(request, timeout=10) as reply:
-        answer: dict[str, Any] = json.load(reply)
-    return answer
+        response: dict[str, Any] = json.load(reply)
+    return response
 
 
 def carousel(url: str, visitor: str, films: list[dict[str, Any]]) -> dict[str, Any]:
-    """The best three films for a visitor, and the reason for each."""
+    """Return the best three films for a visitor, and the reason for each."""
     items = [
         {"id": film["title"], "raw": {k: film[k] for k in ("genre", "stars", "age")}}
         for film in films
     ]
-    return ask(url, {"items": items, "context": {"visitor": visitor}, "k": 3, "explain": 2})
+    return post(url, {"items": items, "context": {"visitor": visitor}, "k": 3, "explain": 2})
 
 
 def main() -> None:
-    """Train, serve, ask, swap, ask again."""
+    """Train, serve, request a carousel, replace the model, request again."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="600 visits")
     parser.add_argument("--out", type=Path, default=Path("carousel"), help="folder to write to")
@@ -124,7 +124,7 @@ def main() -> None:
     models = options.out / "models"
     models.mkdir(parents=True, exist_ok=True)
 
-    # 1. Yesterday's visits become yesterday's model.
+    # 1. Train the first model on Monday's visits.
     logs = [options.out / f"{day}.parquet" for day in ("monday", "tuesday", "wednesday")]
     for seed, log in enumerate(logs):
         pq.write_table(make_visits(600 if options.small else 6000, seed), log)
@@ -134,7 +134,7 @@ def main() -> None:
     value = evaluate_on(newest, metric="mrr", model=monday)
     print(f"monday: mean reciprocal rank {value:.3f} on the newest visits")
 
-    # 2. Serve the folder. Port 0 takes a free one; --json says where when the server is ready.
+    # 2. Serve the folder. Port 0 takes a free port; --json prints the address once it is ready.
     films = [
         {"title": "Moon Bakery", "genre": "cartoon", "stars": 3.9, "age": 1.0},
         {"title": "The Last Ferry", "genre": "thriller", "stars": 4.2, "age": 6.0},
@@ -150,26 +150,26 @@ def main() -> None:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
         for visitor in VISITORS:
-            answer = carousel(url, visitor, films)
-            row = ", ".join(item["id"] for item in answer["ranking"])
-            terms = answer["ranking"][0]["explanation"]["contributions"]
+            response = carousel(url, visitor, films)
+            row = ", ".join(item["id"] for item in response["ranking"])
+            terms = response["ranking"][0]["explanation"]["contributions"]
             reason = " and ".join(term["name"] for term in terms)
             print(f"  for a {visitor}: {row}\n      the first because of {reason}")
 
-        # 3. A new model takes over between two requests; no request fails, none mixes models.
+        # 3. Replace the model while it serves: no request fails, and none mixes two models.
         for log in logs[1:]:
             model = release(log, live)
-            waited = time.monotonic() + 20
+            deadline = time.monotonic() + 20
             while carousel(url, "family", films)["digest"] != model.digest:
-                if time.monotonic() > waited:
-                    raise SystemExit("the server did not take the new model")
+                if time.monotonic() > deadline:
+                    raise SystemExit("the server did not load the new model within 20 s")
                 time.sleep(0.05)
             print(f"model {model.digest[:12]} is live")
     finally:
         server.terminate()
         server.communicate(timeout=20)
 
-    # 4. A page about the model that is live.
+    # 4. Write a report on the live model.
     page = rankine.report(model, logs[-1], title="Film carousel")
     page.save(options.out / "report.html")
     print(f"report: {options.out / 'report.html'}")

@@ -3,9 +3,9 @@
     python examples/letor_protocol.py            # 300 queries
     python examples/letor_protocol.py --small    # seconds
 
-Researchers exchange judged queries as five folds of text files. This script writes such folds of a
-made-up collection, runs the protocol with three rankers and prints the tables that papers print.
-Point it at OHSUMED or MQ2008 with ``--folder``.
+LETOR collections come as five folds of text files. This script writes such folds of a simulated
+collection, runs the protocol with three rankers and prints the tables that papers print. Use
+``--folder`` to run it on OHSUMED or MQ2008.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FEATURES = ["bm25 title", "bm25 body", "language model", "inlinks", "page rank",
 
 
 def make_folds(folder: Path, queries: int, seed: int = 3) -> None:
-    """Fold1 ... Fold5, each with train.txt, vali.txt and test.txt; parts rotate as in LETOR."""
+    """Write Fold1 ... Fold5 with train.txt, vali.txt and test.txt; parts rotate as in LETOR."""
     rng = np.random.default_rng(seed)
     qid = np.repeat(np.arange(1, queries + 1), 25)
-    # A hidden relevance, seen through noisy features; three grades, most documents irrelevant.
+    # Features are a hidden relevance plus noise; of three grades, most documents are irrelevant.
     relevance = rng.normal(size=len(qid))
     strength = np.array([0.9, 0.7, 0.8, 0.3, 0.4, -0.2])
     X = np.outer(relevance, strength) + rng.normal(size=(len(qid), len(FEATURES)))
@@ -34,19 +34,19 @@ def make_folds(folder: Path, queries: int, seed: int = 3) -> None:
     data = rankine.Dataset.from_arrays(np.round(X, 4), y, qid, feature_names=FEATURES)
     parts = np.array_split(np.arange(queries), 5)
     for k in range(5):
-        place = folder / f"Fold{k + 1}"
-        place.mkdir(parents=True, exist_ok=True)
+        fold = folder / f"Fold{k + 1}"
+        fold.mkdir(parents=True, exist_ok=True)
         train = np.concatenate([parts[(k + i) % 5] for i in range(3)])
-        data.take_queries(train).save(place / "train.txt")
-        data.take_queries(parts[(k + 3) % 5]).save(place / "vali.txt")
-        data.take_queries(parts[(k + 4) % 5]).save(place / "test.txt")
+        data.take_queries(train).save(fold / "train.txt")
+        data.take_queries(parts[(k + 3) % 5]).save(fold / "vali.txt")
+        data.take_queries(parts[(k + 4) % 5]).save(fold / "test.txt")
 
 
 def main() -> None:
-    """Write folds, run the protocol, show what came out."""
+    """Write folds, run the protocol, print the tables and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="50 queries")
-    parser.add_argument("--folder", type=Path, help="a LETOR folder instead of made-up data")
+    parser.add_argument("--folder", type=Path, help="a LETOR folder instead of simulated data")
     parser.add_argument("--out", type=Path, default=Path("letor"), help="folder to write to")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -58,8 +58,8 @@ def main() -> None:
         make_folds(folder, 50 if options.small else 300)
 
     # part protocol
-    # 2. The protocol: every setting of a small grid is trained on the training part, the best by
-    #    validation MAP is kept, and it alone sees the test part, once.
+    # 2. Run the protocol: every setting of a small grid is trained on the training part; the best
+    #    by validation MAP is evaluated once on the test part.
     rankers = {
         "RankSVM": rankine.RankSVM(loss="squared_hinge"),
         "least squares": rankine.LeastSquaresRanker(),
@@ -68,12 +68,12 @@ def main() -> None:
     result = run_letor([folder], rankers, metric="map", random_state=0)
     # end protocol
 
-    # 3. The tables, as Markdown.
+    # 3. Print the tables as Markdown.
     text = "\n\n".join(table.markdown() for table in letor_tables(result))
     (options.out / "tables.md").write_text(text + "\n", encoding="utf-8")
     print(text)
 
-    # 4. A picture of it all.
+    # 4. Write a report with charts.
     page = rankine.report(result, title=f"LETOR protocol: {folder.name}")
     page.save(options.out / "report.html")
     print(f"\nreport: {options.out / 'report.html'}")

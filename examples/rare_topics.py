@@ -3,10 +3,9 @@
     python examples/rare_topics.py            # 8,000 documents
     python examples/rare_topics.py --small    # seconds
 
-A news desk wants alerts for topics that concern one document in a hundred. For each topic, every
-relevant document should stand above all others, and the model should be a short list of words that
-a person can read. This script makes such a collection, learns all topics at once, and shows the
-words that each model kept.
+A news desk wants alerts for topics of one document in a hundred. For each topic, relevant documents
+should rank above all others, and the model should be a short, readable list of words. This script
+makes such a collection, learns all topics at once, and prints the words of each model.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LENGTH = 60  # words of a document
 
 
 def make_collection(n: int, seed: int = 5) -> tuple[sparse.csc_matrix, np.ndarray, list[str]]:
-    """Documents x words (log counts), documents x topics (0 or 1), and the words.
+    """Make documents x words (log counts), documents x topics (0 or 1), and the words.
 
     Background words follow a Zipf law. A document of a topic mixes in the topic's words; "harvest"
     and "export" belong to two topics, and any document may hold any word by chance.
@@ -38,15 +37,15 @@ def make_collection(n: int, seed: int = 5) -> tuple[sparse.csc_matrix, np.ndarra
     rng = np.random.default_rng(seed)
     special = sorted({word for words in TOPICS.values() for word in words})
     words = [*special, *(f"word{i}" for i in range(2000))]
-    place = {word: j for j, word in enumerate(words)}
+    column = {word: j for j, word in enumerate(words)}
     tokens = len(special) + np.minimum(rng.zipf(1.25, size=(n, LENGTH)), 2000) - 1
     Y = np.zeros((n, len(TOPICS)))
-    for t, own in enumerate(TOPICS.values()):
+    for t, topic_words in enumerate(TOPICS.values()):
         members = np.flatnonzero(rng.random(n) < 0.012)
         Y[members, t] = 1
         for document in members:
             count = rng.integers(2, 7)
-            tokens[document, :count] = [place[word] for word in rng.choice(own, count)]
+            tokens[document, :count] = [column[word] for word in rng.choice(topic_words, count)]
     stray = rng.random((n, LENGTH)) < 0.002
     tokens[stray] = rng.integers(0, len(special), stray.sum())
     rows = np.repeat(np.arange(n), LENGTH)
@@ -56,20 +55,20 @@ def make_collection(n: int, seed: int = 5) -> tuple[sparse.csc_matrix, np.ndarra
 
 
 def main() -> None:
-    """Make the collection, learn the topics, judge and show them."""
+    """Make the collection, learn the topics, evaluate and show them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="2,000 documents")
     parser.add_argument("--out", type=Path, default=Path("rare-topics"), help="folder to write to")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 
-    # 1. Train on the first 60 %, choose the strength on 20 %, judge on the last 20 %.
+    # 1. Train on the first 60 %, choose the penalty on the next 20 %, evaluate on the last 20 %.
     n = 2000 if options.small else 8000
     X, Y, words = make_collection(n)
     train, valid, test = np.split(np.arange(n), [int(0.6 * n), int(0.8 * n)])
 
-    # 2. All topics at once, over one shared matrix. l1 keeps only the words that a topic needs; how
-    #    strong it should be is chosen for each topic on the validation documents.
+    # 2. Train all topics at once on one shared matrix. The l1 penalty keeps only the words that a
+    #    topic needs; its strength is chosen for each topic on the validation documents.
     bundle = rankine.fit_topics(
         X[train],
         Y[train],
@@ -81,19 +80,19 @@ def main() -> None:
     )
     bundle.save(options.out / "topics.rankine")
 
-    # 3. How well, and by which words?
+    # 3. Evaluate each topic and print its words.
     for t, topic in enumerate(TOPICS):
         model = bundle[topic]
         scores = X[test] @ model.to_dense()
-        found = evaluate("map", Y[test, t], scores)
+        precision = evaluate("map", Y[test, t], scores)
         chance = random_expectation("map", Y[test, t])
-        kept = [heavy["name"] for heavy in model.summary(6)["top_weights"]]
+        top_words = [weight["name"] for weight in model.summary(6)["top_weights"]]
         print(
-            f"{topic:6} average precision {found:.2f} (random order {chance:.2f}), "
-            f"{model.nnz} of {len(words):,} words: {', '.join(kept)}"
+            f"{topic:6} average precision {precision:.2f} (random order {chance:.2f}), "
+            f"{model.nnz} of {len(words):,} words: {', '.join(top_words)}"
         )
 
-    # 4. Quality against size, for one topic: where is the knee?
+    # 4. Draw quality against size for one topic.
     path = rankine.domination_path(
         X[train], Y[train, 0], eval_set=(X[valid], Y[valid, 0]), metric="map", n_steps=15
     )

@@ -1,6 +1,6 @@
-"""rankine: large-scale linear learning to rank.
+"""rankine: learning to rank on large data, with linear and additive models.
 
-Names are imported on first use, so that ``import rankine`` is fast and compiles nothing.
+Public names are imported on first use, so ``import rankine`` is fast and compiles nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rankine.scoring import Scorer
     from rankine.tuning.run import tune
 
-#: Public name -> module that holds it (a module that is public itself maps to itself); the
-#: errors stand beside them.
+#: Public name -> module that defines it; a public module maps to its own name. The errors, which
+#: cost nothing to import, are not listed here.
 _PUBLIC = {
     "AdditiveRanker": "rankine.rankers.additive",
     "Dataset": "rankine.data",

@@ -1,7 +1,7 @@
-"""MLflow flavour: the model file inside an MLflow model, scored as a pyfunc.
+"""MLflow flavour: save, log and load models, and score them as a pyfunc.
 
-Needs the extra ``mlflow`` (mlflow-skinny is enough). The payload is the model file itself, so that
-loading runs no pickle.
+Needs the extra ``mlflow`` (mlflow-skinny is enough). The artifact is the model file itself, so
+that loading runs no pickle.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FILE = "model.rankine"
 
 
 def get_default_pip_requirements() -> list[str]:
-    """What an environment needs to score the model."""
+    """Return the requirements of an environment that scores the model."""
     return [f"rankine=={__version__}"]
 
 
@@ -59,39 +59,41 @@ def save_model(
     Parameters
     ----------
     model
-        A ``LinearModel``; of a ranker, ``ranker.to_model()``.
+        Model to save; for a ranker, pass ``ranker.to_model()``.
     path
-        Folder to make; it must not exist or be empty.
+        New or empty folder.
     mlflow_model, signature, input_example, pip_requirements, metadata
-        As in every flavour of MLflow.
+        As in the other flavours of MLflow.
     """
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
-        raise ParameterError(f"folder {path!r} is not empty", fix="Name a new folder")
+        raise ParameterError(
+            f"folder {path!r} is not empty", parameter="path", fix="Name a new folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    described = Model() if mlflow_model is None else mlflow_model
+    description = Model() if mlflow_model is None else mlflow_model
     if signature is not None:
-        described.signature = signature
+        description.signature = signature
     if metadata is not None:
-        described.metadata = metadata
+        description.metadata = metadata
     if input_example is not None:
         from mlflow.models.utils import _save_example
 
-        _save_example(described, input_example, str(folder))
+        _save_example(description, input_example, str(folder))
     model.save(folder / _FILE)
     requirements = list(pip_requirements or get_default_pip_requirements())
     _write_environment(folder, requirements)
-    described.add_flavor(
+    description.add_flavor(
         FLAVOR_NAME, rankine_version=__version__, data=_FILE, digest=model.digest, nnz=model.nnz
     )
     pyfunc.add_to_model(
-        described,
+        description,
         loader_module="rankine.mlflow",
         data=_FILE,
         conda_env="conda.yaml",
         python_env="python_env.yaml",
     )
-    described.save(str(folder / "MLmodel"))
+    description.save(str(folder / "MLmodel"))
 
 
 def log_model(model: LinearModel, name: str, **options: Any) -> Any:
@@ -102,19 +104,19 @@ def log_model(model: LinearModel, name: str, **options: Any) -> Any:
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> LinearModel:
-    """Load the ``LinearModel`` of an MLflow model, checked as every model file is."""
+    """Load and check the model file of an MLflow model."""
     local = mlflow.artifacts.download_artifacts(artifact_uri=model_uri, dst_path=dst_path)
     return LinearModel.load(Path(local) / _FILE)
 
 
 class _Pyfunc:
-    """What ``mlflow.pyfunc`` calls: rows in, scores out, in row order."""
+    """Model in the interface of ``mlflow.pyfunc``."""
 
     def __init__(self, model: LinearModel) -> None:
         self._scorer = Scorer(model)
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:  # noqa: ARG002
-        """Scores of one list of rows; MLflow passes parameters, of which there are none."""
+        """Return the scores of one list of rows. MLflow passes ``params``; there are none."""
         return self._scorer.score(model_input)
 
 
@@ -123,7 +125,7 @@ def _load_pyfunc(path: str) -> _Pyfunc:
 
 
 def _write_environment(folder: Path, requirements: list[str]) -> None:
-    """The three files in which MLflow looks for an environment."""
+    """Write the three files in which MLflow looks for an environment."""
     python = ".".join(map(str, sys.version_info[:3]))
     (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
     (folder / "python_env.yaml").write_text(

@@ -114,7 +114,7 @@ def test_an_impossible_tolerance_is_never_converged(name):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_callback_may_end_the_run(name):
+def test_a_callback_can_end_the_run(name):
     run, _ = RUNS[name]
     seen = []
 
@@ -129,7 +129,7 @@ def test_a_callback_may_end_the_run(name):
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC)
-def test_an_interrupted_run_goes_on_from_any_iteration_to_the_same_bits(name, monkeypatch):
+def test_a_run_resumed_at_any_iteration_has_the_same_bits(name, monkeypatch):
     run, _ = RUNS[name]
 
     def marked(marks):
@@ -148,11 +148,11 @@ def test_an_interrupted_run_goes_on_from_any_iteration_to_the_same_bits(name, mo
     for place in {0, 1, 2, len(first.kept) // 2, len(first.kept) - 1}:
         again = first.at(place)
         same_end(marked(again), whole)
-        assert not again.given  # every state has been taken up
+        assert not again.saved  # every state has been taken up
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC)
-def test_a_budget_ends_the_same_run_earlier(name):
+def test_max_iter_ends_the_same_run_earlier(name):
     run, _ = RUNS[name]
     whole = run(None, 1e-4)
     # The last record of these is of the end: a bound more, a width that was not finished.
@@ -179,7 +179,7 @@ def test_a_run_ends_at_the_first_record_that_is_within_the_tolerance(name):
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "solve_smoothed"])
-def test_callbacks_are_told_what_the_trace_tells(name):
+def test_callbacks_get_the_values_of_the_trace(name):
     run, measure = RUNS[name]
     told = []
     solution = run(None, 1e-2, [told.append])

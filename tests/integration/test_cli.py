@@ -203,7 +203,7 @@ def test_demo_runs_and_beats_the_shop(tmp_path):
     assert (tmp_path / "d" / "model.rankine").exists()
 
 
-def test_trials_come_one_after_the_other_unless_told():
+def test_trials_run_one_at_a_time_by_default():
     from rankine.cli.tune import SearchOptions
 
     assert SearchOptions().options()["workers"] == 1

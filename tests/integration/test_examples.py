@@ -27,7 +27,7 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_does_what_it_says(name, tmp_path):
+def test_an_example_writes_its_files_and_prints_its_result(name, tmp_path):
     files, words = EXAMPLES[name]
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py"), "--small"]
     environment = {**os.environ, "PYTHONPATH": str(Path(rankine.__file__).parents[1])}

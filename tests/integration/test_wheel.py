@@ -41,8 +41,8 @@ def test_the_wheel_contains_the_package_and_its_metadata(wheel):
     assert "rankine/py.typed" in names
     assert "rankine/cli/main.py" in names
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
-    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
-    assert sources <= set(names)
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("templates/*")]
+    assert {path.relative_to(ROOT / "src").as_posix() for path in files} <= set(names)
     assert "License-Expression: BSD-3-Clause" in metadata
     for extra in ("serve", "tune", "dask", "report", "onnx", "all"):
         assert f"Provides-Extra: {extra}" in metadata

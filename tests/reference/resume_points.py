@@ -1,4 +1,4 @@
-"""Bookmarks that keep every state they are given, to begin again from any of them."""
+"""Resume points that record every state they are given, to resume from any of them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ import numpy as np
 
 from rankine.solvers.base import ResumePoint
 
-#: Loops that begin anew in every iteration of another.
+#: Inner loops that start anew in every iteration of an outer one.
 INNER = {"newton": "newton direction"}
 
 
 class StateRecorder:
-    """What a problem's ``bookmark`` may be; ``given`` is where each loop begins."""
+    """A problem's ``resume_point`` that records all states.
 
-    def __init__(self, given=()):
-        self.given = dict(given)
+    ``saved`` is the state of each loop to resume from.
+    """
+
+    def __init__(self, saved=()):
+        self.saved = dict(saved)
         self.kept = []
 
     def __call__(self, solver):
         point = ResumePoint()
-        point.state = self.given.pop(solver, None)
+        point.state = self.saved.pop(solver, None)
         point.save = lambda state: self.kept.append((solver, copy.deepcopy(state())))
         return point
 
-    def at(self, place):
-        """StateRecorder of a run that was interrupted after so many puts."""
-        known = dict(self.kept[: place + 1])
-        known.pop(INNER.get(self.kept[place][0]), None)
-        return StateRecorder(copy.deepcopy(known))
+    def at(self, index):
+        """Return a recorder for a run that was interrupted after ``index + 1`` recorded states."""
+        latest = dict(self.kept[: index + 1])
+        latest.pop(INNER.get(self.kept[index][0]), None)
+        return StateRecorder(copy.deepcopy(latest))
 
 
-def same_end(one, other):
-    """Whether two solutions have the same bits, and tell the same story."""
-    np.testing.assert_array_equal(one.coef, other.coef)
-    assert list(one.trace) == list(other.trace)
-    assert one.certificate == other.certificate
-    ends = [(end.objective, end.n_iter, end.stop_reason) for end in (one, other)]
+def same_end(first, second):
+    """Assert that two solutions have the same bits and traces."""
+    np.testing.assert_array_equal(first.coef, second.coef)
+    assert list(first.trace) == list(second.trace)
+    assert first.certificate == second.certificate
+    ends = [(end.objective, end.n_iter, end.stop_reason) for end in (first, second)]
     assert ends[0] == ends[1]

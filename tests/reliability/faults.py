@@ -17,14 +17,14 @@ class Fault(NamedTuple):
     tests: tuple[str, ...]
 
 
-_CORPUS = "tests/unit/data/test_letor_errors.py::test_corpus_is_refused_with_its_place"
+_CORPUS = "tests/unit/data/readers/test_letor_errors.py::test_corpus_is_refused_with_its_place"
 _DATA = "tests/unit/data"
 _SERVE = "tests/integration/serve"
 
 FAULTS: dict[str, list[Fault]] = {
     "Text and file input": [
         Fault("infinity or 1e400 as a feature", "refused where it stands",
-              (_CORPUS, f"{_DATA}/test_columnar_errors.py::test_nan_is_a_missing_value_and_infinity_is_not")),
+              (_CORPUS, f"{_DATA}/readers/test_columns.py::test_nan_is_a_missing_value_and_infinity_is_not")),
         Fault("NaN, NULL or null as a feature",
               "a missing value: refused by training unless `missing` says what stands for it",
               ("tests/unit/transforms/test_missing.py::test_missing_values_are_refused_by_default",)),
@@ -48,31 +48,31 @@ FAULTS: dict[str, list[Fault]] = {
         Fault("a row without a query id", "an error at the first such line", (_CORPUS,)),
         Fault("query ids that are text, fractions or beyond 64 bits",
               'exact 64-bit integers, or text when `qid_type="str"`; else an error',
-              (_CORPUS, f"{_DATA}/test_columnar_errors.py::test_query_ids_at_the_edges")),
+              (_CORPUS, f"{_DATA}/readers/test_columns.py::test_query_ids_at_the_edges")),
         Fault("indices that count from 0 or from 1", "declared, kept in the model, never guessed",
-              (_CORPUS, f"{_DATA}/test_columnar_errors.py::test_base_is_declared")),
+              (_CORPUS, f"{_DATA}/readers/test_columns.py::test_base_is_declared")),
         Fault("an index beyond 2^31", "exact or refused; memory never follows an index", (_CORPUS, "trial:text")),
         Fault("more than 2^31 stored values", "64-bit offsets everywhere",
               ("tests/unit/kernels/test_products.py::test_products_have_the_same_bits_for_any_number_of_threads",
                "tests/unit/losses/test_active_pairs.py::test_counts_of_a_long_query_do_not_overflow")),
         Fault("an index twice in a row", "refused", (_CORPUS, "trial:text")),
         Fault("indices out of order", "sorted within the row, to the same bits",
-              (f"{_DATA}/test_letor_reader.py::test_unsorted_rows_are_sorted", "trial:text")),
+              (f"{_DATA}/readers/test_letor.py::test_unsorted_rows_are_sorted", "trial:text")),
         Fault("`1:`, `1:2:3`, `0.1x`, `0x1p3`, `1_000`, `0,1`",
               "one strict decimal grammar; values equal Python's `float` to the bit",
               (_CORPUS, "trial:text", "tests/unit/kernels/test_numbers.py::test_labels_equal_float")),
         Fault("CRLF, lone CR, tabs, blank lines, any chunk boundary",
               "LF and CRLF are read, a lone CR is refused by name", (_CORPUS, "trial:text")),
         Fault("a file cut in mid-line", "a last line must be whole; that it has no newline is noted",
-              (f"{_DATA}/test_letor_chunks.py::test_every_prefix_agrees_with_the_slow_reader",)),
+              (f"{_DATA}/readers/test_letor.py::test_every_prefix_agrees_with_the_slow_reader",)),
         Fault("cut or damaged compressed data", "an error; no row before it becomes a model",
               ("trial:compressed", f"{_DATA}/test_compression.py::test_every_truncation_is_refused")),
         Fault("a file of another kind", "an error that names the kind",
-              (f"{_DATA}/test_kinds.py::test_the_kind_is_named",)),
+              (f"{_DATA}/test_compression.py::test_the_kind_is_named",)),
         Fault("bad UTF-8 and NUL bytes", "refused in tokens, shown escaped from comments",
               (_CORPUS, "trial:text")),
         Fault("a line without end", "`max_line_bytes`, enforced before the line is held",
-              (f"{_DATA}/test_letor_chunks.py::test_a_line_without_end_is_refused_before_it_is_buffered",)),
+              (f"{_DATA}/readers/test_letor.py::test_a_line_without_end_is_refused_before_it_is_buffered",)),
         Fault("a compression bomb", "a limit on the ratio and on memory",
               ("tests/reliability/test_bombs.py::test_bombs_are_refused_in_little_memory",
                f"{_DATA}/test_compression.py::test_a_compression_bomb_is_stopped")),
@@ -88,7 +88,7 @@ FAULTS: dict[str, list[Fault]] = {
                "tests/unit/rankers/test_spd.py::test_a_huge_column_is_learnt_from_in_memory_streams_and_partitions",
                "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
-              ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",
+              ("tests/unit/rankers/test_elastic.py::test_divergence_names_the_last_good_checkpoint",
                "tests/unit/model/test_linear.py::test_weights_that_are_not_finite_are_refused")),
         Fault("other threads, chunks, formats or partitions", "the same bits",
               ("trial:determinism",

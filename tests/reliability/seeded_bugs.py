@@ -164,8 +164,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the tie rule changed": Bug(
         "kernels/sorting.py",
-        "        while place > 0 and best[place - one] < value:\n",
-        "        while place > 0 and best[place - one] <= value:\n",
+        "        while rank > 0 and best[rank - unit] < value:\n",
+        "        while rank > 0 and best[rank - unit] <= value:\n",
         "numbers", 60, ("misread",),
     ),
     "the tie rule of long lists changed": Bug(
@@ -176,8 +176,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a lazy update off by one": Bug(
         "updates/rda.py",
-        "    return beta, done * optimizer.l1, 1.0",
-        "    return beta, (done + 1.0) * optimizer.l1, 1.0",
+        "    return RdaStep(beta, t * optimizer.l1, 1.0",
+        "    return RdaStep(beta, (t + 1.0) * optimizer.l1, 1.0",
         "numbers", 120, ("misread",),
     ),
     "a pair at the margin counted": Bug(
@@ -232,7 +232,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "implicit zeros outside the range": Bug(
-        RANGE, "if seen[slot] < rows_here:", "if seen[slot] < 0:",
+        RANGE, "if counts[slot] < n_list_rows:", "if counts[slot] < 0:",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "lists taken in row order": Bug(

@@ -147,7 +147,7 @@ def test_a_path_leaves_out_the_empty_model_and_marks_the_best(measured):
 
 
 @pytest.mark.parametrize(("best", "size"), [(1, 1), (0, 0)])
-def test_the_ring_stands_at_the_best_model_unless_it_is_empty(best, size):
+def test_the_ring_marks_the_best_model_unless_it_is_empty(best, size):
     sizes, values = np.array([0, 1, 4]), np.array([0.1, 0.5, 0.4])
     made = SimpleNamespace(
         values=values, loss=values, nonzeros=sizes, x_axis=(sizes, "weights"), measured=True,
@@ -190,7 +190,7 @@ def test_weights_are_bars_the_strongest_on_top(data):
     assert len(plot.weights(fitted()).patches) == min(20, model.nnz)
 
 
-def test_names_are_drawn_as_they_are(tmp_path):
+def test_names_are_drawn_literally(tmp_path):
     model = LinearModel.from_weights(
         np.ones(len(HOSTILE)), [f"{h}{k}" for k, h in enumerate(HOSTILE)]
     )

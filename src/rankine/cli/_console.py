@@ -85,7 +85,7 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 def check_output_paths(**files: str | None) -> None:
     """Raise an error for files that cannot be written, before long work begins.
 
-    Names are those of the options; ``plot`` must have the suffix of a picture.
+    Keywords are names of options; ``plot`` must have the suffix of a picture.
     """
     for option, path in files.items():
         if path is None:
@@ -122,7 +122,7 @@ def progress_bar(
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
     Yield None if the command is quiet or stderr is no terminal. While kernels are compiled, the
-    title says so.
+    title shows it.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None

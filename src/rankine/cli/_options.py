@@ -73,7 +73,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:
-    """Build a ranker; for an unknown parameter, raise an error that lists the known ones."""
+    """Build a ranker; raise an error that lists all parameters if one does not exist."""
     from rankine.rankers.registry import ranker_class
 
     cls = ranker_class(name)

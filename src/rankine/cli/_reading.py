@@ -122,7 +122,7 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class ModelReadingOptions(LogOptions, _ReadOptions):
-    """Options for data that an existing model reads; the model knows its features."""
+    """Options for data that an existing model reads; the model defines the features."""
 
     format: _Format = None
     base: Annotated[
@@ -225,8 +225,8 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         values["crosses"] = tuple(self.cross or ())
         for name in ("hash_bits", "bins", "time"):
             values[name] = getattr(self, name)
-        known = LogSchema.__struct_fields__
-        return {name: value for name, value in values.items() if value and name in known}
+        fields_of_schema = LogSchema.__struct_fields__
+        return {k: value for k, value in values.items() if value and k in fields_of_schema}
 
     def _log_read_options(self, more: dict[str, Any]) -> dict[str, Any]:
         """Return the options of reading a raw log that are no fields of its schema."""
@@ -245,7 +245,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         return {name: value for name, value in options.items() if name not in excluded}
 
     def _check_column_options(self, *, is_log: bool) -> None:
-        """Reject options that shape columns of a raw log where there is none."""
+        """Raise an error for options of raw logs if the data are no raw log."""
         if is_log:
             return
         for name in ("hash_bits", "bins"):
@@ -298,7 +298,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         return self.newest(data)
 
     def _kept_columns(self, options: dict[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns to keep beside features: those of options, others and the time."""
+        """Return the columns to keep in addition to features, without repetitions."""
         time = () if self.time is None else (self.time,)
         return tuple(dict.fromkeys((*options.get("columns", ()), *columns, *time)))
 
@@ -367,7 +367,7 @@ def log_schema_of(source: Any) -> LogSchema | None:
 def report_narrower_files(model: LinearModel, data: Any) -> None:
     """Print how many text files hold fewer features than the model.
 
-    Streams know this after they were read.
+    A stream has the number only after it was read.
     """
     n_narrower = (getattr(data, "read_counts", None) or {}).get("narrower_files", 0)
     if n_narrower:
@@ -379,7 +379,7 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
 
 @dataclass(frozen=True)
 class ReadingOptions(ModelReadingOptions):
-    """Options for data to train on, compare or convert; its features are not known before."""
+    """Options for data to train on, compare or convert; the data define the features."""
 
     base: _Base = 1
     n_features: Annotated[

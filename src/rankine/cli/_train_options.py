@@ -93,8 +93,8 @@ class ClickCorrectionOptions:
     ) -> str | None:
         """Raise an error for options without effect; return the click formula of a coec label.
 
-        The label ``coec`` or ``coec(formula)`` stands for clicks over expected clicks. The result
-        is None for other labels.
+        The label ``coec`` or ``coec(formula)`` means clicks over expected clicks. Return None
+        for other labels.
         """
         from rankine.logs.clicks import coec_formula
 

@@ -18,6 +18,8 @@ from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankine.data.save import ConversionReport
 
 #: Unmatched documents that are printed.
@@ -189,7 +191,7 @@ def _join_logs(
     _print_unmatched("no log", joined.unlogged)
 
 
-def _print_unmatched(lack: str, pairs: list[Any]) -> None:
+def _print_unmatched(lack: str, pairs: Sequence[tuple[str, str]]) -> None:
     """Print the number of documents that lack their counterpart, and the first of them."""
     if not pairs:
         return

@@ -67,10 +67,10 @@ def explain(
             title = f"{rank}. {_describe(rows, row)}"
             explanations.append((title, scorer.explain(rows.X, row)))
     if json:
-        plain = [{"title": title, **found.to_dict(top)} for title, found in explanations]
+        plain = [{"title": title, **each.to_dict(top)} for title, each in explanations]
         _console.print_json({"query": qid, "explanations": plain})
     else:
-        parts = [f"{printable(title)}\n{found.text(top)}" for title, found in explanations]
+        parts = [f"{printable(title)}\n{each.text(top)}" for title, each in explanations]
         typer.echo(f"query {printable(qid)}\n\n" + "\n\n".join(parts))
 
 

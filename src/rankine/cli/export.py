@@ -103,7 +103,7 @@ def export(
 
 
 def _write(files: dict[str, bytes]) -> None:
-    """Write each file; those of an output to stdout are written there one after the other."""
+    """Write each file; if the output is -, write all of them to stdout."""
     from rankine.core.atomic import atomic_file
 
     for path, content in files.items():

@@ -151,13 +151,13 @@ def _ranker_settings(
         settings["early_stopping"] = early_stopping
     if n_passes is not None:
         settings["n_passes"] = n_passes
-    chosen = parse_settings(set_ or [])
-    for name in chosen:
+    explicit = parse_settings(set_ or [])
+    for name in explicit:
         option = "seed" if name == "random_state" else name
         reject_options(
             (option,), f"sets the same parameter as --set {name}", fix="Leave out one of them"
         )
-    return {**settings, **chosen}
+    return {**settings, **explicit}
 
 
 # -- clicks -------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class TrainingJob:
         return model
 
     def _group_rows(self) -> str:
-        """Write a file of the rows grouped by query; a resumed run uses that of the first run."""
+        """Write a file of the rows grouped by query; a resumed run uses the existing file."""
         from rankine.data.sources import find_sources
         from rankine.distributed import repartition
 
@@ -475,11 +475,11 @@ def _summary_table(result: dict[str, Any]) -> Any:
     from rankine.transforms.scaling import describe_scaling
 
     n_skipped = result["queries"] - result["queries_used"]
-    used = f"{result['queries']:,} queries ({n_skipped:,} without pairs)"
+    queries_text = f"{result['queries']:,} queries ({n_skipped:,} without pairs)"
     if "pairs" in result:
-        used += f", {result['pairs']:,} pairs"
+        queries_text += f", {result['pairs']:,} pairs"
     run = f"{result['n_iter']:,} iterations in {result['seconds']:.2f} s"
-    rows = [("data", f"{result['rows']:,} rows, {used}")]
+    rows = [("data", f"{result['rows']:,} rows, {queries_text}")]
     if "partitions" in result:
         rows.append(("partitions", f"{result['partitions']:,}"))
     if result.get("nulls"):

@@ -153,7 +153,7 @@ def tune(
             trials=trials,
             study=study,
             split=reading.split,
-            time_column=reading.time or (schema and schema.time),
+            time_column=reading.time or (None if schema is None else schema.time),
             random_state=seed,
             progress=on_trial,
             **options,

@@ -30,6 +30,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     b'whole'
     """
     target = Path(os.path.realpath(path))
+    # A pipe or a device cannot be replaced by renaming a file.
     if target.exists() and not target.is_file():
         with target.open("wb") as device:
             yield device
@@ -44,7 +45,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)  # noqa: PTH105 (named after the system call)
-    except BaseException:
+    except BaseException:  # also KeyboardInterrupt
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

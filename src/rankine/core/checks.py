@@ -36,6 +36,7 @@ def check_not_negative(name: str, value: Any) -> float:
 
 
 def _is_finite_number(value: Any) -> bool:
+    # True and False are numbers to Python, but hardly ever meant as such.
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         return False
     return math.isfinite(value)

@@ -100,6 +100,7 @@ class RankineError(Exception):
         self.file = file
         self.line = line
         self.column = column
+        # Exception keeps only its positional arguments, so __reduce__ passes the fields on.
         super().__init__(reason)
 
     def __str__(self) -> str:

@@ -98,8 +98,10 @@ def join(children: Iterable[Any]) -> Html:
             continue
         if isinstance(child, (list, tuple)):
             parts.append(join(child))
+        elif isinstance(child, Html):
+            parts.append(child)
         else:
-            parts.append(child if isinstance(child, Html) else text(child, 10_000))
+            parts.append(text(child, 10_000))  # untrusted until it is marked as HTML
     return Html("".join(parts))
 
 

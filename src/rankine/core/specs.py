@@ -123,7 +123,8 @@ class LogColumns(
 
     @property
     def _fields(self) -> list[str]:
-        return [field.column for field in (*self.one_hot, *self.binned)]
+        names = [field.column for field in self.one_hot]
+        return names + [field.column for field in self.binned]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -203,6 +204,7 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
         """Check the spec, which may come from a damaged or hostile file."""
         for cuts in self.cuts:
             check_cuts(cuts)
+        # Sorted and in range, so that loops over columns need no further checks.
         for columns in (self.unordered, self.linear):
             if list(columns) != sorted({j for j in columns if 0 <= j < len(self.cuts)}):
                 raise ValueError("unordered and linear columns must be listed once, in order")
@@ -316,6 +318,7 @@ class RunScores(
 
     def __post_init__(self) -> None:
         """Check that the engine has the normalisation."""
+        # A damaged or hostile file may combine values that are valid one by one.
         if self.normalization not in FUSION_RULES[self.engine].normalizations:
             raise ValueError(f"{self.engine} has no normalisation {self.normalization}")
         if not self.rank_constant >= 0:
@@ -367,6 +370,7 @@ def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:
     encoded = []
     for spec in transforms:
         fields = msgspec.to_builtins(spec)
+        # Equal models have equal files: the entry is omitted where it says nothing.
         if not fields.get("binned", True):
             del fields["binned"]  # model files without binned columns have no such entry
         encoded.append(fields)

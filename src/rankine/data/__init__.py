@@ -1,4 +1,4 @@
-"""Queries, datasets, streams and the readers that make them."""
+"""Data sets, streams, and the readers and writers of their files."""
 
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import tiers

@@ -158,12 +158,12 @@ def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None 
         )
     used = {winner, loser, "tie", "weight", *columns[0], *columns[1]}
     values = {name: _to_array(table, name) for name in table.column_names if name in used}
-    rows = None
+    rows: Any = None
     if features:
         rows = tuple(
             np.column_stack([values[f"{prefix}{name}"] for name in features]) for prefix in prefixes
         )
-    sides: Any = rows
+    sides = rows
     if all(has_ids):
         sides = (values[winner], values[loser])
     data = Dataset.from_pairs(

@@ -1,8 +1,8 @@
 """Read and write the bytes of files, compressed or not, in bounded memory.
 
 Compression is recognised by the first bytes. Truncated or damaged data, bytes after the end, and
-data that expand beyond ``max_ratio`` are errors. A file of several gzip members (or frames)
-is one stream. ``refuse_other_kinds`` recognises files that are no LETOR text.
+data that expand more than ``max_ratio`` allows are errors. A file of several gzip members (or
+frames) is one stream. ``refuse_other_kinds`` recognises files that are no LETOR text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError, attach_file_to_errors
@@ -185,7 +185,8 @@ class _DecompressedStream(ByteStream):
         pending = self._read()
         while pending:
             if len(pending) < len(magic):
-                pending += read_fully(_FunctionFile(self._read), len(magic) - len(pending))
+                stream = cast("BinaryIO", _FunctionFile(self._read))
+                pending += read_fully(stream, len(magic) - len(pending))
             if not pending.startswith(magic):
                 raise _broken(f"bytes after the end of the {kind} data")
             member = _decompressor(kind)
@@ -324,7 +325,7 @@ def fill(stream: ByteStream, view: memoryview) -> int:
 
 
 def refuse_other_kinds(stream: ByteStream) -> bytes:
-    """Read the first bytes and raise FileKindError when they are those of another kind of file."""
+    """Read the first bytes and raise FileKindError if the file is of another kind."""
     store = bytearray(HEAD_BYTES)
     head = bytes(store[: fill(stream, memoryview(store))])
     other_kind = kind_of(head)

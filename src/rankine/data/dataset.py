@@ -215,7 +215,7 @@ class Dataset:
         Parameters
         ----------
         winner, loser
-            Rows of features, or item ids (then every item has a feature of its own).
+            Rows of features, or item ids (then every item has a separate feature).
         weight
             What a comparison counts; learn with ``RankSVM(normalization="pair")``, whose pairs
             weigh this much.
@@ -587,7 +587,7 @@ def concat(parts: Iterable[Dataset]) -> Dataset:
     Parameters
     ----------
     parts
-        An iterator that keeps no part (``drain(list)``) lets each matrix be released as soon as it
+        With an iterator that keeps no part (``drain(list)``) each matrix is released as soon as it
         is copied, so that memory is not needed twice.
     """
     remaining = list(parts)

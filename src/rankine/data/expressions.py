@@ -73,7 +73,7 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """Parse a formula; an error names the character where it is wrong.
+    """Parse a formula; an error names the first wrong character.
 
     Examples
     --------

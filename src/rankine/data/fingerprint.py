@@ -1,4 +1,4 @@
-"""One digest for equal data, in whatever format, storage or blocks it comes.
+"""Compute a digest that is equal for equal data, whatever its format, storage or blocks.
 
 The digest covers labels, query ids, non-zero features and feature names, in row order:
 
@@ -32,7 +32,7 @@ _SLAB_VALUES = 2**20
 
 
 def fingerprint(blocks: Iterable[Dataset]) -> str:
-    """Digest of a data set given as blocks in row order, such as a ``Scan``."""
+    """Compute the digest of a data set that is given as blocks in row order."""
     columns = {name: hashlib.sha256() for name in _COLUMNS}
     names: tuple[str, ...] | None = None
     width = n_rows = 0
@@ -44,6 +44,7 @@ def fingerprint(blocks: Iterable[Dataset]) -> str:
         names = block.feature_names
         width = max(width, block.n_features)
         n_rows += block.n_rows
+        # Adding 0 turns -0 into 0, which is equal but has other bits.
         add("label", block.y.astype(np.float64, copy=False) + 0.0)
         add("query", _ids(block.qid))
         for rows in row_slices(block, _SLAB_VALUES):
@@ -60,7 +61,7 @@ def fingerprint(blocks: Iterable[Dataset]) -> str:
 
 
 def _ids(qid: NDArray[Any]) -> NDArray[Any]:
-    """Integers as they are; strings as UTF-8 with their lengths."""
+    """Return the bytes of query ids: integers unchanged, strings as UTF-8 with their lengths."""
     if qid.dtype.kind == "i":
         return qid.astype("<i8", copy=False)
     texts = [str(text).encode("utf-8", "surrogatepass") for text in qid.tolist()]
@@ -69,7 +70,7 @@ def _ids(qid: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stored(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Row lengths, indices and values of the non-zeros of some rows."""
+    """Return row lengths, indices and values of the non-zeros of some rows."""
     if not sparse.issparse(X):
         lengths, indices, values = _entries(np.ascontiguousarray(X))
         return lengths, indices, values
@@ -81,7 +82,7 @@ def _stored(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 @jit
 def _entries(X: Any) -> Any:
-    """Row lengths, indices and values of the non-zeros of dense rows."""
+    """Return row lengths, indices and values of the non-zeros of dense rows."""
     lengths = np.zeros(X.shape[0], dtype=np.int64)
     indices = np.empty(X.size, dtype=np.int32)
     values = np.empty(X.size, dtype=np.float64)

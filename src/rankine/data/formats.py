@@ -39,7 +39,7 @@ class Format:
     suffixes
         Lower-case endings, with the dot, without a compression suffix.
     magic
-        First bytes that prove the format, whatever the suffix.
+        First bytes that prove the format; the suffix does not matter then.
     reader, writer
         A module, and a function of ``rankine.data.writers``; both imported on first use. Empty:
         files of this format are only written, or only read.

@@ -32,7 +32,7 @@ class FrameParts(NamedTuple):
 def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
     """Separate a frame's ``qid`` column from its features; return other inputs unchanged.
 
-    The matrix is float32 if every column is, else float64. ``names`` replace those of the frame.
+    The matrix is float32 if every column is, else float64. ``names`` replace the column names.
     """
     reject_sets(feature_names=names)
     if not is_frame(X):
@@ -54,7 +54,7 @@ def is_frame(X: Any) -> bool:
 
 
 def take_qid(X: Any) -> tuple[Any, Any]:
-    """Return a frame without its ``qid`` column, and that column; None where there is none."""
+    """Return a frame without its ``qid`` column, and that column, or None if it has none."""
     if not is_frame(X) or "qid" not in _names_of(X):
         return X, None
     if _is_pandas(X):

@@ -1,4 +1,4 @@
-"""A data set at a glance, for notebooks. Every name from outside is escaped."""
+"""Show a data set in notebooks. All names are escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_TEXT = 60
 
 
 def dataset_html(data: Dataset) -> str:
-    """An HTML table: sizes, label histogram, list lengths, first names."""
+    """Return an HTML table: sizes, label histogram, list lengths, first names."""
     rows: list[tuple[Any, Any]] = [
         ("rows", f"{data.n_rows:,}"),
         ("queries", f"{data.n_queries:,}"),

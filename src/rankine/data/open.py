@@ -81,7 +81,7 @@ def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
 def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     r"""Stream files as query-aligned blocks with bounded memory.
 
-    The options are those of ``load``, and ``block_rows``. Without ``n_features`` the width is
+    ``scan`` takes the options of ``load``, and ``block_rows``. Without ``n_features`` the width is
     measured first: from the schema of a table, or by reading the text once. Each pass re-reads the
     files and checks that they did not change. Queries must be contiguous: one that reappears is a
     QueryOrderError.

@@ -1,4 +1,4 @@
-"""How files are read: one frozen object that every reader takes."""
+"""Options of reading files, which every reader takes as one frozen object."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _POSITIVE = (
 
 
 def available_memory() -> int:
-    """Bytes of physical memory, or 2^63 - 1 where the system does not say."""
+    """Return the bytes of physical memory, or 2^63 - 1 where the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -74,14 +74,14 @@ def available_memory() -> int:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Everything a reader may be told; each reader uses what concerns its format.
+    """Options of all readers; each uses those of its format.
 
     Attributes
     ----------
     format
         Name in ``rankine.data.formats``; None chooses by content and suffix.
     n_features
-        Width of the matrix; an index beyond it is an error. None: the largest index found.
+        Width of the matrix; a larger index is an error. None: the largest index found.
     base
         First feature index of text files, 0 or 1. Declared, never guessed.
     qid_type
@@ -163,21 +163,23 @@ class ReadOptions:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(
-                    f"{name}={getattr(self, name)!r} is not known",
+                    f"{getattr(self, name)!r} is not known",
+                    parameter=name,
                     fix="Choose " + " or ".join(map(repr, allowed)),
                 )
         for name in _POSITIVE:
             if getattr(self, name) < 1:
                 raise ParameterError(
-                    f"{name}={getattr(self, name)} is not positive", fix="Pass 1 or more"
+                    f"{getattr(self, name)} is not positive", parameter=name, fix="Pass 1 or more"
                 )
         if not 0 < self.max_features < 2**31:
             raise ParameterError(
-                "max_features is above 2^31 - 1", fix="Hash or renumber the features"
+                "above 2^31 - 1", parameter="max_features", fix="Hash or renumber the features"
             )
         if self.n_features is not None and not 0 <= self.n_features <= self.max_features:
             raise ParameterError(
-                f"n_features={self.n_features} is not between 0 and {self.max_features}",
+                f"{self.n_features} is not between 0 and {self.max_features}",
+                parameter="n_features",
                 fix="Pass the number of columns of the model or data",
             )
         if self.group is not None and self.single_query:
@@ -185,17 +187,17 @@ class ReadOptions:
 
     @classmethod
     def make(cls, **options: Any) -> ReadOptions:
-        """Make options from keyword arguments, naming an unknown one."""
-        known = {field.name for field in fields(cls)}
+        """Make options from keyword arguments; refuse unknown ones."""
+        names = {field.name for field in fields(cls)}
         for name in options:
-            if name not in known:
+            if name not in names:
                 raise ParameterError(
-                    f"unknown option {name!r}", fix="Choose among " + ", ".join(sorted(known))
+                    f"unknown option {name!r}", fix="Choose among " + ", ".join(sorted(names))
                 )
         return cls(**options)
 
     def with_features(self, n_features: int) -> ReadOptions:
-        """The same options for a matrix of known width."""
+        """Return the same options with a width."""
         return replace(self, n_features=n_features)
 
     @property

@@ -1,4 +1,4 @@
-"""While files are read: a progress bar on terminals, and reading ahead on another thread."""
+"""Show progress while files are read, and read ahead on another thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 def live_console() -> Console | None:
-    """A console on stderr, or None where it is neither a terminal nor a notebook.
+    """Return a console on stderr, or None where it is neither a terminal nor a notebook.
 
-    A bar that is drawn elsewhere leaves an empty line, with some versions of rich even a disabled
-    one.
+    Elsewhere a bar would leave an empty line, in some versions of rich even a disabled one.
     """
     from rich.console import Console
 
@@ -32,10 +31,10 @@ _PATIENCE = 2.0
 
 
 class Meter:
-    """Shows bytes read on stderr, once a file has taken two seconds; silent unless asked for."""
+    """Shows the bytes read on stderr, if ``options.progress`` and after two seconds."""
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
-        self._wanted = options.progress
+        self._enabled = options.progress
         self._name = source.name
         self._size = source.size if options.progress else None
         self._started = time.monotonic()
@@ -43,15 +42,15 @@ class Meter:
         self._task: Any = None
 
     def update(self, consumed: int) -> None:
-        """Tell how many bytes of the file have been read."""
-        if not self._wanted:
+        """Report how many bytes of the file have been read."""
+        if not self._enabled:
             return
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE:
                 return
             console = live_console()
             if console is None:
-                self._wanted = False
+                self._enabled = False
                 return
             self._bar, self._task = _open_bar(console, f"Reading {self._name}", self._size)
         self._bar.update(self._task, completed=consumed)
@@ -83,12 +82,12 @@ def _open_bar(console: Console, text: str, total: int | None) -> tuple[Any, Any]
 T = TypeVar("T")
 
 
-#: What a producer gives after its last item.
+#: Marks the end of the items.
 _END: Any = object()
 
 
 def read_ahead(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
-    """The same items in the same order, produced on a thread at most ``depth`` ahead.
+    """Yield the same items in the same order, produced on a thread at most ``depth`` ahead.
 
     Errors of the producer are raised here. Leaving the loop early stops the producer.
     """
@@ -101,7 +100,7 @@ def read_ahead(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
             ahead.append(thread.submit(next, source, _END))
             yield item
     finally:
-        # The collector of garbage may come here in the middle of starting another thread: to join
-        # this one would then wait for ever. So wait for its work alone, and not for long.
+        # The garbage collector may run this while another thread is being started: joining this
+        # thread would then never return. So wait only for its work, and not for long.
         thread.shutdown(wait=False, cancel_futures=True)
         wait([future for future in ahead if not future.cancelled()], timeout=1.0)

@@ -56,6 +56,7 @@ class QueryIndex:
         unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
         if len(unique) == len(run_ids):
             return cls(run_ids, np.append(runs, n_rows).astype(np.int64))
+        # Some queries have several runs: sort the rows by query, in order of first appearance.
         rank = np.empty(len(unique), dtype=np.int64)
         rank[np.argsort(first, kind="stable")] = np.arange(len(unique))
         codes = np.repeat(rank[inverse], np.diff(np.append(runs, n_rows)))
@@ -221,6 +222,7 @@ class LabelIndex:
     @classmethod
     def build(cls, queries: QueryIndex, y: NDArray[Any]) -> LabelIndex:
         """Order rows by query and label."""
+        # Labels of one type, so that the kernel is compiled once.
         labels = np.ascontiguousarray(queries.gather(y), dtype=np.float64)
         order, level_ptr, level_starts = _order_by_label(labels, queries.starts)
         if queries.rows is not None:

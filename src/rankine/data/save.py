@@ -36,7 +36,7 @@ def save(
         ``.gz``, ``.bz2``, ``.xz``, ``.zst``), ``.parquet``, ``.arrow`` / ``.feather``, and
         ``.npz`` for ``numpy.load``; ``-`` writes text to standard output.
     format
-        Name of the format, whatever the suffix.
+        Name of the format, instead of the suffix's.
     **options
         Options of the format's writer: ``layout``, ``compression``, ``base`` ...
 

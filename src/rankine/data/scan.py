@@ -138,7 +138,7 @@ def _read_numbers(
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
         ) from error
-    values = np.empty(len(lines), dtype=number_type)
+    values: NDArray[Any] = np.empty(len(lines), dtype=number_type)
     for k, line in enumerate(lines):
         text = line.strip()
         if not pattern.fullmatch(text):
@@ -449,7 +449,7 @@ class Scan(LabelledStream):
     def open(cls, sources: list[Source], options: ReadOptions) -> Self:
         """Open files: measure their width where ``options`` leave it open, and read their names.
 
-        Text is read once to measure it; names are those of the first file.
+        Text is read once to measure it; names are read from the first file.
         """
         n_features = options.n_features
         if n_features is None:
@@ -474,6 +474,7 @@ class Scan(LabelledStream):
             guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
         read_counts: Counter[str] = Counter()
+        # Closing stops the reading thread when the caller leaves the loop early.
         with closing(read_ahead(self.raw_blocks(block_rows))) as blocks:
             for block in align(blocks, options, guard):
                 n_rows += block.n_rows
@@ -497,7 +498,7 @@ class Scan(LabelledStream):
         side_data.finish()
 
     def compute_fingerprint(self) -> str:
-        """Read all rows once and compute their digest; it is that of the same data in memory."""
+        """Read all rows once and compute the digest, which is that of the same data in memory."""
         return fingerprint(self.raw_blocks())
 
     def __iter__(self) -> Iterator[Dataset]:

@@ -1,9 +1,9 @@
-"""Group files by query, whatever their size.
+"""Group files of any size by query.
 
 Runs that fit in memory are sorted by query id and merged; rows of a query keep their order. Runs of
 text are kept one after the other in an unnamed temporary file: every run holds a query's rows as
-one segment, so merging copies segments, not lines. Runs of tables are kept as Arrow files beside
-the target; merging takes from every run the queries that no run can add to any more.
+one segment, so merging copies segments, not lines. Runs of tables are kept as Arrow files in the
+folder of the target; merging takes from every run the queries that no run can add to any more.
 """
 
 from __future__ import annotations

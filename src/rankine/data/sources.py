@@ -1,4 +1,7 @@
-"""The files to read: paths, globs, many files, standard input; and whether they stayed the same."""
+"""Find and open the files to read: paths, patterns, standard input, open streams.
+
+A file that changes while it is read, or between two passes, is noticed.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ from rankine.core.errors import (
 
 _GLOB = frozenset("*?[")
 
-#: Enough to recognise any kind of file (tar's mark stands at byte 257).
+#: Bytes read to recognise the kind of a file (the mark of tar is at byte 257).
 HEAD_BYTES = 512
 
 
 class Stamp(NamedTuple):
-    """What a file looked like: device, inode, size, time of last change in nanoseconds."""
+    """Identity and state of a file: device, inode, size, time of last change in nanoseconds."""
 
     device: int
     inode: int
@@ -44,11 +47,17 @@ class Source:
     Attributes
     ----------
     name
-        As errors show it.
+        Name in errors.
     path
         The file, or None for standard input and open streams.
+    handle
+        The open stream, if any.
     stamp
-        What the file looked like when it was first opened; ``check`` compares.
+        State of the file when it was first opened; ``check`` compares it.
+    peeked
+        First bytes that were read from a stream, or None.
+    taken
+        Whether a stream was opened: it can be opened once.
     """
 
     name: str
@@ -65,11 +74,12 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the file once it was opened, where that is known."""
+        """Size of the file in bytes; None before it was opened, and for streams."""
         return None if self.stamp is None else self.stamp.size
 
     def head(self, count: int = HEAD_BYTES) -> bytes:
-        """First bytes, without losing them for ``open``."""
+        """Return the first bytes; ``open`` returns them again."""
+        # A pipe's first bytes are kept, because they cannot be read again.
         if self.rereadable:
             with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)
@@ -109,17 +119,20 @@ class Source:
                 file=self.name,
                 fix="Check the path and its permissions",
             ) from error
-        seen = stamp_of(os.fstat(file.fileno()))
+        stamp = stamp_of(os.fstat(file.fileno()))
         if self.stamp is None:
-            self.stamp = seen
-        elif seen is not None and seen != self.stamp:
+            self.stamp = stamp
+        elif stamp is not None and stamp != self.stamp:
             file.close()
             raise self._changed("since the last pass")
         return cast("BinaryIO", file)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """One pass over the file: errors name it; if it changed meanwhile, that is the error."""
+        """Enclose one pass over the file: errors name it.
+
+        If the file changed meanwhile, that is the error: other errors may be its consequence.
+        """
         try:
             with attach_file_to_errors(self.name):
                 yield
@@ -129,31 +142,31 @@ class Source:
         self.check()
 
     def check(self) -> None:
-        """Raise ChangedDataError when the file is not what it was when it was opened."""
+        """Raise ChangedDataError if the file changed since it was opened."""
         if self.path is None or self.stamp is None:
             return
         try:
-            now = stamp_of(self.path.stat())
+            stamp = stamp_of(self.path.stat())
         except OSError as error:
             raise self._changed("while it was read (it is gone)") from error
-        if now != self.stamp:
+        if stamp != self.stamp:
             raise self._changed("while it was read")
 
     def _changed(self, when: str) -> ChangedDataError:
         return ChangedDataError(
-            f"the file changed {when}", file=self.name, fix="Read a copy that nobody writes to"
+            f"the file changed {when}", file=self.name, fix="Read a copy that does not change"
         )
 
 
 class Prefixed(io.RawIOBase):
-    """A stream whose first bytes were read already; closing it leaves the stream open."""
+    """A stream whose first bytes were read before; closing it leaves the stream open."""
 
-    def __init__(self, prefix: bytes, rest: BinaryIO) -> None:
+    def __init__(self, prefix: bytes, stream: BinaryIO) -> None:
         self._prefix = prefix
-        self._rest = rest
+        self._stream = stream
 
     def readable(self) -> bool:
-        """Reading is all it does."""
+        """Return True: the stream can be read, not written."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -164,25 +177,28 @@ class Prefixed(io.RawIOBase):
             view[:count] = self._prefix[:count]
             self._prefix = self._prefix[count:]
             return count
-        piece = self._rest.read(len(view)) or b""
-        view[: len(piece)] = piece
-        return len(piece)
+        data = self._stream.read(len(view)) or b""
+        view[: len(data)] = data
+        return len(data)
 
 
 def read_fully(file: BinaryIO, count: int) -> bytes:
     """Read ``count`` bytes, fewer only at the end of the file."""
-    pieces: list[bytes] = []
-    left = count
-    while left and (piece := read_some(file, left)):
-        if not isinstance(piece, bytes):
+    chunks: list[bytes] = []
+    missing = count
+    while missing:
+        data = read_some(file, missing)
+        if not isinstance(data, bytes):
             raise ParameterError("the stream gives text, not bytes", fix="Open it in binary mode")
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
+        if not data:
+            break
+        chunks.append(data)
+        missing -= len(data)
+    return b"".join(chunks)
 
 
 def read_some(file: BinaryIO, count: int) -> bytes:
-    """Read up to ``count`` bytes; a failing disk or pipe is a DataError."""
+    """Read up to ``count`` bytes; failures of the system are DataErrors."""
     try:
         return file.read(count) or b""
     except OSError as error:
@@ -190,26 +206,27 @@ def read_some(file: BinaryIO, count: int) -> bytes:
 
 
 def unreadable(error: OSError) -> DataError:
-    """The error for bytes that the system would not give."""
+    """Build the error for a failed read."""
     return DataError(
         f"cannot be read: {error.strerror or error}", fix="Check the disk and the path"
     )
 
 
 def stamp_of(info: os.stat_result) -> Stamp | None:
-    """Stamp of a regular file; None for pipes and devices, which have no lasting content."""
+    """Return the stamp of a regular file; None for pipes and devices, whose content is not kept."""
     if not stat.S_ISREG(info.st_mode):
         return None
     return Stamp(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
 
 
 def find_sources(paths: Any) -> list[Source]:
-    """Files in the given order; a glob stands for its matches in sorted order, ``-`` for stdin.
+    """Return the sources of paths, in the given order.
 
-    Open binary streams (objects with ``read``) are taken as they are.
+    A pattern is replaced by its matches, sorted by name; ``-`` is standard input. Open binary
+    streams (objects with ``read``) are sources too.
     """
     sources: list[Source] = []
-    for item in _listed(paths):
+    for item in _as_list(paths):
         if hasattr(item, "read"):
             sources.append(Source(str(getattr(item, "name", "<stream>")), handle=item))
         elif os.fspath(item) == "-":
@@ -221,7 +238,7 @@ def find_sources(paths: Any) -> list[Source]:
     return sources
 
 
-def _listed(paths: Any) -> Iterable[Any]:
+def _as_list(paths: Any) -> Iterable[Any]:
     if isinstance(paths, (str, os.PathLike)) or hasattr(paths, "read"):
         return [paths]
     reject_sets(paths=paths)
@@ -238,7 +255,7 @@ def _matches(text: str) -> list[Source]:
         if not path.exists():
             raise DataError("does not exist", file=text, fix="Check the path")
         return [Source(text, path)]
-    found = sorted(name for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207 (relative names as the user wrote them)
-    if not found:
+    names = sorted(name for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207 (relative names as the user wrote them)
+    if not names:
         raise DataError("no file matches the pattern", file=text, fix="Check the pattern")
-    return [Source(name, Path(name)) for name in found]
+    return [Source(name, Path(name)) for name in names]

@@ -59,6 +59,7 @@ class ScanPart(LabelledStream):
         self._start_pass = start_pass
         self.options = scan.options
         self.sources = scan.sources
+        self.is_raw_log = scan.is_raw_log
 
     @property
     def n_features(self) -> int:
@@ -71,14 +72,9 @@ class ScanPart(LabelledStream):
         return self._scan.feature_names
 
     @property
-    def encoding(self) -> Any:
-        """How raw columns became features, or None."""
-        return getattr(self._scan, "encoding", None)
-
-    @property
-    def is_raw_log(self) -> bool:
-        """Whether the whole is a raw log."""
-        return self._scan.is_raw_log
+    def schema(self) -> Any:
+        """Schema of the raw log, or None."""
+        return getattr(self._scan, "schema", None)
 
     def log_encoding(self) -> Any:
         """Return the encoding of the whole log, or None."""
@@ -175,6 +171,7 @@ def query_units(ids: NDArray[Any], seed: np.uint64) -> NDArray[np.float64]:
         hashlib.blake2b(str(text).encode(), digest_size=8, key=key).digest()
         for text in ids.tolist()
     )
+    # The upper 53 bits of a digest are the digits of a float in [0, 1).
     bits = np.frombuffer(digests, dtype="<u8") >> np.uint64(11)
     return bits.astype(np.float64) * 2.0**-53
 
@@ -195,7 +192,7 @@ def split_queries(
     Parameters
     ----------
     data
-        A ``Dataset``, or a ``Scan``: then each query goes where a hash of its id says, so that
+        A ``Dataset``, or a ``Scan``: then each query is assigned by a hash of its id, so that
         sizes are only close to the proportions, and a query is in the same part in every file and
         every pass.
     proportions

@@ -211,12 +211,13 @@ def write_parquet(
         "none", "snappy", "gzip", "brotli", "lz4" or "zstd".
     row_group_rows
         A row group ends with the first query that reaches this many rows, so that each query is
-        in one row group, which the statistics of ``qid`` tell.
+        in one row group, which the statistics of ``qid`` identify.
     """
     import pyarrow.parquet as pq
 
     check_choice("compression", compression, ("none", "snappy", "gzip", "brotli", "lz4", "zstd"))
     options = ReadOptions(block_rows=row_group_rows, max_query_rows=sys.maxsize)
+    # Whole queries per row group: streams and partitions can then be cut between row groups.
     aligned = align(iter(blocks), options)
     first = _take_first(aligned)
     maker = _BatchMaker(first, layout, base)
@@ -238,7 +239,7 @@ def write_arrow(
 ) -> int:
     """Write an Arrow IPC file, or a stream when the name ends in ``.arrows``; one batch per block.
 
-    The parameters are those of the Parquet writer; compression is "none", "lz4" or "zstd".
+    ``layout`` and ``base`` are as for Parquet; compression is "none", "lz4" or "zstd".
     """
     check_choice("compression", compression, ("none", "lz4", "zstd"))
     codec = None if compression == "none" else compression
@@ -332,7 +333,8 @@ class _BatchMaker:
 
     def _to_lists(self, X: Any) -> dict[str, pa.Array]:
         rows = X if sparse.issparse(X) else sparse.csr_matrix(X)
-        list_type, offset_type = pa.ListArray, np.int32
+        list_type: Any = pa.ListArray
+        offset_type: type[np.signedinteger[Any]] = np.int32
         if rows.nnz >= 2**31:
             list_type, offset_type = pa.LargeListArray, np.int64
         pointer = rows.indptr.astype(offset_type, copy=False)

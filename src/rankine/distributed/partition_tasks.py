@@ -218,7 +218,7 @@ class PartitionColumnStatistics:
     n_lists
         Number of the first lists of each partition to cover; None for all.
     spec
-        Values that replace missing ones, once they are known.
+        Values that replace missing ones; None before they are measured.
     """
 
     def __init__(

@@ -14,9 +14,8 @@ from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan
 from rankine.data.sort import SortReport, sort_file
-from rankine.data.streams import LabelledPartitions
 from rankine.data.sources import Source, find_sources
-from rankine.data.streams import LabelledStream
+from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.distributed.file_partitions import FileCuts, Partition, cut_file, file_state
 from rankine.distributed.journal import Journal
 from rankine.distributed.partition_tasks import Measured, RawRowsTask, measure

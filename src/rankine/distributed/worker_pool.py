@@ -118,7 +118,7 @@ class PartitionTask(Protocol):
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A partition and its task: all that a worker has to know.
+    """A partition and its task: all that a worker needs.
 
     ``version`` is the version of rankine that sends the item; ``threads`` limits the kernels.
     """

@@ -94,8 +94,8 @@ class Comparison:
     """Systems compared on the same queries.
 
     ``values`` has one row per query of ``ids`` and one column per system. Queries that the metric
-    skips or that have weight zero are left out; ``skipped`` is their number. ``weighted`` tells
-    whether queries had weights.
+    skips or that have weight zero are left out; ``skipped`` is their number. ``weighted``: whether
+    queries had weights.
     """
 
     metric: Metric

@@ -18,12 +18,12 @@ The weights follow from a model of clicks:
 
 position_based
     P(click) = theta_k gamma(item): w is theta at the new position divided by theta at the old one,
-    and e = theta_k. It needs the propensities of positions, not those of the old ranker.
+    and e = theta_k. It needs the propensities of positions, but not the old ranker.
 independent
     P(click) depends on the item and its position in any way, but not on the other items: w is the
-    probability that the new ranker shows the item at this position divided by that of the old one,
-    and e = 1 (the item-position estimator of Li et al. 2018; independent IPS). It needs an old
-    ranker that varied its order.
+    probability that the new ranker shows the item at this position divided by the probability under
+    the old one, and e = 1 (the item-position estimator of Li et al. 2018; independent IPS). It
+    needs an old ranker that varied its order.
 
 Intervals are normal approximations from the variation between lists. A log that says too little
 about the new ranker is refused.
@@ -233,7 +233,7 @@ def value_estimates(
     min_overlap: float = 0.5,
     confidence: float = 0.95,
 ) -> Counterfactual:
-    """Estimate from known weights, as in the log of a bandit.
+    """Estimate from given weights, as in the log of a bandit.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ def _exposure(
 def _sums_from_exposure(
     log: ClickLog, exposure: _Exposure, counted: Floats, max_weight: float | None
 ) -> _ListSums:
-    """Compute weights by counting: a cell's exposure in the new order divided by that in the old.
+    """Compute weights by counting: exposure of a cell in the new order divided by the old one.
 
     Summed over all lists, the share of a list is ``w r``. It is written as its expectation given
     the mean reward of each cell, plus a residual. Its variation between lists is then that of an

@@ -79,7 +79,7 @@ def cross_validate(
         Number of folds (queries are assigned in random order), a scikit-learn splitter (which gets
         the query ids as groups), or an iterable of (train rows, test rows).
     metric
-        Metric; default: that of the ranker.
+        Metric; default: the ranker's metric.
     query_weight
         Weights of queries in the means of folds: a mapping from query id to weight, or one number
         per query in order of first appearance. Training does not use them; the row weights of the

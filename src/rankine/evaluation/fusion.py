@@ -104,11 +104,11 @@ class Fusion:
         """Return tables of weights, held-out means and differences."""
         shares = [(name, f"{weight:.3f}") for name, weight in self.weights.items()]
         means = [(s.name, f"{s.mean:.4f}", f"[{s.low:.4f}, {s.high:.4f}]") for s in self.systems]
-        held = f"{self.metric}, held out, {self.data.n_queries} queries"
+        title = f"{self.metric}, held out, {self.data.n_queries} queries"
         return [
             Table(f"Weights of {self.normalization} scores, by {self.learner}",
                   ("run", "weight"), shares),
-            Table(held, ("system", "mean", f"{self.confidence:.0%} interval"), means),
+            Table(title, ("system", "mean", f"{self.confidence:.0%} interval"), means),
             pairs_table("Paired differences", self.pairs, self.confidence),
         ]  # fmt: skip
 
@@ -174,7 +174,7 @@ def fuse(
     Returns
     -------
     Fusion
-        The model, with its held-out values and those of weights set by hand.
+        The model, and held-out values of it and of weights set by hand.
     """
     rule = parse_metric(metric)
     normalizations = _normalizations(normalization, engine)

@@ -326,7 +326,7 @@ def run_letor(
         )
     folds = [(f, k) for f, folder in enumerate(opened) for k in range(folder.n_folds)]
     # A single setting needs no tuning: it is fitted once, for the test.
-    tuned = {name: chosen for name, chosen in grid.items() if len(chosen) > 1}
+    tuned = {name: values for name, values in grid.items() if len(values) > 1}
     n_fits = len(folds) * (len(grid) + sum(map(len, tuned.values())))
     protocol = _Protocol(opened, seeded, metric, script, workers)
     with _TrialRunner(protocol, workers, n_fits, report) as runner:
@@ -347,7 +347,7 @@ def _best_settings(
     tried: Sequence[_Tried], grid: Mapping[str, list[Setting]], folds: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int, str], Setting]:
     """Return the best setting of each fold and ranker; among equal ones the first of the grid."""
-    best = {(*fold, name): chosen[0] for fold in folds for name, chosen in grid.items()}
+    best = {(*fold, name): values[0] for fold in folds for name, values in grid.items()}
     best_rank: dict[tuple[int, int, str], tuple[float, int]] = {}
     for trial, values, _ in tried:
         key = (trial.folder, trial.fold, trial.ranker)
@@ -490,8 +490,8 @@ class _Protocol:
             per_query[name] = evaluate_on(fold.test, scores=scores, metric=metric, per_query=True)
         source = f"{self.folders[trial.folder].name} {fold.name} {trial.ranker}"
         texts = [f"{source}: {warning.message}" for warning in caught]
-        ids, chosen = fold.test.queries.ids.tolist(), trial.settings[0]
-        result = FoldResult(fold.name, chosen, validation, values, 0.0, ids, per_query)
+        ids, setting = fold.test.queries.ids.tolist(), trial.settings[0]
+        result = FoldResult(fold.name, setting, validation, values, 0.0, ids, per_query)
         return _TestResult(result, script, texts)
 
     def _fold(self, trial: _Trial) -> tuple[Fold, str]:

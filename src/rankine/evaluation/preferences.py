@@ -128,12 +128,12 @@ def _centre(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Likelihood:
-    r"""Find optima for other counts of the same comparisons, near a known optimum.
+    r"""Find optima for other counts of the same comparisons, near the optimum of all counts.
 
-    With the differences d of winner and loser, :math:`J(w) = \frac{l_2}{2}|w|^2 +
-    \sum_i v_i \log(1 + e^{-\langle w, d_i\rangle}) / \sum_i v_i`.
-    The curvature at the known optimum replaces that of every draw, so that a step needs only the
-    gradient g. The iteration ends by the bound :math:`J - J^* \le |g|^2 / (2 l_2)`.
+    With the differences d of winner and loser, :math:`J(w) = \frac{l_2}{2}|w|^2 + \sum_i v_i \log(1
+    + e^{-\langle w, d_i\rangle}) / \sum_i v_i`. The curvature at this optimum replaces the
+    curvature of every draw, so that a step needs only the gradient g. The iteration ends by the
+    bound :math:`J - J^* \le |g|^2 / (2 l_2)`.
     """
 
     def __init__(self, data: Dataset, l2: float, tol: float, start: NDArray[np.float64]) -> None:
@@ -151,7 +151,7 @@ class _Likelihood:
             self.curvature = cho_factor(H + l2 * np.eye(len(H)))
 
     def optimum(self, counts: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the certified optimum, or None if the known curvature does not lead to it."""
+        """Return the certified optimum, or None if the fixed curvature does not lead to it."""
         share = counts * self.value / (counts @ self.value)
         w, last_size = self.start.copy(), np.inf
         while self.curvature is not None:

@@ -1,4 +1,4 @@
-"""Systems to compare, brought to one form: labels and scores of each query's documents.
+"""Systems to compare in one common form: labels and scores of each query's documents.
 
 A system may be a model file, a TREC run file, a ``LinearModel``, a fitted ranker, a ``Run`` or an
 array of scores.

@@ -37,7 +37,7 @@ class _Fusion(NamedTuple):
 
 
 def _read_fusion(model: LinearModel, options: ExportOptions, engine: str) -> _Fusion:
-    """Read the runs and weights of a model in the form that is asked for."""
+    """Read the runs and weights of a model in the form of the options."""
     spec = _run_scores(model)
     form = options.form
     if form is None:
@@ -102,11 +102,11 @@ def export_elasticsearch_fusion(model: LinearModel, options: ExportOptions) -> E
             child["normalizer"] = normalizer
         children.append(child)
     body: dict[str, Any] = {"retrievers": children, "rank_window_size": _WINDOW}
-    kind = "linear"
+    retriever = "linear"
     if fusion.uses_ranks:
-        kind = "rrf"
+        retriever = "rrf"
         body["rank_constant"] = _whole_constant(fusion)
-    return Export(json_bytes({"retriever": {kind: body}}), remark=fusion.remark)
+    return Export(json_bytes({"retriever": {retriever: body}}), remark=fusion.remark)
 
 
 @register("opensearch", fusion=True, options=("form",))

@@ -37,7 +37,7 @@ class ExportOptions:
         ONNX: "float32" or "float64".
     query
         SQL, for a model that scales within each list: column that identifies the list of a row.
-        Default: that of the model's log; if there is none, all rows are one list.
+        Default: the column in the model's log; without one, all rows are one list.
     """
 
     name: str = "rankine"
@@ -63,7 +63,7 @@ class Export:
     extra_files
         Suffix -> content of further files.
     remark
-        What the user should know about the result, or "".
+        Hint for the user about the result, or "".
     """
 
     content: bytes
@@ -72,7 +72,7 @@ class Export:
 
 
 class _Target(NamedTuple):
-    """An export function and the names of the options that it uses, besides ``name``."""
+    """An export function and the names of the options that it uses, in addition to ``name``."""
 
     function: Callable[[LinearModel, ExportOptions], Export]
     options: tuple[str, ...]
@@ -92,7 +92,7 @@ def register(name: str, *, options: tuple[str, ...] = (), fusion: bool = False) 
     name
         Name of the target. The first line of the function's docstring describes it in help texts.
     options
-        Fields of ``ExportOptions`` that the target uses, besides ``name``.
+        Fields of ``ExportOptions`` that the target uses, in addition to ``name``.
     fusion
         Whether the function exports fusions of retrievers instead of other models.
     """
@@ -131,7 +131,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     Raises
     ------
     ExportError
-        The target cannot express this model; the message says why and what to do instead.
+        The target cannot express this model; the message gives the reason and an alternative.
     """
     options = options or ExportOptions()
     if to not in targets():
@@ -154,7 +154,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     for name in ("store", "form", "dtype", "feature_set", "query"):
         value = getattr(options, name)
         if value != getattr(ExportOptions, name) and name not in target.options:
-            users = [other for other in targets() if name in _TARGETS[other].options]
+            users = [user for user in targets() if name in _TARGETS[user].options]
             raise ParameterError(
                 f"{value!r} cannot be used: {to} has no such option",
                 fix=f"Leave it out: it is an option of {', '.join(users)}",

@@ -165,12 +165,12 @@ def export_solr(model: LinearModel, options: ExportOptions) -> Export:
 def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
     """Return the columns that trees read, and the trees. Solr's condition is ``x <= threshold``."""
     names = column_names(tables, "Solr LTR")
-    used = set()
+    used_columns = set()
 
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:
         if left is None:
             return {"value": str(np.float32(node.value))}
-        used.add(node.column)
+        used_columns.add(node.column)
         lowest = np.float32(LOWEST)
         # x < cut is x <= the next smaller float32
         threshold = str(np.nextafter(max(np.float32(node.cut), lowest), lowest))
@@ -180,7 +180,7 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
         }  # fmt: skip
 
     trees = [{"weight": "1", "root": write_tree(t, write)} for t in build_trees(tables, "Solr LTR")]
-    return [names[j] for j in sorted(used)], {"isNullSameAsZero": "false", "trees": trees}
+    return [names[j] for j in sorted(used_columns)], {"isNullSameAsZero": "false", "trees": trees}
 
 
 _SOLR = "org.apache.solr.ltr.feature"

@@ -184,9 +184,9 @@ def _table_terms(tables: Tables) -> list[str]:
 
 def _case(tables: Tables, j: int, positions: Sequence[int] | None, values: list[str]) -> str:
     """Write the value at the position of column j in a table."""
-    *tests, other = tables.tests(j, positions)
+    *tests, default = tables.tests(j, positions)
     cases = [f"WHEN {_condition(tables, j, test)} THEN {values[test.position]}" for test in tests]
-    return f"CASE {' '.join(cases)} ELSE {values[other.position]} END"
+    return f"CASE {' '.join(cases)} ELSE {values[default.position]} END"
 
 
 def _condition(tables: Tables, j: int, test: CellTest) -> str:
@@ -213,11 +213,11 @@ def _check_identifiers(names: Sequence[str] | Mapping[str, None]) -> None:
     by_lower_case: dict[str, str] = {}
     for name in names:
         _check_identifier(name)
-        other = by_lower_case.setdefault(name.lower(), name)
-        if other != name:
+        previous = by_lower_case.setdefault(name.lower(), name)
+        if previous != name:
             raise ExportError(
-                f"features {printable(other)!r} and {printable(name)!r} differ only in case, and "
-                "SQLite and DuckDB would read the same column for both",
+                f"features {printable(previous)!r} and {printable(name)!r} differ only in case, "
+                "and SQLite and DuckDB would read the same column for both",
                 fix="Rename one of them",
             )
 

@@ -83,11 +83,11 @@ def _column_tree(
     tables: Tables, j: int, positions: Sequence[int] | None, below: list[Node], target: str
 ) -> Node:
     """Build the tree that leads a value of column j to the node of its position in the table."""
-    missing, *conditions, other = tables.tests(j, positions)
+    missing, *conditions, default = tables.tests(j, positions)
     # (lower bound, node) of intervals of increasing values
     intervals: list[tuple[float, Node]]
     if j in tables.bins.unordered:
-        intervals = [(-np.inf, below[other.position])]
+        intervals = [(-np.inf, below[default.position])]
         for test in conditions:
             cut = np.float32(test.cut)
             if float(cut) != test.cut:
@@ -101,9 +101,9 @@ def _column_tree(
                 intervals.pop()
             intervals.append((float(cut), below[test.position]))
             next_number = float(np.nextafter(cut, np.float32(np.inf)))
-            intervals.append((next_number, below[other.position]))
+            intervals.append((next_number, below[default.position]))
     else:
-        ordered = [*conditions, other]
+        ordered = [*conditions, default]
         intervals = [(-np.inf, below[ordered[0].position])]
         for test, following in zip(conditions, ordered[1:], strict=True):
             with np.errstate(over="ignore"):

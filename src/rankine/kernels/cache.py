@@ -127,6 +127,7 @@ class KernelCache(caching._Cache):  # noqa: SLF001 - the interface that a dispat
         return signature, codegen.magic_tuple(), bool(numba.config.BOUNDSCHECK), outside_digest()
 
     def _file(self, folder: Path, key: tuple[Any, ...]) -> caching.IndexDataCacheFile:
+        # One index per key: processes that save at the same time would overwrite a shared one.
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
         locator = self._format.locator
         return caching.IndexDataCacheFile(
@@ -139,6 +140,7 @@ class KernelCache(caching._Cache):  # noqa: SLF001 - the interface that a dispat
         """Return the function compiled for a signature, or None if no folder has it."""
         if not self._enabled or has_interactive_spec(sig):
             return None
+        # Loaded code refers to functions that Numba registers in the context.
         target_context.refresh()
         key = self._key(sig, target_context.codegen())
         for folder in (_BUNDLED, user_cache()):

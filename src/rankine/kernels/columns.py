@@ -249,6 +249,7 @@ def _dense_fold(_rows: Any, _members: Any, factor: Any, moments: Any) -> Any:
 
 @fold_means.implementation(CsrRows)
 def _csr_fold(rows: Any, members: Any, factor: Any, moments: Any) -> Any:
+    # Short queries of wide data visit their own values; a pass over all columns costs more.
     if members.shape[0] > moments.shape[0] // 32:  # most columns have a value
         _fold_all(factor, moments)
         return
@@ -282,6 +283,7 @@ def _variances(
             if starts[q] >= begin and starts[q + 1] <= end:
                 fold_means(rows, query_rows, 1.0 / total, moments)
                 continue
+            # Its variance needs the first moments of other shards as well.
             side = 0
             if starts[q] >= begin:  # it is the last query of the shard
                 side = 1

@@ -132,6 +132,7 @@ def active_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
     """
     for q in range(span[0], span[1]):
         start = rows.starts[q]
+        # Only as much of the tree as the query has levels: clearing it is part of the cost.
         ranks = tree[: rows.n_levels[q] + 1]
         positions = slice(start, rows.starts[q + 1])
         p, y = rows.scores[positions], rows.ranks[positions]

@@ -70,6 +70,7 @@ def _make_generic(stub: Callable[..., Any], inline: str) -> GenericFunction:
 
     def resolve(spec: Any, *args: Any) -> Any:
         """Choose the implementation for Numba's type of the spec."""
+        # Numba passes types here; that of a NamedTuple has its class.
         spec_type = getattr(spec, "instance_class", type(None))
         return implementations.get(spec_type, implementations.get(object))
 

@@ -88,6 +88,7 @@ def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -
         for k in range(starts[q], starts[q + 1]):
             stored += rows.indptr[order[k] + 1] - rows.indptr[order[k]]
         longest = max(longest, stored)
+    # A table at most half full, so that collisions are rare; one slot per column if that is less.
     bits = 4
     while (1 << bits) < 2 * longest:
         bits += 1
@@ -118,6 +119,7 @@ def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -
                     bottom, top = min(bottom, 0.0), max(top, 0.0)
                 out[p] = _divided(rows.values[p], _half_range(bottom, top))
                 n_values += 1
+        # Reset only the slots that this list used, so that the cost does not depend on the width.
         for p in range(n_values):
             keys[slots[p]] = _FREE
             counts[slots[p]] = 0

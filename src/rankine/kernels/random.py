@@ -101,6 +101,7 @@ def permutation(seed: Any, n: int) -> NDArray[np.int64]:
 
 def stream_seed(seed: int, *path: int) -> np.uint64:
     """Derive the seed of a sub-stream, so that sampling and breaking ties, say, share no draws."""
+    # Each part of the path is mixed in before the next, so (1, 2) and (2, 1) differ.
     state = seed & _MASK
     for part in (0x52414E4B, *path):
         state = _mix((state ^ (part & _MASK)) + 0x9E3779B97F4A7C15 & _MASK)

@@ -112,6 +112,7 @@ def _radix_sort(keys: Any, items: Any, spare_keys: Any, spare_items: Any) -> Non
     counts = np.zeros((_DIGITS, _BUCKETS), dtype=np.uint32)
     _count_digits(source, counts)
     swapped = False
+    # Least significant digit first: each pass is stable, so earlier digits decide ties.
     for digit in range(_DIGITS):
         shift = np.uint64(_BITS * digit)
         ends = counts[digit]

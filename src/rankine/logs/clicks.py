@@ -77,6 +77,7 @@ class ClickLog:
             )
         if self.search is None:
             return self.item
+        # Numbers of pairs, with gaps for pairs that do not occur, which encode closes.
         return encode(self.search * (int(self.item.max()) + 1) + self.item)[0]
 
     def required_positions(self) -> NDArray[np.int64]:
@@ -201,7 +202,9 @@ def coec_formula(label: str) -> str | None:
     if text == "coec":
         return "clicked"
     inside = text.removeprefix("coec(").removesuffix(")")
-    return inside if text == f"coec({inside})" else None
+    if text != f"coec({inside})":
+        return None
+    return inside
 
 
 class CoecLabel:
@@ -238,6 +241,7 @@ class CoecLabel:
             search=search,
             columns=self.columns,
         )
+        # One row of each pair is enough, since all of its rows have the same label.
         first = np.unique(log.pair, return_index=True)[1]
         pairs = self._pairs({name: values[first] for name, values in log.columns.items()})
         labels = coec(log, propensity)[first]
@@ -350,7 +354,9 @@ def _read_columns(
     """Read columns from any form of a log."""
     if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _are_paths(log)):
         columns = tuple(name for name in names if name not in {query, position})
-        options = {} if position is None else {"position": position}
+        options = {}
+        if position is not None:
+            options["position"] = position
         log_sources(log)
         log = scan(log, query=query, label=None, features=(), columns=columns, **options)  # type: ignore[arg-type]
         return _read_blocks(log, {query: "qid", position: "position"}, columns)
@@ -423,7 +429,9 @@ def _to_numpy(column: Any, name: str) -> Any:
     import pyarrow as pa
 
     _reject_nulls(column, name)
-    return column.to_numpy() if pa.types.is_primitive(column.type) else column
+    if pa.types.is_primitive(column.type):
+        return column.to_numpy()
+    return column
 
 
 def _reject_nulls(column: Any, name: str) -> None:

@@ -84,7 +84,9 @@ class LogEncoding:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features; None where some are hashed."""
-        return self.spec.names if self.spec.hash_start == self.spec.n_features else None
+        if self.spec.hash_start < self.spec.n_features:
+            return None
+        return self.spec.names
 
     @property
     def key(self) -> str:
@@ -255,7 +257,9 @@ def invent_row(spec: LogColumns, names: Sequence[str], i: int) -> dict[str, Any]
 
 def _deal_value(values: Sequence[str], i: int, k: int, default: str) -> str:
     """Return the value of row i in the k-th column: neighbouring columns start differently."""
-    return values[(i + k) % len(values)] if values else default
+    if not values:
+        return default
+    return values[(i + k) % len(values)]
 
 
 class LogRecord:

@@ -1,20 +1,21 @@
-"""Position bias: users look at the top of a list more often than at its end.
+"""Estimate position bias: users examine the top of a list more often than its end.
 
-A click at position k happens with probability theta_k gamma: looked at k, and wanted. Clicks alone
-know theta only relative to the first position, which is what is estimated here (theta_1 = 1):
+A click at position k happens with probability theta_k gamma: examined at k, and wanted. Clicks
+determine theta only relative to the first position, so this is what is estimated (theta_1 = 1):
 
 randomised
     Lists in random order: theta_k is the click rate at k over that at 1.
 harvest
     Natural changes of rank: the same search-item pair shown at several positions, by several
     rankers or over time. Pair i was shown n_ik times at position k and clicked c_ik times. Given
-    its clicks C_i they fall on the positions like n_ik theta_k, whatever its gamma, so theta
-    maximises ``sum_i [sum_k c_ik log theta_k - C_i log sum_k n_ik theta_k]``: all pairs of
-    positions at once (the interventional sets of Agarwal et al. 2019). It is concave in log theta.
+    its C_i clicks, they are distributed over the positions in proportion to n_ik theta_k, for any
+    gamma, so theta maximises ``sum_i [sum_k c_ik log theta_k - C_i log sum_k n_ik theta_k]``: all
+    pairs of positions at once (the interventional sets of Agarwal et al. 2019). It is concave in
+    log theta.
 em
     Neither: gamma is a logistic function of the features, or one number per item, and theta and
     gamma maximise the likelihood of all clicks (the regression-EM of Wang et al. 2018; Fisher
-    scoring climbs the same likelihood faster).
+    scoring maximises the same likelihood faster).
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 __all__ = ["Propensity", "estimate_propensity"]
 
 _METHODS = ("randomised", "harvest", "em")
-#: How far a step of regression-EM moves a logit at most: 0.01 becomes 0.07, 0.5 becomes 0.88.
-_MOST_LOGITS = 2.0
+#: Maximum change of a logit in a step of regression-EM: 0.01 becomes 0.07, 0.5 becomes 0.88.
+_MAX_LOGIT_STEP = 2.0
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _Plain(msgspec.Struct):
-    """The file: only ``propensity`` is needed, so that a list can be written by hand."""
+class _PropensityFile(msgspec.Struct):
+    """The file: only ``propensity`` is required, so that a list can be written by hand."""
 
     propensity: list[float]
     low: list[float] = []
@@ -56,31 +57,31 @@ class _Plain(msgspec.Struct):
     confidence: float = 0.95
     n_resamples: int = 0
     context: str = ""
-    contexts: dict[str, _Plain] = {}
+    contexts: dict[str, _PropensityFile] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Propensity(Sequence[float]):
-    """Chance of being looked at by position, relative to position 1; reads like a list of numbers.
+    """Examination probability by position, relative to position 1; a sequence of numbers.
 
     Attributes
     ----------
     values, low, high
-        Estimate and bootstrap interval by position; the last holds for all positions beyond it.
+        Estimate and bootstrap interval by position; the last applies to all later positions.
     method
         ``"randomised"``, ``"harvest"`` or ``"em"``.
     pairs
-        How many groups the estimate stands on: search-item pairs shown at several positions and
-        clicked (harvest), items or different feature rows (em), lists (randomised).
+        Number of groups that the estimate is based on: search-item pairs shown at several positions
+        and clicked (harvest), items or different feature rows (em), lists (randomised).
     rows, clicks
-        Impressions and clicks by position that it stands on.
+        Impressions and clicks by position that it is based on.
     unit, n_units
-        What the bootstrap draws (``"search"`` or ``"query"``), and how many there are.
+        What the bootstrap draws (``"search"`` or ``"query"``), and the number of them.
     confidence, n_resamples
-        Of the intervals.
+        Confidence level of the intervals, and number of bootstrap resamples.
     context, contexts
-        The context column, and the same by value of it. Rankers that learn with these weigh each
-        click by its own context.
+        The context column, and an estimate for each of its values. Rankers that are trained with
+        these weight each click by its own context.
     """
 
     values: Floats
@@ -100,8 +101,8 @@ class Propensity(Sequence[float]):
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.values[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
 
     def __iter__(self) -> Iterator[float]:
         return iter(self.values.tolist())
@@ -110,14 +111,14 @@ class Propensity(Sequence[float]):
         return np.array(self.values, dtype=dtype)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as ``--json`` prints it and ``save`` writes it."""
-        plain = {"propensity": self.values, **vars(self)}
-        del plain["values"]
+        """Convert to JSON values, as ``--json`` prints and ``save`` writes them."""
+        fields = {"propensity": self.values, **vars(self)}
+        del fields["values"]
         if self.contexts:
-            plain["contexts"] = {name: part.to_dict() for name, part in self.contexts.items()}
+            fields["contexts"] = {name: part.to_dict() for name, part in self.contexts.items()}
         else:
-            del plain["context"], plain["contexts"]
-        return msgspec.to_builtins(plain, enc_hook=lambda array: array.tolist())
+            del fields["context"], fields["contexts"]
+        return msgspec.to_builtins(fields, enc_hook=lambda array: array.tolist())
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file that ``Propensity.load`` and ``rankine train --propensity`` read."""
@@ -128,9 +129,9 @@ class Propensity(Sequence[float]):
 
     @classmethod
     def load(cls, path: str | Path) -> Propensity:
-        """Read what ``save`` wrote."""
+        """Read a file that ``save`` wrote."""
         try:
-            return _from_plain(msgspec.json.decode(Path(path).read_bytes(), type=_Plain))
+            return _from_file(msgspec.json.decode(Path(path).read_bytes(), type=_PropensityFile))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SchemaError(
                 f"not a file of propensities: {error}",
@@ -139,8 +140,8 @@ class Propensity(Sequence[float]):
             ) from error
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{value:.3f}" for value in self.values)
-        return f"Propensity([{shown}], method={self.method!r}, pairs={self.pairs})"
+        values = ", ".join(f"{value:.3f}" for value in self.values)
+        return f"Propensity([{values}], method={self.method!r}, pairs={self.pairs})"
 
 
 def estimate_propensity(
@@ -161,42 +162,44 @@ def estimate_propensity(
     n_resamples: int = 200,
     random_state: int = 0,
 ) -> Propensity:
-    """Chance of being looked at, by position, relative to position 1.
+    """Estimate the examination probability by position, relative to position 1.
 
     Parameters
     ----------
     log
-        Whatever ``read_clicks`` reads: files, tables, mappings of arrays, datasets, simulations.
+        Any log that ``read_clicks`` reads: files, tables, mappings of arrays, datasets ...
     method
         ``"randomised"``, ``"harvest"`` or ``"em"``, as above; None harvests where ``item`` is
-        named and otherwise asks you to choose, since nothing in a log tells that its order was
+        named and otherwise raises an error, since a log does not show whether its order was
         random.
     query, label, position, item, search
-        Columns, as for ``read_clicks``. Without ``search`` an item is taken to be wanted equally in
-        every list. Of a ``Dataset`` the query, label, position and docid are used.
+        Columns, as for ``read_clicks``. Without ``search`` an item is assumed to be wanted equally
+        in every list. Of a ``Dataset`` the query, label, position and docid are used.
     features
         Columns of the relevance model of ``"em"``; without them it has one number per item.
     context
-        Column (a device, say): an estimate for each of its values too.
+        Column (a device, say): add an estimate for each of its values.
     max_position
-        Positions beyond it count as this one.
+        Later positions count as this one.
     min_rows
         Impressions that a position needs; the first with fewer ends the estimate.
     falling
-        Users look at a lower position no more than at a higher one: pool estimates that say
-        otherwise (isotonic regression). False keeps them, for grids and carousels.
+        Assume that users examine a lower position at most as often as a higher one, and pool
+        estimates that contradict it (isotonic regression). Use False for grids and carousels.
     confidence, n_resamples, random_state
-        Of the bootstrap over searches (over lists, without ``search``); 0 resamples give none.
+        Settings of the bootstrap over searches (over lists, without ``search``); with 0 resamples
+        there are no intervals.
 
     Returns
     -------
     Propensity
-        Values with intervals, and how much they stand on.
+        Values with intervals, and the amount of data they are based on.
 
     Raises
     ------
     OverlapError
-        Positions that no search-item pair (no item, for ``"em"``) connects, or without clicks.
+        If no search-item pair (no item, for ``"em"``) connects two positions, or a position has no
+        clicks.
 
     Examples
     --------
@@ -206,51 +209,69 @@ def estimate_propensity(
     >>> bool(abs(found.values - log.propensity).max() < 0.1)
     True
     """
-    if method is None and item is None:
-        raise ParameterError(
-            "no method was chosen, and the log's items are not named",
-            fix="Name the item column to harvest changes of rank, or say method='randomised' "
-            "when the lists were in random order",
-        )
-    method = method or "harvest"
-    if method not in _METHODS:
-        raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
-    for name, given, other in (
-        ("features", features and method != "em", "em"),
-        ("item", item and method == "randomised", "harvest"),
-    ):
-        if given:
+    if method is None:
+        if item is None:
             raise ParameterError(
-                f"method={method!r} has no use for {name}",
-                fix=f"Leave it out, or say method={other!r}",
+                "no method was chosen, and the log's items are not named",
+                parameter="method",
+                fix="Name the item column to harvest changes of rank, or use 'randomised' when the "
+                "lists were in random order",
             )
-    if max_position < 1 or min_rows < 1 or n_resamples < 0 or not 0 < confidence < 1:
-        raise ParameterError(
-            "max_position and min_rows are positive, n_resamples is not negative and confidence "
-            "lies in (0, 1)",
-            fix="Use max_position=50, min_rows=100, n_resamples=200, confidence=0.95",
-        )
-    reject_sets(features=features)
-    wanted = (*features, *(() if context is None else (context,)))
+        method = "harvest"
+    _check_arguments(method, item, features, max_position, min_rows, confidence, n_resamples)
+    columns = tuple(features)
+    if context is not None:
+        columns = (*columns, context)
     clicks = read_clicks(
-        log, query=query, label=label, position=position, item=item, search=search, columns=wanted
+        log, query=query, label=label, position=position, item=item, search=search, columns=columns
     )
-
-    def estimate(part: ClickLog) -> Propensity:
-        given = (method, tuple(features), max_position, min_rows, falling, confidence)
-        return _estimate(part, *given, n_resamples, random_state)
-
-    whole = estimate(clicks)
+    settings = (method, tuple(features), max_position, min_rows, falling, confidence, n_resamples)
+    overall = _estimate(clicks, *settings, random_state)
     if context is None:
-        return whole
+        return overall
     codes, names = encode(clicks.columns[context], context)
     parts = {}
     for code, name in enumerate(names.tolist()):
         try:
-            parts[str(name)] = estimate(clicks.take(np.flatnonzero(codes == code)))
+            part = clicks.take(np.flatnonzero(codes == code))
+            parts[str(name)] = _estimate(part, *settings, random_state)
         except (OverlapError, SchemaError) as error:
             raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
-    return replace(whole, context=context, contexts=parts)
+    return replace(overall, context=context, contexts=parts)
+
+
+def _check_arguments(
+    method: str,
+    item: str | None,
+    features: Sequence[str],
+    max_position: int,
+    min_rows: int,
+    confidence: float,
+    n_resamples: int,
+) -> None:
+    if method not in _METHODS:
+        raise ParameterError(
+            f"{method!r} is unknown", parameter="method", fix=f"Use {', '.join(_METHODS)}"
+        )
+    reject_sets(features=features)
+    for name, unused, other in (
+        ("features", features and method != "em", "em"),
+        ("item", item and method == "randomised", "harvest"),
+    ):
+        if unused:
+            raise ParameterError(
+                f"method {method!r} does not use it",
+                parameter=name,
+                fix=f"Leave it out, or use method {other!r}",
+            )
+    for name, valid, default in (
+        ("max_position", max_position >= 1, 50),
+        ("min_rows", min_rows >= 1, 100),
+        ("n_resamples", n_resamples >= 0, 200),
+        ("confidence", 0 < confidence < 1, 0.95),
+    ):
+        if not valid:
+            raise ParameterError("is out of range", parameter=name, fix=f"Use {default}")
 
 
 @dataclass(frozen=True)
@@ -259,7 +280,7 @@ class _Cells:
 
     unit: Ints
     group: Ints
-    place: Ints
+    position: Ints
     shown: Floats
     clicked: Floats
     n_positions: int
@@ -267,14 +288,17 @@ class _Cells:
     n_units: int
 
     def by_group(self, weight: Floats | None) -> tuple[Ints, Ints, Floats, Floats]:
-        """Group, position, impressions and clicks with each unit counted ``weight`` times."""
-        key = self.group * self.n_positions + self.place
+        """Sum by group and position, with each unit counted ``weight`` times.
+
+        Returns group, position, impressions and clicks.
+        """
+        key = self.group * self.n_positions + self.position
         size = self.n_groups * self.n_positions
         times = 1.0 if weight is None else weight[self.unit]
         shown = sum_by(key, times * self.shown, size)
         clicked = sum_by(key, times * self.clicked, size)
-        kept = np.flatnonzero(shown)
-        return kept // self.n_positions, kept % self.n_positions, shown[kept], clicked[kept]
+        cells = np.flatnonzero(shown)
+        return cells // self.n_positions, cells % self.n_positions, shown[cells], clicked[cells]
 
 
 def _estimate(
@@ -288,41 +312,53 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    place = np.minimum(log.required_positions(), max_position) - 1
-    enough = np.bincount(place, minlength=max_position) >= min_rows
-    count = max_position if enough.all() else int(np.argmin(enough))
-    if count == 0:
+    position = np.minimum(log.required_positions(), max_position) - 1
+    enough = np.bincount(position, minlength=max_position) >= min_rows
+    n_positions = max_position
+    if not enough.all():
+        n_positions = int(np.argmin(enough))
+    if n_positions == 0:
         raise OverlapError(
-            f"position 1 has {int((place == 0).sum())} rows, fewer than min_rows={min_rows}",
+            f"position 1 has {int((position == 0).sum())} rows, fewer than min_rows={min_rows}",
             fix="Give a longer log, or lower min_rows",
         )
-    inside = place < count
+    inside = position < n_positions
     if not inside.all():
-        log, place = log.take(np.flatnonzero(inside)), place[inside]
-    group, table = _groups(log, method, features)
-    cells = _count(log, group, place, count)
-    cells, solve = _prepare(cells, method, table)
-    raw = solve(None, None)
-    seen = sum_by(cells.place, cells.shown, count)
-    clicks = sum_by(cells.place, cells.clicked, count)
-    values = _relative(raw, clicks, falling)
-    draws = np.empty((n_resamples, count))
-    for b in range(n_resamples):
-        rng = np.random.default_rng([random_state, b])
-        weight = np.bincount(rng.integers(0, cells.n_units, cells.n_units), minlength=cells.n_units)
-        draws[b] = _relative(solve(weight.astype(np.float64), raw), clicks, falling)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail], axis=0) if n_resamples else (values, values)
-    pairs = cells.n_groups if method != "randomised" else cells.n_units
-    unit = "query" if log.search is None else "search"
+        log, position = log.take(np.flatnonzero(inside)), position[inside]
+    group, group_features = _groups(log, method, features)
+    cells = _count(log, group, position, n_positions)
+    cells, solve = _prepare(cells, method, group_features)
+    theta = solve(None, None)
+    shown = sum_by(cells.position, cells.shown, n_positions)
+    clicks = sum_by(cells.position, cells.clicked, n_positions)
+    values = _relative(theta, clicks, falling)
+    low = high = values
+    if n_resamples:
+        draws = np.empty((n_resamples, n_positions))
+        for b in range(n_resamples):
+            rng = np.random.default_rng([random_state, b])
+            units = rng.integers(0, cells.n_units, cells.n_units)
+            weight = np.bincount(units, minlength=cells.n_units).astype(np.float64)
+            draws[b] = _relative(solve(weight, theta), clicks, falling)
+        tail = (1 - confidence) / 2
+        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
     return Propensity(
-        values, low, high, method, pairs, seen.astype(np.int64), clicks.astype(np.int64), unit,
-        cells.n_units, confidence, n_resamples,
-    )  # fmt: skip
+        values,
+        low,
+        high,
+        method,
+        pairs=cells.n_units if method == "randomised" else cells.n_groups,
+        rows=shown.astype(np.int64),
+        clicks=clicks.astype(np.int64),
+        unit="query" if log.search is None else "search",
+        n_units=cells.n_units,
+        confidence=confidence,
+        n_resamples=n_resamples,
+    )
 
 
 def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints, Floats | None]:
-    """Rows that share a relevance, numbered, and the features of each group."""
+    """Number the rows that share a relevance, and return the features of each group."""
     if method == "randomised":
         return np.zeros(log.n_rows, dtype=np.int64), None
     if method == "harvest":
@@ -334,42 +370,50 @@ def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints
         group, first = _equal_rows(X)
         return group, X[first]
     if log.item is None:
-        raise ParameterError("'em' needs features or items", fix="Name features= or item=")
+        raise ParameterError(
+            "'em' needs features or items", parameter="method", fix="Name features, or item"
+        )
     return log.item, None
 
 
 def _equal_rows(X: Floats) -> tuple[Ints, Ints]:
-    """Numbers of the distinct rows, and where each stands first."""
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)
-    mixed = np.zeros(len(X), dtype=np.uint64)
+    """Number the distinct rows, and find the first row of each."""
+    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0 becomes 0
+    hashes = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
-        mixed = (mixed ^ bits[:, j]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    group = encode(mixed)[0]
+        hashes = (hashes ^ bits[:, j]) * np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    group = encode(hashes)[0]
     first = np.full(int(group.max()) + 1, len(X))
     np.minimum.at(first, group, np.arange(len(X)))
     if (X[first][group] == X).all():
         return group, first
-    return np.arange(len(X)), np.arange(len(X))  # two different rows share a number: count each
+    # Two different rows have the same hash (practically never): every row is a group.
+    return np.arange(len(X)), np.arange(len(X))
 
 
-def _count(log: ClickLog, group: Ints, place: Ints, count: int) -> _Cells:
-    unit = log.lists if log.search is None else log.search
-    unit = encode(unit)[0]
+def _count(log: ClickLog, group: Ints, position: Ints, n_positions: int) -> _Cells:
+    # The bootstrap draws whole searches: the lists of one search are not independent.
+    units = log.lists if log.search is None else log.search
+    unit = encode(units)[0]
     group = encode(group)[0]
     n_groups = int(group.max()) + 1
-    key, values = encode((unit * n_groups + group) * count + place)
-    shown = np.bincount(key).astype(np.float64)
-    clicked = sum_by(key, log.clicked)
-    values = values.astype(np.int64)
+    cell, key = encode((unit * n_groups + group) * n_positions + position)
+    key = key.astype(np.int64)
     return _Cells(
-        values // count // n_groups, values // count % n_groups, values % count, shown, clicked,
-        count, n_groups, int(unit.max()) + 1,
-    )  # fmt: skip
+        unit=key // n_positions // n_groups,
+        group=key // n_positions % n_groups,
+        position=key % n_positions,
+        shown=np.bincount(cell).astype(np.float64),
+        clicked=sum_by(cell, log.clicked),
+        n_positions=n_positions,
+        n_groups=n_groups,
+        n_units=int(unit.max()) + 1,
+    )
 
 
 def _relative(rate: Floats, clicks: Floats, falling: bool) -> Floats:
-    """Rates relative to the first position, never rising where asked."""
+    """Divide rates by that of the first position, after isotonic regression if ``falling``."""
     if falling:
         from scipy.optimize import isotonic_regression
 
@@ -381,41 +425,47 @@ def _relative(rate: Floats, clicks: Floats, falling: bool) -> Floats:
 Solver = Callable[[Floats | None, Floats | None], Floats]
 
 
-def _prepare(cells: _Cells, method: str, table: Floats | None) -> tuple[_Cells, Solver]:
-    """What an estimate stands on, and theta as a function of unit weights and a start."""
+def _prepare(cells: _Cells, method: str, group_features: Floats | None) -> tuple[_Cells, Solver]:
+    """Return the cells that a method uses, and a function of unit weights and a start for theta."""
     if method == "harvest":
-        kept = _connecting(cells)
-        _refuse_unconnected(kept, "search-item pair")
-        return kept, lambda weight, start: _harvest(kept, weight, start)
-    if method == "em" and table is None:
-        _refuse_unconnected(cells, "item")
+        connecting = _connecting(cells)
+        _check_connected(connecting, "search-item pair")
+        return connecting, lambda weight, start: _harvest(connecting, weight, start)
+    if method == "em" and group_features is None:
+        _check_connected(cells, "item")
     else:
-        _refuse_without_clicks(cells)
+        _check_clicks(cells)
     if method == "em":
-        return cells, lambda weight, start: _regression_em(cells, table, weight, start)
+        return cells, lambda weight, start: _regression_em(cells, group_features, weight, start)
     return cells, lambda weight, _: _click_rates(cells, weight)
 
 
 def _connecting(cells: _Cells) -> _Cells:
-    """The cells of groups that were clicked, and shown at two positions or more."""
+    """Select the cells of groups that were clicked, and shown at two positions or more."""
     group, _, _, clicked = cells.by_group(None)
-    places = np.bincount(group, minlength=cells.n_groups)
+    n_positions = np.bincount(group, minlength=cells.n_groups)
     clicks = sum_by(group, clicked, cells.n_groups)
-    kept = np.flatnonzero(((places > 1) & (clicks > 0))[cells.group])
-    if len(kept) == 0:
+    selected = np.flatnonzero(((n_positions > 1) & (clicks > 0))[cells.group])
+    if len(selected) == 0:
         raise OverlapError(
             "no search-item pair was shown at two positions and clicked",
             fix="Log some randomised lists, or estimate with method='em'",
         )
-    number = encode(cells.group[kept])[0]
-    return _Cells(
-        cells.unit[kept], number, cells.place[kept], cells.shown[kept], cells.clicked[kept],
-        cells.n_positions, int(number.max()) + 1, cells.n_units,
-    )  # fmt: skip
+    group = encode(cells.group[selected])[0]
+    return replace(
+        cells,
+        unit=cells.unit[selected],
+        group=group,
+        position=cells.position[selected],
+        shown=cells.shown[selected],
+        clicked=cells.clicked[selected],
+        n_groups=int(group.max()) + 1,
+    )
 
 
-def _refuse_without_clicks(cells: _Cells) -> None:
-    clicks = sum_by(cells.place, cells.clicked, cells.n_positions)
+def _check_clicks(cells: _Cells) -> None:
+    """Raise if a position has no clicks."""
+    clicks = sum_by(cells.position, cells.clicked, cells.n_positions)
     if not clicks.all():
         raise OverlapError(
             f"position {int(np.argmin(clicks)) + 1} has 0 clicks",
@@ -423,8 +473,8 @@ def _refuse_without_clicks(cells: _Cells) -> None:
         )
 
 
-def _refuse_unconnected(cells: _Cells, what: str) -> None:
-    """The likelihood has one finite maximum exactly when its graph of positions is connected.
+def _check_connected(cells: _Cells, what: str) -> None:
+    """Raise unless the graph of positions is connected, so that the likelihood has one maximum.
 
     An edge goes from k to j where a group that was clicked at k was also shown at j (the condition
     of Ford 1957 for Bradley-Terry models).
@@ -432,71 +482,80 @@ def _refuse_unconnected(cells: _Cells, what: str) -> None:
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    group, place, _, clicked = cells.by_group(None)
+    group, position, _, clicked = cells.by_group(None)
     shape = (cells.n_groups, cells.n_positions)
-    at = sparse.csr_array((np.ones(len(group)), (group, place)), shape=shape)
-    hit = sparse.csr_array(((clicked > 0).astype(float), (group, place)), shape=shape)
-    edges = (hit.T @ at) > 0
-    parts, part = connected_components(edges, connection="weak")
-    if parts > 1:
-        first = (np.flatnonzero(part == part[0]) + 1).tolist()
-        others = (np.flatnonzero(part != part[0]) + 1).tolist()
+    shown_at = sparse.csr_array((np.ones(len(group)), (group, position)), shape=shape)
+    clicked_at = sparse.csr_array(((clicked > 0).astype(float), (group, position)), shape=shape)
+    edges = (clicked_at.T @ shown_at) > 0
+    n_components, component = connected_components(edges, connection="weak")
+    if n_components > 1:
+        first = (np.flatnonzero(component == component[0]) + 1).tolist()
+        separate = (np.flatnonzero(component != component[0]) + 1).tolist()
         raise OverlapError(
-            f"no {what} with a click was shown both at {_listed(first)} and at {_listed(others)}",
+            f"no {what} with a click was shown both at {_list_positions(first)} and at "
+            f"{_list_positions(separate)}",
             fix="Log lists whose order changes more, lower max_position, or name features for "
             "method='em'",
         )
     if connected_components(edges, connection="strong")[0] > 1:
-        heard = sum_by(place, clicked, cells.n_positions)
+        clicks = sum_by(position, clicked, cells.n_positions)
         raise OverlapError(
-            f"clicks are too few to connect the positions (position {int(np.argmin(heard)) + 1} "
-            f"has {int(heard.min())} on a {what} that was shown elsewhere too)",
+            f"clicks are too few to connect the positions (position {int(np.argmin(clicks)) + 1} "
+            f"has {int(clicks.min())} on a {what} that was shown elsewhere too)",
             fix="Give a longer log, or a smaller max_position",
         )
 
 
-def _listed(positions: list[int]) -> str:
-    shown = ", ".join(map(str, positions[:6])) + (", ..." if len(positions) > 6 else "")
-    return f"position{'s' if len(positions) > 1 else ''} {shown}"
+def _list_positions(positions: list[int]) -> str:
+    if len(positions) == 1:
+        return f"position {positions[0]}"
+    ellipsis = ["..."] if len(positions) > 6 else []
+    return f"positions {', '.join([*map(str, positions[:6]), *ellipsis])}"
 
 
 def _click_rates(cells: _Cells, weight: Floats | None) -> Floats:
     times = 1.0 if weight is None else weight[cells.unit]
-    shown = sum_by(cells.place, times * cells.shown, cells.n_positions)
-    clicked = sum_by(cells.place, times * cells.clicked, cells.n_positions)
+    shown = sum_by(cells.position, times * cells.shown, cells.n_positions)
+    clicked = sum_by(cells.position, times * cells.clicked, cells.n_positions)
     return clicked / np.maximum(shown, 1)
 
 
 def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floats:
-    """Newton's method with step halving on the concave likelihood in log theta, theta_1 = 1."""
+    """Maximise the likelihood, concave in log theta (theta_1 = 1), by damped Newton steps."""
     from scipy import sparse
 
-    group, place, shown, clicked = cells.by_group(weight)
+    group, position, shown, clicked = cells.by_group(weight)
     count = cells.n_positions
-    heard = sum_by(place, clicked, count)
-    total = sum_by(group, clicked, cells.n_groups)
-    log_theta = np.log(_click_rates(cells, None) if start is None else start)
+    clicks_at = sum_by(position, clicked, count)
+    clicks_of = sum_by(group, clicked, cells.n_groups)
+    if start is None:
+        start = _click_rates(cells, None)
+    log_theta = np.log(start)
     log_theta -= log_theta[0]
 
     def value(log_theta: Floats) -> tuple[float, Floats]:
-        expected = shown * np.exp(log_theta[place])
+        """Return the loss, and the share of each cell in the expected clicks of its group."""
+        expected = shown * np.exp(log_theta[position])
         sums = sum_by(group, expected, cells.n_groups)
-        live = total > 0
-        loss = total[live] @ np.log(sums[live]) - heard @ log_theta
+        live = clicks_of > 0
+        loss = clicks_of[live] @ np.log(sums[live]) - clicks_at @ log_theta
         return float(loss), expected / sums[group]
 
     loss, share = value(log_theta)
     for _ in range(100):
-        flow = total[group] * share
-        gradient = (sum_by(place, flow, count) - heard)[1:]
-        if np.abs(gradient).max(initial=0.0) <= 1e-9 * total.sum():
+        flow = clicks_of[group] * share
+        gradient = (sum_by(position, flow, count) - clicks_at)[1:]
+        if np.abs(gradient).max(initial=0.0) <= 1e-9 * clicks_of.sum():
             return np.exp(log_theta)
-        shares = sparse.csr_array((share, (group, place)), shape=(cells.n_groups, count))
-        flows = sparse.csr_array((flow, (group, place)), shape=(cells.n_groups, count))
-        curve = np.diag(sum_by(place, flow, count))
-        curve = (curve - (shares.T @ flows).toarray())[1:, 1:]
-        curve[np.diag_indices_from(curve)] += 1e-12 * total.sum()
-        step = np.r_[0.0, np.clip(np.linalg.solve(curve, -gradient), -5, 5)]
+        shares = sparse.csr_array((share, (group, position)), shape=(cells.n_groups, count))
+        flows = sparse.csr_array((flow, (group, position)), shape=(cells.n_groups, count))
+        # Of sum_i C_i log sum_k n_ik theta_k: the variances of the clicks' positions.
+        hessian = np.diag(sum_by(position, flow, count))
+        hessian = (hessian - (shares.T @ flows).toarray())[1:, 1:]
+        # A resample may leave a direction flat.
+        hessian[np.diag_indices_from(hessian)] += 1e-12 * clicks_of.sum()
+        # Far from the maximum an unlimited step may overflow in exp.
+        step = np.r_[0.0, np.clip(np.linalg.solve(hessian, -gradient), -5, 5)]
         slope = float(gradient @ step[1:])
         length = 1.0
         while True:
@@ -505,17 +564,18 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
                 break
             length /= 2
         log_theta, loss, share = log_theta + length * step, trial, trial_share
+    # A resample that lacks the clicks of a position has no maximum: its last iterate serves.
     if weight is None:
         raise DivergenceError(
-            "the propensities did not settle in 100 Newton steps", fix="Report this log, please"
+            "the propensities did not converge in 100 Newton steps", fix="Report this log, please"
         )
-    return np.exp(log_theta)  # a resample that lacks the clicks of a position
+    return np.exp(log_theta)
 
 
 def _regression_em(
-    cells: _Cells, table: Floats | None, weight: Floats | None, start: Floats | None
+    cells: _Cells, group_features: Floats | None, weight: Floats | None, start: Floats | None
 ) -> Floats:
-    """Maximum of sum c log(theta gamma) + (n - c) log(1 - theta gamma), lightly penalised.
+    """Maximise sum c log(theta gamma) + (n - c) log(1 - theta gamma), with a small penalty.
 
     theta_k = sigmoid(t_k), theta_1 = 1; gamma = sigmoid(b + a_i) with one a_i per group, or
     sigmoid(b + w.x) of standardised features. Fisher scoring with step halving: the information is
@@ -524,54 +584,60 @@ def _regression_em(
     from scipy import sparse
     from scipy.special import expit, logit
 
-    group, place, shown, clicked = cells.by_group(weight)
+    group, position, shown, clicked = cells.by_group(weight)
     missed = shown - clicked
-    count, groups = cells.n_positions, cells.n_groups
-    design = np.ones((groups, 1))
-    if table is not None:
-        spread = table.std(axis=0)
-        scaled = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        design = np.column_stack([design, scaled])
-    n_items = groups if table is None else 0
+    count, n_groups = cells.n_positions, cells.n_groups
+    design = np.ones((n_groups, 1))
+    if group_features is not None:
+        spread = group_features.std(axis=0)
+        centred = group_features - group_features.mean(axis=0)
+        design = np.column_stack([design, centred / np.where(spread > 0, spread, 1.0)])
+    n_items = n_groups if group_features is None else 0
     ridge = np.r_[np.zeros(count), np.full(design.shape[1] - 1, 1e-3), np.full(n_items, 0.1)]
     rates = _click_rates(cells, None)
-    theta = (rates / rates.max() if start is None else start)[1:]
+    if start is None:
+        start = rates / rates.max()
+    # x holds t_2 .. t_count, then b and w, then the a_i.
     x = np.zeros(len(ridge))
-    x[: count - 1] = logit(np.clip(theta, 0.01, 0.95))
+    x[: count - 1] = logit(np.clip(start[1:], 0.01, 0.95))
     x[count - 1] = logit(np.clip(rates[0], 0.01, 0.99))
-    inner = count - 1 + design.shape[1]
+    n_dense = count - 1 + design.shape[1]
 
     def value(x: Floats) -> tuple[float, Floats, Floats, Floats]:
+        """Return the loss, theta, gamma, and the click probability of each cell."""
         theta = np.r_[1.0, expit(x[: count - 1])]
-        raw = design @ x[count - 1 : inner]
-        gamma = expit(raw + x[inner:] if n_items else raw)
-        chance = np.clip(theta[place] * gamma[group], 1e-300, 1 - 1e-12)
+        logits = design @ x[count - 1 : n_dense]
+        gamma = expit(logits + x[n_dense:] if n_items else logits)
+        chance = np.clip(theta[position] * gamma[group], 1e-300, 1 - 1e-12)
         fit = clicked @ np.log(chance) + missed @ np.log1p(-chance)
         return float(ridge @ (x * x) / 2 - fit), theta, gamma, chance
 
     loss, theta, gamma, chance = value(x)
     for _ in range(200):
         pull = missed * chance / (1 - chance) - clicked
-        by_group = sum_by(group, pull, groups) * (1 - gamma)
-        by_place = sum_by(place, pull, count) * (1 - theta)
-        parts = [by_place[1:], by_group @ design, *([by_group] if n_items else [])]
+        by_group = sum_by(group, pull, n_groups) * (1 - gamma)
+        by_position = sum_by(position, pull, count) * (1 - theta)
+        parts = [by_position[1:], by_group @ design]
+        if n_items:
+            parts.append(by_group)
         gradient = np.concatenate(parts) + ridge * x
-        heat = sparse.csr_array(
-            (shown * chance / (1 - chance), (place, group)), shape=(count, groups)
+        information = sparse.csr_array(
+            (shown * chance / (1 - chance), (position, group)), shape=(count, n_groups)
         )
-        cross = (heat * (1 - theta)[:, None] * (1 - gamma)).tocsr()[1:]
-        own = np.asarray(heat.sum(axis=0)).ravel() * (1 - gamma) ** 2
+        cross = (information * (1 - theta)[:, None] * (1 - gamma)).tocsr()[1:]
+        diagonal = np.asarray(information.sum(axis=0)).ravel() * (1 - gamma) ** 2
         both = cross @ design
+        of_theta = np.asarray(information.sum(axis=1)).ravel()[1:] * (1 - theta[1:]) ** 2
         dense = np.block([
-            [np.diag(np.asarray(heat.sum(axis=1)).ravel()[1:] * (1 - theta[1:]) ** 2), both],
-            [both.T, design.T @ (own[:, None] * design)],
-        ]) + np.diag(ridge[:inner])  # fmt: skip
-        step = _arrow_solve(dense, cross, own, design, ridge[inner:], gradient)
+            [np.diag(of_theta), both],
+            [both.T, design.T @ (diagonal[:, None] * design)],
+        ]) + np.diag(ridge[:n_dense])  # fmt: skip
+        step = _arrow_solve(dense, cross, diagonal, design, ridge[n_dense:], gradient)
         decrement = float(gradient @ step)
         if decrement <= 1e-9 * max(1.0, abs(loss) * 1e-6):
             return theta
-        # A longer step may end where a chance is 1, which no slope leads away from.
-        length = min(1.0, _MOST_LOGITS / np.abs(step).max())
+        # A longer step may lead to a probability of 1, where every gradient is 0.
+        length = min(1.0, _MAX_LOGIT_STEP / np.abs(step).max())
         while True:
             trial = value(x - length * step)
             if trial[0] <= loss - 1e-4 * length * decrement + 1e-13 * abs(loss):
@@ -581,42 +647,41 @@ def _regression_em(
         loss, theta, gamma, chance = trial
     if weight is None:
         raise DivergenceError(
-            "the likelihood was not climbed to its top in 200 steps",
-            fix="Leave out features that are nearly the same",
+            "EM did not converge in 200 steps", fix="Leave out features that are nearly the same"
         )
     return theta
 
 
 def _arrow_solve(
-    dense: Floats, cross: Any, own: Floats, design: Floats, ridge: Floats, gradient: Floats
+    dense: Floats, cross: Any, diagonal: Floats, design: Floats, ridge: Floats, gradient: Floats
 ) -> Floats:
-    """Solve with a dense block and, where each group has its own parameter, a diagonal one."""
-    inner = len(dense)
+    """Solve with a dense block and, where each group has a parameter, a diagonal one."""
+    n_dense = len(dense)
     if len(ridge) == 0:
-        return np.asarray(np.linalg.solve(_lifted(dense), gradient), dtype=np.float64)
+        return np.asarray(np.linalg.solve(_regularise(dense), gradient), dtype=np.float64)
     from scipy import sparse
 
-    edge = sparse.vstack([cross, sparse.csr_array((own[:, None] * design).T)]).tocsr()
-    small = edge / (own + ridge)
-    reduced = dense - (small @ edge.T).toarray()
-    first = np.linalg.solve(_lifted(reduced), gradient[:inner] - small @ gradient[inner:])
-    return np.r_[first, (gradient[inner:] - edge.T @ first) / (own + ridge)]
+    edge = sparse.vstack([cross, sparse.csr_array((diagonal[:, None] * design).T)]).tocsr()
+    scaled = edge / (diagonal + ridge)
+    reduced = dense - (scaled @ edge.T).toarray()
+    first = np.linalg.solve(_regularise(reduced), gradient[:n_dense] - scaled @ gradient[n_dense:])
+    return np.r_[first, (gradient[n_dense:] - edge.T @ first) / (diagonal + ridge)]
 
 
-def _lifted(matrix: Floats) -> Floats:
-    """A matrix whose flat directions stay solvable."""
+def _regularise(matrix: Floats) -> Floats:
+    """Add a little to the diagonal, so that flat directions can be solved."""
     return matrix + np.diag(np.full(len(matrix), 1e-10 * float(np.trace(matrix)) / len(matrix)))
 
 
-def _from_plain(plain: _Plain) -> Propensity:
-    values = np.asarray(plain.propensity, dtype=np.float64)
+def _from_file(file: _PropensityFile) -> Propensity:
+    values = np.asarray(file.propensity, dtype=np.float64)
     if len(values) == 0 or not ((values > 0) & np.isfinite(values)).all():
-        raise SchemaError("propensities are positive numbers", fix="Estimate them again")
-    given = msgspec.structs.asdict(plain)
-    del given["propensity"]
+        raise SchemaError("propensities must be positive numbers", fix="Estimate them again")
+    fields = msgspec.structs.asdict(file)
+    del fields["propensity"]
     for name in ("low", "high"):
-        given[name] = np.asarray(given[name] or values, dtype=np.float64)
+        fields[name] = np.asarray(fields[name] or values, dtype=np.float64)
     for name in ("rows", "clicks"):
-        given[name] = np.asarray(given[name], dtype=np.int64)
-    given["contexts"] = {name: _from_plain(part) for name, part in plain.contexts.items()}
-    return Propensity(values, **given)
+        fields[name] = np.asarray(fields[name], dtype=np.int64)
+    fields["contexts"] = {name: _from_file(part) for name, part in file.contexts.items()}
+    return Propensity(values, **fields)

@@ -120,7 +120,9 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             for cross in crosses:
                 reject_sets(crosses=cross)
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
-        merged = {} if base is None else msgspec.to_builtins(base)
+        merged: dict[str, Any] = {}
+        if base is not None:
+            merged = msgspec.to_builtins(base)
         # A column with a new use loses the one it has in ``base``.
         uses = ("numeric", "categorical", "one_hot", "binned")
         moved = {name for use in uses for name in fields.get(use, ())}
@@ -446,8 +448,8 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
     for field, usual_names in _ROLES.items():
         fields[field] = next((name for name in usual_names if name in names), None)
     outcomes = [name for name in _OUTCOMES if name in names]
-    terms = [f"{_OUTCOMES[n]}*{n}" if _OUTCOMES[n] > 1 else n for n in outcomes]
-    fields["label"] = " + ".join(terms) or None
+    terms = [f"{_OUTCOMES[name]}*{name}" for name in outcomes]
+    fields["label"] = " + ".join(term.removeprefix("1*") for term in terms) or None
     not_features = {*outcomes, *(fields[role] for role in _ROLES)}
     reasons: dict[str, str] = {}
     for name in names:

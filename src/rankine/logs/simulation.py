@@ -118,9 +118,9 @@ class TrustBias(NamedTuple):
     def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """Draw clicks on wanted items, and some on unwanted ones at the top."""
         examined, _ = PositionBased(self.eta).read(attraction, rng)
-        wanted = rng.random(attraction.shape) < attraction
+        is_wanted = rng.random(attraction.shape) < attraction
         fooled = self.fooled / np.arange(1, attraction.shape[1] + 1)
-        click_probability = np.where(wanted, self.clear, fooled)
+        click_probability = np.where(is_wanted, self.clear, fooled)
         return examined, examined & (rng.random(attraction.shape) < click_probability)
 
 
@@ -129,11 +129,11 @@ def _read_down(
 ) -> Read:
     """Draw for users who read from the top until they stop."""
     n_sessions, length = attraction.shape
-    wanted = rng.random(attraction.shape) < attraction
-    continues = np.where(wanted, after_click, after_skip) > rng.random(attraction.shape)
+    is_wanted = rng.random(attraction.shape) < attraction
+    continues = np.where(is_wanted, after_click, after_skip) > rng.random(attraction.shape)
     examined = np.ones((n_sessions, length), dtype=bool)
     examined[:, 1:] = np.logical_and.accumulate(continues[:, :-1], axis=1)
-    return examined, examined & wanted
+    return examined, examined & is_wanted
 
 
 _USERS: dict[str, Any] = {
@@ -190,7 +190,9 @@ class SimulatedLog:
         import pyarrow as pa
 
         items = self.catalogue
-        docids = np.arange(items.n_rows) if items.docid is None else np.asarray(items.docid)
+        docids = np.arange(items.n_rows)
+        if items.docid is not None:
+            docids = np.asarray(items.docid)
         columns: dict[str, Any] = {
             "session": self.session,
             "search": np.asarray(items.qid)[self.row],
@@ -328,7 +330,9 @@ def simulate(
             (sessions[k], rows[present], positions + 1, ranker_numbers[sessions][k],
              clicked[present], purchased[present], attraction[present], examined[present])
         )  # fmt: skip
-    columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
+    session, row, position, ranker, clicked, purchased, attraction, examined = (
+        np.concatenate(column) for column in zip(*chunks, strict=True)
+    )
     bounds = np.quantile(last_taste, np.cumsum(_GRADES)[:-1])
     graded = Dataset.from_arrays(
         catalogue.X,
@@ -337,7 +341,10 @@ def simulate(
         docid=catalogue.docid,
         feature_names=catalogue.feature_names,
     )
-    return SimulatedLog(graded, *columns[:4], tuple(scores), *columns[4:])
+    return SimulatedLog(
+        graded, session, row, position, ranker, tuple(scores), clicked, purchased, attraction,
+        examined,
+    )  # fmt: skip
 
 
 def _check_arguments(
@@ -401,7 +408,9 @@ def _make_tastes(
             )
         first, target = (_standardise(makers[taste](rng, X)) for _ in range(2))
     else:
-        first = _standardise(taste(X) if callable(taste) else taste)
+        if callable(taste):
+            taste = taste(X)
+        first = _standardise(taste)
         target = _standardise(_linear(rng, X))
     if len(first) != X.shape[0]:
         raise ParameterError(
@@ -430,8 +439,8 @@ def _curved(rng: np.random.Generator, X: Any) -> Floats:
 
 def _standardise(values: Any) -> Floats:
     values = np.asarray(values, dtype=np.float64)
-    spread = values.std()
-    return (values - values.mean()) / (spread if spread > 0 else 1.0)
+    spread = values.std() or 1.0  # constant values become 0
+    return (values - values.mean()) / spread
 
 
 def _ranker_scores(
@@ -460,8 +469,10 @@ def _score(ranker: Any, items: Dataset) -> Floats:
         scores = row_scores(items.X, ranker.to_dense())
     elif hasattr(ranker, "predict"):
         scores = ranker.predict(items.X)
+    elif callable(ranker):
+        scores = ranker(items.X)
     else:
-        scores = ranker(items.X) if callable(ranker) else ranker
+        scores = ranker
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (items.n_rows,):
         raise ParameterError(
@@ -500,6 +511,7 @@ def _rank_items(
 ) -> Ints:
     """Sort the rows of the catalogue of each session by the scores of its ranker; -1 is last."""
     keys = scores[ranker_numbers[:, None], rows]
+    # Sorting by scores with Gumbel noise draws from a softmax of the scores.
     if exploration > 0:
         keys = keys + exploration * rng.gumbel(size=keys.shape)
     random_order = np.isnan(keys[:, 0])

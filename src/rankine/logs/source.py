@@ -62,6 +62,11 @@ class LogScan(LabelledStream):
     Every ranker's ``fit`` takes it, and so do ``tune``, ``cross_validate``, ``path`` and
     ``report``; rankers that need all rows at once load it.
 
+    A fit reads the files up to four times: for the vocabularies of one-hot columns and for the cuts
+    of binned ones (``log_encoding``), for training, and for the names of hashed features with a
+    weight (``LogEncoding.weight_names``, until all are named). Each pass is needed only for the
+    columns that it serves.
+
     Parameters
     ----------
     raw
@@ -113,11 +118,6 @@ class LogScan(LabelledStream):
             )
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return self._encoding
-
-    @property
-    def encoding(self) -> LogEncoding:
-        """How rows become features."""
-        return self.log_encoding()
 
     def _measure_spec(
         self, read_vocabularies: Callable[[], Iterable[Mapping[str, Sequence[str]]]]
@@ -372,10 +372,12 @@ def _scan_log_for(
 ) -> LogScan:
     """Scan a raw log with the columns of a model."""
     fields = {name: options.pop(name) for name in LogSchema.__struct_fields__ if name in options}
-    for name in ("base", "qid_type"):
+    for name in ("base", "qid_type"):  # options of files of features
         options.pop(name, None)
-    requested = {} if schema is None else msgspec.to_builtins(schema)
-    requested |= fields
+    # Columns that were requested here must be present; those of the model's schema may be absent.
+    requested = dict(fields)
+    if schema is not None:
+        requested |= msgspec.to_builtins(schema)
     model_schema, _ = _schema_and_spec(model)
     schema = LogSchema.make(fields, schema or model_schema)
     check_same_features(schema, model_schema)
@@ -401,8 +403,9 @@ def _drop_absent_columns(
         changes["columns"] = tuple(name for name in schema.columns if name in present)
     if "label" not in requested and schema.label is not None:
         label = coec_formula(schema.label) or schema.label
-        complete = set(parse_expression(label).columns) <= present
-        changes["label"] = label if complete else None
+        changes["label"] = None
+        if set(parse_expression(label).columns) <= present:
+            changes["label"] = label
     return msgspec.structs.replace(schema, **changes)
 
 
@@ -427,5 +430,6 @@ def _read_retriever_scores(
 
 
 def _files(path: Any) -> list[Path]:
-    paths = [path] if isinstance(path, (str, Path)) else list(path)
-    return [Path(str(file)) for file in paths]
+    if isinstance(path, (str, Path)):
+        path = [path]
+    return [Path(str(file)) for file in path]

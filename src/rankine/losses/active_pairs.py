@@ -197,7 +197,7 @@ class ActivePairs:
         if self.weighted:
             sorted_values = sorted_values * self.weight
         above, below = self.sums(sorted_values)
-        above += below
+        above += below  # both are new arrays, so the sum needs no third
         return above
 
     def sort(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -129,7 +129,9 @@ class MeanPairLoss:
     @property
     def value(self) -> float:
         """Mean so far; NaN before the first pair."""
-        return float(self.sums[0] / self.sums[1]) if self.sums[1] > 0 else float("nan")
+        if self.sums[1] > 0:
+            return float(self.sums[0] / self.sums[1])
+        return float("nan")
 
 
 #: What ``_visit_pairs`` accumulates: dR/dp; d2R/dp2 times a vector; the diagonal of d2R/dp2.
@@ -208,6 +210,7 @@ class AllPairsRisk:
         self.queries = queries
         self.omega = omega
         self.threads = threads
+        # The time per query is quadratic in its size, so shards are cut by squared sizes.
         sizes = np.diff(queries.starts)
         self.cuts = cut_by_weight(np.concatenate([[0], np.cumsum(sizes * sizes)]))
 

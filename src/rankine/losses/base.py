@@ -31,7 +31,7 @@ def pair_loss(loss: Any, z: float) -> Any:
     """Return value, slope and curvature of a loss at the score difference ``z``.
 
     ``z = <w, x_a - x_b>`` where row a is preferred to row b, so losses fall as ``z`` grows.
-    At a kink the slope is the right-hand derivative, and the curvature is that of the same side
+    At a kink the slope is the right-hand derivative, and the curvature is taken on the same side
     (a generalised second derivative).
     """
 
@@ -99,7 +99,7 @@ def register_pair_loss(
     smooth
         Whether the slope is continuous, so that Newton's method applies.
     exact_sum
-        Class that sums the loss over all pairs, None if there is none. Instances
+        Class that sums the loss over all pairs, None if it has no exact form. Instances
         ``exact_sum(spec, queries, omega, counting, threads)`` have ``evaluate(scores)``, which
         returns value and slopes by row, and, if the loss is smooth,
         ``evaluate_with_curvature(scores)``. ``rankine.losses.AllPairsRisk`` works for every loss
@@ -123,7 +123,7 @@ def find_pair_loss(name: str, *, exact: bool = False) -> PairLoss:
     Raises
     ------
     ParameterError
-        There is none; the message lists the possible names.
+        The name is unknown; the message lists the known names.
     """
     return PAIR_LOSSES[check_choice("loss", name, pair_loss_names(exact=exact))]
 

@@ -63,7 +63,9 @@ def _apply(lap: Laplacian, q: int, t: Any) -> None:
         total += w
         mean += w * t[k]
     mean = mean / total  # a usable query has a positive weight
-    remainder = 0.0  # rounding leaves a mean of the centred values that is not quite 0
+    # Centring first keeps all digits if the values share a large offset. Rounding leaves a small
+    # mean of the centred values, which is subtracted as well.
+    remainder = 0.0
     for k in range(m):
         t[k] -= mean
         remainder += (lap.weight[start + k] if lap.weighted else 1.0) * t[k]
@@ -153,7 +155,7 @@ class LeastSquaresRisk:
 
     @property
     def totals(self) -> PairTotals:
-        """Sums over these queries, for the normalisation; pairs count as ``pairs`` says."""
+        """Sums over these queries, for the normalisation; ``pairs`` selects the pairs."""
         weights = self.queries.query_weight
         return PairTotals(
             float(weights.sum()), float((weights * self.pair_weight).sum()), len(weights)
@@ -222,6 +224,7 @@ class LeastSquaresRisk:
         starts = self.queries.starts
         n_shards = len(products.sum_cuts) - 1
         sizes = np.diff(starts)
+        # With a long query the shards would be too uneven: two products, each sharded by rows.
         if len(sizes) == 0 or int(sizes.max()) * LONGEST_SHARE * n_shards > int(sizes.sum()):
             return products.transpose_times(self.times(products.scores(v)))
         shard_products = map_shards(
@@ -265,7 +268,7 @@ def least_squares_risk(
 ) -> LeastSquaresRisk:
     """Return the quadratic risk of a dataset.
 
-    ``totals`` are those of all the data if ``data`` is a partition of it.
+    ``totals`` are sums over all the data if ``data`` is a partition of it.
     """
     queries = PairQueries.from_dataset(data, query_weight)
     risk = LeastSquaresRisk(queries, data.y, pairs, threads)

@@ -92,7 +92,9 @@ class ListObjective:
         else:
             levels = relevance(data.y, float(self.metric.threshold or 0.0))
         displayed = self._displayed(data)
-        return levels if displayed is None else np.where(displayed, levels, 0.0)
+        if displayed is not None:
+            levels = np.where(displayed, levels, 0.0)
+        return levels
 
     def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
         """Return row weights, 0 for items that were not displayed; None if all are 1."""

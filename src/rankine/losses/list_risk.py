@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 def gain_shares(gains: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return each row's share of its list's gain; equal shares in lists without gain."""
-    totals = np.add.reduceat(gains, starts[:-1]) if len(gains) else gains
+    if len(gains) == 0:  # reduceat needs at least one row
+        return gains
+    totals = np.add.reduceat(gains, starts[:-1])
     sizes = np.diff(starts)
     return np.where(
         np.repeat(totals > 0, sizes),
@@ -256,6 +258,7 @@ class DeltaRisk(ListRisk):
         lists = np.repeat(np.arange(len(sizes)), sizes)
         rank = np.arange(len(lists)) - np.repeat(queries.starts[:-1], sizes)
         discount_of_rank = np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0)
+        # lexsort is stable, so rows with equal scores stay in grouped order.
         order = np.lexsort((-scores[queries.rows], lists))
         discounts = np.empty(len(lists))
         discounts[order] = discount_of_rank
@@ -263,8 +266,10 @@ class DeltaRisk(ListRisk):
         self.ranked = RankedGains(weight, gains, discounts, order)
         best_gains = gains[np.lexsort((-gains, lists))]
         ideal_dcg = np.add.reduceat(best_gains * discount_of_rank, queries.starts[:-1])
+        # Row weights count relative to the mean weight of the list's pairs.
         omega = omega * queries.n_pairs / queries.pair_weight
         self.omega = np.divide(omega, ideal_dcg, out=np.zeros(len(omega)), where=ideal_dcg > 0.0)
+        # Scale all weights together so that R(0) is the sum of the lists' weights.
         at_zero = self.evaluate(np.zeros(len(scores)))[0]
         if at_zero > 0.0:
             self.omega *= total_weight / at_zero

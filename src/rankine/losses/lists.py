@@ -64,7 +64,7 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
         return total
     for i in range(n):
         if levels[i] <= lowest:
-            continue
+            continue  # no item is below this one
         slope_i = 0.0
         for j in range(n):
             if levels[j] < levels[i]:

@@ -72,8 +72,10 @@ class PairQueries:
         if data.weight is None:
             pair_weight = labels.pair_counts.astype(np.float64)
         else:
+            # Each pair is counted at the levels of both rows.
             level_masses = labels.level_masses(data.weight)
             pair_weight = np.add.reduceat(level_masses, labels.level_ptr[:-1]) / 2
+        # All other queries have no influence on the risk and its normalisation.
         keep = (pair_weight > 0) & (weights > 0)
         level = np.repeat(np.arange(len(labels.level_sizes)), labels.level_sizes)
         rank_of_row = np.empty(index.n_rows, dtype=np.uint32)
@@ -99,7 +101,9 @@ class PairQueries:
     @property
     def kernel_weight(self) -> NDArray[np.float64]:
         """Row weights for a kernel, which reads them only if ``weighted``."""
-        return _UNREAD if self.weight is None else self.weight
+        if self.weight is None:
+            return _UNREAD
+        return self.weight
 
     @property
     def n_pairs(self) -> NDArray[np.float64]:
@@ -164,8 +168,8 @@ def pair_risk(
 ) -> Any:
     """Return the risk of a registered pair loss over all pairs, as a function of the scores.
 
-    ``totals`` are those of all the data if ``data`` is a partition of it; ``at_zero`` of the result
-    is the risk of all the data at w = 0.
+    ``totals`` are sums over all the data if ``data`` is a partition of it; the attribute
+    ``at_zero`` of the result is the risk of all the data at w = 0.
     """
     registered = find_pair_loss(loss, exact=True)
     queries = PairQueries.from_dataset(data, query_weight)
@@ -182,7 +186,9 @@ def pair_risk(
 def risk_at_zero(loss: Any, normalization: str, totals: PairTotals) -> float:
     """Return the risk at w = 0, where every pair has a score difference of 0."""
     pair_value = float(pair_loss(loss, 0.0)[0])
-    return pair_value * totals.pair_weight if normalization == "sum" else pair_value
+    if normalization == "sum":
+        return pair_value * totals.pair_weight
+    return pair_value
 
 
 def check_normalization(normalization: str, n_queries: int) -> None:

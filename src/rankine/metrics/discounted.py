@@ -30,7 +30,7 @@ class Dcg(NamedTuple):
 
 
 class Ndcg(NamedTuple):
-    """DCG divided by that of the best order."""
+    """DCG divided by the DCG of the best order."""
 
     discount: NDArray[np.float64]
 

@@ -40,7 +40,7 @@ class ItemPool(NamedTuple):
 def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
     """Return the value of one list.
 
-    ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` those of all items.
+    ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` the gains of all items.
     """
 
 

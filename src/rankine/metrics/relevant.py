@@ -1,6 +1,6 @@
 """Metrics of binary relevance: precision, recall, hit rate, reciprocal rank, average precision.
 
-    P@k    share of the first k ranks that is relevant; ranks beyond a short list are irrelevant
+    P@k    share of the first k ranks that is relevant; missing ranks of a short list are irrelevant
     R@k    share of the relevant items that are in the first k ranks
     Hit@k  1 if a relevant item is in the first k ranks, else 0
     RR@k   1 / rank of the first relevant item, 0 below the cutoff; its mean is MRR

@@ -105,12 +105,12 @@ def check_start(start: bytes, size: int) -> int:
             )
         return length
     kinds = (name for head, name in _OTHER_KINDS.items() if start.startswith(head))
-    kind = next(kinds, "")
-    if not kind and size == 0:
-        kind = "an empty file"
-    if not kind and start[8:9] == b"{":
-        kind = "a safetensors file, but not one of rankine's"
-    looks_like = f"; this looks like {kind}" if kind else ""
+    description = next(kinds, "")
+    if not description and size == 0:
+        description = "an empty file"
+    if not description and start[8:9] == b"{":
+        description = "a safetensors file, but not one of rankine's"
+    looks_like = f"; this looks like {description}" if description else ""
     raise ModelFormatError(
         f"not a rankine model{looks_like}",
         fix="Pass a file written by model.save or rankine train",
@@ -164,6 +164,7 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
     if data[8 : 8 + length] != _header(document, shapes, digest):
         raise ValueError("the header is not in canonical form")
     tensors: dict[str, NDArray[Any]] = {}
+    # Tensors follow each other in canonical order; no offset of the file is used.
     position = 8 + length
     for name in _order(shapes):
         dtype, count = _DTYPES[shapes[name][0]], shapes[name][1]
@@ -179,10 +180,10 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
 
 def _shape(entry: Any) -> tuple[str, int]:
     """Return type and length of a tensor entry; offsets are checked by writing the header again."""
-    kind, (count,) = entry["dtype"], entry["shape"]
-    if kind not in _DTYPES or type(count) is not int or count < 0:
+    dtype, (count,) = entry["dtype"], entry["shape"]
+    if dtype not in _DTYPES or type(count) is not int or count < 0:
         raise ValueError("a tensor is not a vector of F64, I64 or U8")
-    return kind, count
+    return dtype, count
 
 
 def _order(shapes: Mapping[str, tuple[str, int]]) -> list[str]:
@@ -202,10 +203,11 @@ def _header(
     }
     position = 0
     for name in _order(shapes):
-        kind, count = shapes[name]
-        end = position + count * _DTYPES[kind].itemsize
-        header[name] = {"data_offsets": [position, end], "dtype": kind, "shape": [count]}
+        dtype, count = shapes[name]
+        end = position + count * _DTYPES[dtype].itemsize
+        header[name] = {"data_offsets": [position, end], "dtype": dtype, "shape": [count]}
         position = end
+    # Padding keeps the tensors aligned to 8 bytes.
     text = canonical_json(header).encode("ascii")
     return text + b" " * (-len(text) % 8)
 

@@ -41,9 +41,10 @@ def name_positions(model: LinearModel) -> dict[str, int]:
 
 def unknown_feature(model: LinearModel, name: object) -> FeatureMismatchError:
     """Build the error for a feature that the model does not have."""
-    shown = printable(str(name))
+    safe_name = printable(str(name))
     fix = "Check the spelling, or set unknown='zero' to count unknown features as zero"
     if isinstance(name, str) and model.feature_names is not None and len(name) <= 200:
+        # Only for names of sensible length and the first names: the comparison is slow.
         import difflib
 
         close = difflib.get_close_matches(name, model.feature_names[:10_000])
@@ -52,7 +53,7 @@ def unknown_feature(model: LinearModel, name: object) -> FeatureMismatchError:
                 f"Did you mean {printable(close[0])!r}? Otherwise set unknown='zero' to count "
                 "unknown features as zero"
             )
-    return FeatureMismatchError(f"the model has no feature {shown!r}", fix=fix)
+    return FeatureMismatchError(f"the model has no feature {safe_name!r}", fix=fix)
 
 
 def row_values(model: LinearModel, row: Any) -> NDArray[np.float64]:
@@ -99,6 +100,7 @@ def values_at(
     indices: NDArray[np.int64], columns: NDArray[Any], data: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the values of a sparse row at increasing positions; repeated columns are added."""
+    # One binary search per stored value: rows have far fewer values than the model has weights.
     values = np.zeros(len(indices))
     positions = np.searchsorted(indices, columns)
     present = positions < len(indices)
@@ -164,9 +166,9 @@ class Explanation:
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
         """Return data for JSON; ``rest`` is the sum of the contributions after ``limit``."""
-        shown = self.contributions[:limit]
-        hidden = self.contributions[len(shown) :]
-        terms = [asdict(term) for term in shown]
+        listed = self.contributions[:limit]
+        hidden = self.contributions[len(listed) :]
+        terms = [asdict(term) for term in listed]
         for term in terms:
             if term["where"] is None:
                 del term["where"]
@@ -223,20 +225,25 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
             where = f"{where}; not {_cell_text(term, other_position)}"
         if contribution == 0.0:
             continue
-        value = other = None
+        value = other_value = None
         if len(term.columns) == 1:
-            value, other = _column_value(a, term.columns[0]), _column_value(b, term.columns[0])
+            value = _column_value(a, term.columns[0])
+            other_value = _column_value(b, term.columns[0])
         index = term.start + int(np.ravel_multi_index(position, term.values.shape))
         name = tables.name(term)
-        terms.append(Contribution(name, index, entry, value, other, contribution, where))
+        terms.append(Contribution(name, index, entry, value, other_value, contribution, where))
     for k, j in enumerate(tables.bins.linear):
         index = tables.linear_start + k
         weight = float(tables.weights[index])
-        value, other = float(a[j]), None if b is None else float(b[j])
-        contribution = weight * (value - (other or 0.0))
+        value, other_value = float(a[j]), None
+        difference = value
+        if b is not None:
+            other_value = float(b[j])
+            difference = value - other_value
+        contribution = weight * difference
         if contribution != 0.0:
             name = tables.column_name(j)
-            terms.append(Contribution(name, index, weight, value, other, contribution))
+            terms.append(Contribution(name, index, weight, value, other_value, contribution))
     terms.sort(key=lambda term: -abs(term.contribution))
     total = math.fsum(term.contribution for term in terms)
     return Explanation(total, tuple(terms), b is not None)

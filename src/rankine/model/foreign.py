@@ -49,7 +49,7 @@ def is_foreign(path: str | os.PathLike[str]) -> bool:
 
 
 def read_foreign(path: str | os.PathLike[str]) -> LinearModel:
-    """Read a model of sofia-ml or SVMrank; the first bytes tell which."""
+    """Read a model of sofia-ml or SVMrank; depending on its first bytes."""
     with Path(path).open("rb") as file:
         svm = file.read(4) == b"SVM-"
     return read_svmrank(path) if svm else read_sofia(path)
@@ -92,6 +92,7 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
         factor = _number(name, number, text[0])
         for token in text[1:]:
             index, _, value = token.partition(":")
+            # Ids of training rows, not features.
             if index in {"qid", "cid", "sid"}:
                 continue
             if not index.isdigit() or not 1 <= int(index) <= n_features:

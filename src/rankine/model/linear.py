@@ -133,7 +133,7 @@ class LinearModel(StoredModel):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of all features, or None if only some or none are known."""
+        """Names of all features, or None if some or all have none."""
         if self.names is None or len(self.names) != self.n_features:
             return None
         return self.names.strings

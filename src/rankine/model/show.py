@@ -27,14 +27,14 @@ from rankine.model.tables import find_tables
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
     """Return size, norms, the ``top`` largest weights (of tables: ranges) and the training."""
-    kind, largest = "linear", _largest_weights(model, top)
+    model_kind, largest = "linear", _largest_weights(model, top)
     tables = find_tables(model)
     if tables is not None:
-        kind, ranges = "additive", tables.ranges()
-        shown = [{"name": name, "weight": size} for name, size in ranges[:top]]
-        largest = {"n_tables": len(ranges), "top_weights": shown}
+        model_kind, ranges = "additive", tables.ranges()
+        rows = [{"name": name, "weight": size} for name, size in ranges[:top]]
+        largest = {"n_tables": len(ranges), "top_weights": rows}
     return {
-        "kind": kind,
+        "kind": model_kind,
         **_metadata(model),
         "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
         "l1_norm": float(np.abs(model.values).sum()),
@@ -145,22 +145,22 @@ def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
     """Format an explanation as aligned columns, with a line for the omitted terms and the total."""
     head, body = _cells(explanation, limit)
     widths = [max(len(row[c]) for row in [head, *body]) for c in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if c == 0 else cell.rjust(width)
-            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *body]
-    ]
+    lines = []
+    for row in [head, *body]:
+        # Names are left-aligned, numbers right-aligned.
+        numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
     return "\n".join(lines)
 
 
 def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list[list[str]]]:
     pair = explanation.pair
-    head = ["feature", "weight", *(["a", "b"] if pair else ["value"]), "contribution"]
-    shown = explanation.contributions[:limit]
+    head = ["feature", "weight", "value", "contribution"]
+    if pair:
+        head = ["feature", "weight", "a", "b", "contribution"]
+    listed = explanation.contributions[:limit]
     body = []
-    for term in shown:
+    for term in listed:
         numbers = [term.weight, term.value]
         if pair:
             numbers.append(term.other)
@@ -172,7 +172,7 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
             ]
         )
     blank = [""] * (len(head) - 2)
-    hidden = explanation.contributions[len(shown) :]
+    hidden = explanation.contributions[len(listed) :]
     if hidden:
         amount = math.fsum(term.contribution for term in hidden)
         body.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
@@ -211,9 +211,9 @@ def summary_text(data: dict[str, Any]) -> str:
         f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
         for row in data["top_weights"]
     )
-    kind, total = "weights", data["nnz"]
+    unit, total = "weights", data["nnz"]
     if "n_tables" in data:
-        kind, total = "tables", data["n_tables"]
+        unit, total = "tables", data["n_tables"]
     if total > len(data["top_weights"]):
-        lines.append(f"({total - len(data['top_weights'])} more {kind})")
+        lines.append(f"({total - len(data['top_weights'])} more {unit})")
     return "\n".join(lines)

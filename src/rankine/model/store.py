@@ -42,11 +42,11 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
     """Return the JSON document of a model."""
-    kind, probes = "bundle", None
+    model_kind, probes = "bundle", None
     if isinstance(model, LinearModel):
-        kind, probes = "linear", msgspec.to_builtins(model.probes)
+        model_kind, probes = "linear", msgspec.to_builtins(model.probes)
     document = Document(
-        kind,
+        model_kind,
         model.n_features,
         model.base,
         model.metric,
@@ -137,6 +137,7 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
     # the digest of the file is that of the model.
     if canonical_json(describe(model)) != canonical_json(content.document):
         raise ModelFormatError("the model document is not in canonical form")
+    # The digest is known: without this it would be computed again on first use.
     model.__dict__["digest"] = content.digest
     return model
 

@@ -68,7 +68,7 @@ class Tables:
     base
         Index of the first column in text files.
     texts
-        Column -> texts that its numbers stand for.
+        Column -> texts that its numbers represent.
     """
 
     bins: Bins
@@ -128,6 +128,7 @@ class Tables:
     def cells(self, j: int, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cells of values of column j."""
         cuts = np.array(self.bins.cuts[j])
+        # A value equal to a cut belongs to the cell above it.
         cells = np.searchsorted(cuts, x, side="right")
         if j in self.bins.unordered and len(cuts):
             is_category = cuts[np.maximum(cells - 1, 0)] == x
@@ -136,9 +137,11 @@ class Tables:
 
     def _number(self, j: int, value: Any) -> float:
         """Return a value of column j as a number: NaN if missing, infinite if unknown."""
+        if value is None:
+            return math.nan
         if j not in self.texts:
-            return math.nan if value is None else float(value)
-        text = "" if value is None else str(value)
+            return float(value)
+        text = str(value)
         if text == "":
             return math.nan
         if text not in self.texts[j]:
@@ -149,20 +152,21 @@ class Tables:
         """List the conditions that find the position of a value of column j, to be tried in order.
 
         The last one holds for all values. ``positions`` maps the column's cells to positions in a
-        grid; None stands for the cells themselves.
+        grid; None: the cells themselves.
         """
         cuts = self.bins.cuts[j]
         if positions is None:
             positions = range(len(cuts) + 2)
-        other = positions[len(cuts)]
+        other_position = positions[len(cuts)]
         tests = [CellTest("missing", 0.0, positions[len(cuts) + 1])]
+        # A test between two cells with the same position would not change the result.
         for k, cut in enumerate(cuts):
             if j in self.bins.unordered:
-                if positions[k] != other:
+                if positions[k] != other_position:
                     tests.append(CellTest("=", cut, positions[k]))
             elif positions[k] != positions[k + 1]:
                 tests.append(CellTest("<", cut, positions[k]))
-        return [*tests, CellTest("other", 0.0, other)]
+        return [*tests, CellTest("other", 0.0, other_position)]
 
     def parts(self, X: Any) -> tuple[list[str], NDArray[np.float64]]:
         """Compute what every table and every linear column adds to the score of every row."""
@@ -170,8 +174,9 @@ class Tables:
 
         def column(j: int) -> NDArray[np.float64]:
             values = X[:, [j]]
-            dense = values.toarray() if hasattr(values, "toarray") else values
-            return np.asarray(dense, dtype=np.float64).ravel()
+            if hasattr(values, "toarray"):
+                values = values.toarray()
+            return np.asarray(values, dtype=np.float64).ravel()
 
         names, parts = [], []
         for term in self.terms:
@@ -236,7 +241,7 @@ class Tables:
         n_columns = len(self.bins.cuts)
         if isinstance(x, Mapping):
             values = np.full(n_columns, np.nan)
-            values[list(self.bins.linear)] = 0.0
+            values[list(self.bins.linear)] = 0.0  # linear columns have no cell for missing values
             columns = {self.column_name(j): j for j in range(n_columns)}
             for name, value in x.items():
                 if name not in columns:
@@ -245,7 +250,9 @@ class Tables:
                     )
                 values[columns[name]] = self._number(columns[name], value)
             return values
-        values = np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
+        if hasattr(x, "toarray"):
+            x = x.toarray()
+        values = np.asarray(x, dtype=np.float64)
         if values.ndim == 2 and len(values) == 1:
             values = values[0]
         if values.shape != (n_columns,):

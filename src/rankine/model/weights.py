@@ -2,7 +2,7 @@
 
 Weights come from any array-like and are checked once. Names are stored packed, as UTF-8 bytes and
 the end of each name, because a million Python strings would take several times the size of the
-file. They are checked in this form and decoded on first use. Probes are rows with known scores, by
+file. They are checked in this form and decoded on first use. Probes are rows with stored scores, by
 which a server tests itself before it replaces a model. They are generated, never taken from
 training data: a model file must not leak a log.
 """
@@ -49,6 +49,7 @@ def sparse_weights(w: Any) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]
         dense = dense.ravel()
     if dense.ndim != 1:
         raise ModelError(f"weights have shape {dense.shape}", fix="Pass one weight per feature")
+    # Zeros are not stored: the file and every score depend only on the other weights.
     indices = np.flatnonzero(dense).astype(np.int64)
     return len(dense), indices, dense[indices]
 

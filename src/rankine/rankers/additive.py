@@ -74,7 +74,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     .. math:: f(x) = \sum_j t_j[\mathrm{bin}_j(x_j)] + \sum_{(a,b)} g_{ab}[\mathrm{bin}_a(x_a),
               \mathrm{bin}_b(x_b)]
 
-    Columns are cut at quantiles, missing values (NaN) have a cell of their own, and the tables
+    Columns are cut at quantiles, missing values (NaN) have a separate cell, and the tables
     minimise
 
     .. math:: J = \sum_q \frac{v_q}{N_q} \sum_{(i,j) \in q:\, y_i > y_j} s_i s_j
@@ -110,7 +110,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     categorical
         Columns whose numbers name categories: tables without order, a cell for unseen values.
     linear
-        Columns that stay linear, such as hashed ones, beside the tables.
+        Columns that stay linear, such as hashed ones.
     reweight
         Rounds in which pairs weigh by how much DCG changes when they change places, up to the
         metric's cutoff; a round is kept when held-out queries gain. None: 1 with ``smooth=None``,
@@ -207,6 +207,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         columns = TableColumns.from_columns(task.columns, self.linear)
         previous = self._previous_fit(task.start_model, columns)
+        # Cuts, and the unit of linear columns, stay as they were in a warm start.
         linear_scaling = None
         if previous is None:
             bins = fit_table_bins(task.source, columns, self.bins, self.categorical)
@@ -247,6 +248,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         """Add the fitted attributes of tables to a result."""
         columns, theta = reader.columns, result.solution.coef
         tables, weights = self._model_weights(plan, data, reader, theta)
+        # Linear columns come first, then the offsets of positions.
         linear, offsets = np.split(weights, [len(columns.linear)])
         bins, grids = columns.over_all_columns(plan.bins, plan.grids)
         names: Any = bins.names or range(columns.columns.n_features)
@@ -291,7 +293,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         elif self.smooth is None or rounds:
             train, valid = hold_out(data, task.seed)
         if self.smooth is None:
-            patience = 2 if self.early_stopping is None else self.early_stopping
+            patience = 2
+            if self.early_stopping is not None:
+                patience = self.early_stopping
             return search(
                 plan, train, valid, pairs, rounds, patience, task.seed, evals.append, solver
             )
@@ -303,8 +307,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
 
     def _first_plan(self, data: TableData, reader: TableReader) -> Plan:
         """Return the plan before any choice: curves alone, strengths as far as they are given."""
-        smooth = 1.0 if self.smooth is None else float(self.smooth)
-        pair_smooth = smooth if self.pair_smooth is None else float(self.pair_smooth)
+        strengths = replace(
+            PenaltyStrengths(smooth=1.0, pair_smooth=1.0, anchor=float(self.anchor)),
+            **self._given_strengths(),
+        )
         monotone = {
             reader.columns.table_number(column): sign
             for column, sign in (self.monotone or {}).items()
@@ -314,10 +320,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
             reader.bins,
             standardised_bin_centres(reader.bins, counts),
             counts,
-            PenaltyStrengths(smooth, pair_smooth, float(self.anchor)),
+            strengths,
             self.loss,
             self.metric,
-            0 if data.linear is None else data.linear.shape[1],
+            n_linear=data.n_linear,
             monotone=monotone,
             max_iter=self.max_iter,
             threads=self.n_threads,
@@ -387,6 +393,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         if len(linear):
             factors = reader.linear_scaling.factors
             assert factors is not None  # noqa: S101 - standard scaling has some
+            # The model's weights belong to unscaled columns, parameters to scaled ones.
             linear = linear / factors[: len(linear)]
         penalty = TablePenalty(space, plan.strengths)
         counts = self._cell_counts(space.layout, data)
@@ -395,14 +402,21 @@ class AdditiveRanker(PathMixin, BaseRanker):
 
     def _update_plan(self, plan: Plan, columns: TableColumns) -> Plan:
         """Replace strengths and pairs of an earlier fit by those that are given now."""
-        given = {}
-        if self.smooth is not None:
-            given = {"smooth": float(self.smooth), "pair_smooth": float(self.smooth)}
-        if self.pair_smooth is not None:
-            given["pair_smooth"] = float(self.pair_smooth)
-        plan = replace(plan, strengths=replace(plan.strengths, **given), max_iter=self.max_iter)
+        strengths = replace(plan.strengths, **self._given_strengths())
+        plan = replace(plan, strengths=strengths, max_iter=self.max_iter)
         pairs = self._chosen_pairs(columns)
-        return plan if isinstance(pairs, int) else plan.with_pairs(pairs)
+        if isinstance(pairs, int):
+            return plan
+        return plan.with_pairs(pairs)
+
+    def _given_strengths(self) -> dict[str, float]:
+        """Return the strengths that are given; grids have the strength of the curves by default."""
+        strengths = {}
+        if self.smooth is not None:
+            strengths = {"smooth": float(self.smooth), "pair_smooth": float(self.smooth)}
+        if self.pair_smooth is not None:
+            strengths["pair_smooth"] = float(self.pair_smooth)
+        return strengths
 
     # -------------------------------------------------------------------- path
     def _solve_path(
@@ -449,8 +463,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
                     relative_gap=solution.certificate["relative_gap"],
                 )
             )
-            all_bins, all_grids = columns.over_all_columns(plan.bins, plan.grids)
-            tables.append((all_bins,) if all_grids is None else (all_bins, all_grids))
+            tables.append(_without_none(*columns.over_all_columns(plan.bins, plan.grids)))
             solutions[f"smooth={strengths.smooth:.3g}, {n_pairs} pairs"] = solution
             record = {"smooth": strengths.smooth, "pairs": n_pairs, self.metric: value}
             if report_progress(task.callbacks, "path", k + 1, len(plans), record, coef):
@@ -479,8 +492,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         for n_grids in sorted({0, len(pairs) // 8, len(pairs) // 3, len(pairs)}):
             paired = plan.with_pairs(pairs[:n_grids])
             for smooth in strengths.tolist():
-                pair_smooth = smooth if self.pair_smooth is None else float(self.pair_smooth)
-                changed = replace(plan.strengths, smooth=smooth, pair_smooth=pair_smooth)
+                changed = replace(plan.strengths, smooth=smooth, pair_smooth=smooth)
+                if self.pair_smooth is not None:
+                    changed = replace(changed, pair_smooth=float(self.pair_smooth))
                 plans.append(replace(paired, strengths=changed))
         return plans
 
@@ -510,7 +524,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return
 
     def _transforms(self) -> tuple[Any, ...]:
-        return (self.bins_,) if self.grids_ is None else (self.bins_, self.grids_)
+        return _without_none(self.bins_, self.grids_)
 
     def _displayed_weights(self) -> tuple[list[str], NDArray[np.float64]]:
         """Return names and ranges of all tables."""
@@ -519,7 +533,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
 
     # -------------------------------------------------------------- parameters
     def _divisor(self) -> QueryDivisor:
-        return QueryDivisor.GAINS if self.loss == "softmax" else QueryDivisor.PAIRS
+        if self.loss == "softmax":
+            return QueryDivisor.GAINS
+        return QueryDivisor.PAIRS
 
     def _check(self) -> None:
         check_count("bins", self.bins)
@@ -553,3 +569,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
             raise ParameterError(
                 f"{self.reweight} is negative", parameter="reweight", fix="Pass 0 or more rounds"
             )
+
+
+def _without_none(*specs: Any) -> tuple[Any, ...]:
+    """Return the specifications that a model needs: bins, and grids if there are any."""
+    return tuple(spec for spec in specs if spec is not None)

@@ -88,6 +88,11 @@ class TableData:
     rows: BinnedRows
     linear: Any = None
 
+    @property
+    def n_linear(self) -> int:
+        """Number of columns that stay linear."""
+        return 0 if self.linear is None else int(self.linear.shape[1])
+
     def take_queries(self, chosen: NDArray[np.int64]) -> TableData:
         """Take whole queries by position; rows keep their order."""
         index = self.lists.queries
@@ -356,7 +361,7 @@ class PlanSearch:
         return is_best, theta
 
     def path(self, plan: Plan, name: str, values: Sequence[float], patience: int = 1) -> bool:
-        """Try strengths in order, each from the last, until ``patience`` of them gain nothing.
+        """Solve for strengths in order, each from the last, until ``patience`` gain nothing.
 
         Return whether one of them is the best of all.
         """
@@ -371,12 +376,13 @@ class PlanSearch:
                 n_failed, gained = 0, True
             else:
                 n_failed += 1
+            # A steep fall is not noise: weaker penalties would only fall further.
             if n_failed >= patience or self.fell:
                 break
         return gained
 
     def refine(self, name: str, steps: int = 1) -> None:
-        """Try half decades up, or else down, as long as they gain."""
+        """Follow half decades up, or else down, as long as they gain."""
         value = getattr(self.plan.strengths, name)
         ratios = [HALF**k for k in range(1, steps + 1)]
         if not self.path(self.plan, name, [value * ratio for ratio in ratios]):
@@ -410,9 +416,11 @@ def search(
     """Return the plan that ranks held-out lists best, and its parameters."""
     plans = PlanSearch(sample(train, seed), valid, record, solver)
     stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
+    # Slopes alone: with stiff curves the model is a linear ranker.
     plans.path(stiff, "anchor", (1.0, 0.1, 0.01))
     if plans.plan.strengths.anchor == 1.0:
         plans.path(plans.plan, "anchor", (10.0, 100.0))
+    # Then curves, and grids over what these leave unexplained.
     if plans.path(plans.plan, "smooth", DECADES, patience):
         plans.refine("smooth")
     curves = plans.plan
@@ -427,7 +435,7 @@ def search(
 def search_grids(
     plans: PlanSearch, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int
 ) -> None:
-    """Try strengths of the grids, then fewer pairs, then the strength of the curves again."""
+    """Choose strengths of the grids, then fewer pairs, then the strength of the curves again."""
     if not plans.path(plan, "pair_smooth", DECADES[1:], patience):
         return
     plans.refine("pair_smooth")
@@ -498,12 +506,13 @@ def best_pairs(
         return []
     problem = plan.problem(data, make_risk(plan, data))
     _, slope, curvature = problem.evaluate_with_curvature(problem.scores(theta))
-    places = np.zeros((len(plan.bins.cuts), 256), dtype=np.uint16)
+    positions = np.zeros((len(plan.bins.cuts), 256), dtype=np.uint16)
     for j in free:
         axis = grid_axis(plan.bins, j, plan.column_counts(j), SEARCH_SIDE - 1)
-        places[j, : len(axis.cells)] = axis.cells
+        positions[j, : len(axis.cells)] = axis.cells
+    # The gain of a Newton step over each grid alone, from slopes and curvatures of the rows.
     gains = interaction_gains(
-        data.rows, pairs, places, SEARCH_SIDE, slope, curvature.diagonal(), 1.0, plan.threads
+        data.rows, pairs, positions, SEARCH_SIDE, slope, curvature.diagonal(), 1.0, plan.threads
     )
     order = np.argsort(-gains, kind="stable")[:n_pairs]
     return [(int(a), int(b)) for a, b in pairs[order]]

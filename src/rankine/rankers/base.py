@@ -56,10 +56,10 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     metric
         Metric of ``score``, and of evaluation during training.
     scale
-        ``"auto"`` (columns beyond [-1, 1] are divided by their standard deviation, sparse ones by
-        their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or ``"query"``
-        (by the range within each list). All but the last fold into the weights. Streams and
-        partitions measure ``"auto"`` on their first 10,000 lists.
+        ``"auto"`` (columns with values outside [-1, 1] are divided by their standard deviation,
+        sparse ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
+        ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
+        and partitions measure ``"auto"`` on their first 10,000 lists.
     missing
         What replaces missing values (NaN and null): ``"error"`` raises for them, and so does
         ``"auto"`` (``AdditiveRanker`` has a cell for them in its tables); ``"zero"``, the
@@ -73,15 +73,15 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     random_state
         Seed.
     propensity
-        Learn from clicks: the probability that a user examines position 1, 2, ... (the last one is
-        that of all further positions), for example from ``estimate_propensity``. A row with a
+        Learn from clicks: the probability that a user examines position 1, 2, ... (the last one
+        holds for all further positions), for example from ``estimate_propensity``. A row with a
         positive label weighs 1 / propensity of its ``position``, at most ``max_weight``.
     max_weight
         Upper bound of the weights by position.
     position_offset
-        Learn an offset for each of this many first positions beside the weights (the first is 0,
-        the last holds for all further positions; penalised like the weights). Offsets are stored in
-        ``position_offset_`` and enter no score, explanation or export.
+        Learn an offset for each of this many first positions together with the weights (the first
+        is 0, the last holds for all further positions; penalised like the weights). Offsets are
+        stored in ``position_offset_`` and enter no score, explanation or export.
     """
 
     metric: str = "ndcg@10"
@@ -136,7 +136,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ----------
         X
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
-            used); or a source that brings labels, query ids and weights with it: a ``Dataset``, a
+            used); or a source that includes labels, query ids and weights: a ``Dataset``, a
             stream ``rankine.scan(...)``, partitions ``rankine.distributed.scan(...)``, a raw log
             ``rankine.logs.scan(...)``, which a ranker that needs all rows at once loads.
             ``capabilities`` lists those that a ranker supports.
@@ -162,7 +162,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             default. Weights of the training are never used for evaluation.
         coef_init
             Weights, or a ``LinearModel``, to start from. A model that was trained by this ranker
-            also brings its number of steps.
+            also continues its number of steps.
         callbacks
             Functions of a ``Progress``; one that returns True stops training.
         checkpoint, every
@@ -171,7 +171,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             partial results since then.
         resume
             Continue from the checkpoints in the folder. The finished model has the same bits as
-            that of a run that was never interrupted.
+            after a run that was never interrupted.
         """
         fit_ranker(
             self,
@@ -209,7 +209,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     ) -> Self:
         """Learn from more lists; steps continue where the last call, or ``fit``, ended.
 
-        Columns and scaling are those of the first call.
+        Columns and scaling stay as in the first call.
         """
         partial_fit_ranker(
             self,
@@ -234,7 +234,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         """Build the problem of a task and solve it."""
 
     def _solve_more(self, task: FitTask) -> FitResult:
-        """Continue with the rows of one call of ``partial_fit``."""
+        """Learn from the rows of one call of ``partial_fit``."""
         return self._solve(task)
 
     def _divisor(self) -> QueryDivisor:
@@ -272,12 +272,15 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
-        return check_scale(self.scale) if self.scales else None
+        if not self.scales:
+            return None
+        return check_scale(self.scale)
 
     def _missing(self) -> str:
         """Return the rule for missing values."""
         rule = check_rule(self.missing)
         if rule == "auto":
+            # Silent replacement of missing values would hide faults in the data.
             return "bin" if self.takes_missing else "error"
         if self.takes_missing and rule != "error":
             raise ParameterError(

@@ -40,7 +40,7 @@ class Capabilities:
     partial
         Whether ``partial_fit`` learns from one block after another.
     path_options
-        Options of ``path`` beyond the common ones.
+        Further options of ``path``.
     comparisons
         How it learns from ``Dataset.from_pairs``, as the end of "it ...".
     """

@@ -18,7 +18,7 @@ from rankine.transforms.clicks import (
 
 
 class QueryDivisor(StrEnum):
-    """What a ranker divides the loss of each query by, besides the query's weight."""
+    """What a ranker divides the loss of each query by."""
 
     NOTHING = "nothing"
     #: Weight of the pairs of rows with different labels.
@@ -40,10 +40,10 @@ class PositionCorrection(NamedTuple):
     position_weights
         Weight of a relevant row by position (and context); empty: 1 everywhere.
     n_positions
-        Positions with an offset that is learned beside the weights; 0 for none.
+        Positions with an offset, which is learned with the weights; 0 for none.
     divisor
         What the ranker divides the loss of a query by. Position weights must not be divided out
-        (that of a list's only click would vanish), so the query weighs more in return: in effect
+        (a list's only click would lose its weight), so the query weighs more in return: in effect
         its loss is divided by what the divisor is without them.
     """
 
@@ -57,7 +57,7 @@ class PositionCorrection(NamedTuple):
         return max(self.n_positions - 1, 0)
 
     def apply(self, data: Dataset) -> Dataset:
-        """Multiply row weights by those of their positions."""
+        """Apply the weights of positions to the row weights."""
         return apply_position_weights(data, self.position_weights)
 
     def query_factors(self, weighted: Dataset) -> NDArray[np.float64]:
@@ -65,11 +65,10 @@ class PositionCorrection(NamedTuple):
         factors = np.ones(weighted.n_queries)
         if not self.position_weights or self.divisor == QueryDivisor.NOTHING:
             return factors
-        after = query_divisors(self.divisor, weighted)
-        before = query_divisors(
-            self.divisor, remove_position_weights(weighted, self.position_weights)
-        )
-        return np.divide(after, before, out=factors, where=before > 0)
+        divisors = query_divisors(self.divisor, weighted)
+        unweighted = remove_position_weights(weighted, self.position_weights)
+        divisors_before = query_divisors(self.divisor, unweighted)
+        return np.divide(divisors, divisors_before, out=factors, where=divisors_before > 0)
 
 
 def query_divisors(divisor: QueryDivisor, data: Dataset) -> NDArray[np.float64]:
@@ -79,6 +78,7 @@ def query_divisors(divisor: QueryDivisor, data: Dataset) -> NDArray[np.float64]:
     index = data.queries
     weight: Any = data.weight
     if divisor == QueryDivisor.GAINS:
+        # Only differences of labels count, so the lowest one of each list has gain 0.
         lowest = np.full(index.n_queries, np.inf)
         np.minimum.at(lowest, index.codes, data.y)
         weight = weight * (np.exp2(data.y - lowest[index.codes]) - 1.0)

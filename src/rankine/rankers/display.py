@@ -38,6 +38,7 @@ class DisplayMixin:
             ("scaling", describe_scaling(training["scaling"])),
             ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
+        # One-pass and stochastic learning have no certificate.
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
         if certificate:
             rows.append(("certificate", name_of(certificate, 200)))
@@ -47,6 +48,7 @@ class DisplayMixin:
     def _displayed_weights(self) -> tuple[list[str], NDArray[np.float64]]:
         """Return names and values of the non-zero weights."""
         names = getattr(self, "feature_names_in_", None)
-        used = np.flatnonzero(self.coef_)
-        labels = [str(j) if names is None else str(names[j]) for j in used.tolist()]
-        return labels, self.coef_[used]
+        nonzero = np.flatnonzero(self.coef_)
+        if names is None:
+            names = np.arange(len(self.coef_))
+        return [str(name) for name in names[nonzero]], self.coef_[nonzero]

@@ -60,7 +60,7 @@ class DominationRanker(PathMixin, BaseRanker):
         \qquad \rho_i = \langle w, x_i \rangle - s_i,
 
     where D(i) are the rows of i's query with a smaller label, s the margin and a the sample
-    weights (a row of weight k counts like k copies). Meant for few relevant items among very many:
+    weights (a row of weight k counts like k copies). Meant for few relevant items among many:
     a step along one feature costs O(non-zeros of the feature).
 
     Parameters
@@ -87,7 +87,8 @@ class DominationRanker(PathMixin, BaseRanker):
         label k must keep above label l. Adds to ``margin``.
     curvature
         "newton" (the default of ``"cd"``): the true second derivative, enlarged just enough to be
-        safe. "paper" (that of ``"cd_plain"``): the paper's fixed bound.
+        safe. "paper" (the default of
+        ``"cd_plain"``): the paper's fixed bound.
     tol
         Stop when the duality gap is at most ``tol`` times J(0).
     max_iter
@@ -113,7 +114,7 @@ class DominationRanker(PathMixin, BaseRanker):
         Sweeps over the working set.
     solution_ : Solution
         ``certificate`` holds ``gap``, ``relative_gap`` (gap / J(0)) and ``lower_bound``;
-        ``trace`` one record per look at all features.
+        ``trace`` one record per check of all features.
 
     References
     ----------
@@ -174,7 +175,8 @@ class DominationRanker(PathMixin, BaseRanker):
         if self.solver == "cd_plain" and self.curvature == "newton":
             raise ParameterError(
                 "solver='cd_plain' takes the paper's steps, whose curvature is fixed",
-                fix="Leave out curvature, or use solver='cd'",
+                parameter="curvature",
+                fix="Leave it out, or use solver='cd'",
             )
         check_choice("order", self.order, ORDERS)
         check_count("max_iter", self.max_iter)
@@ -194,20 +196,21 @@ class DominationRanker(PathMixin, BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         if isinstance(task.source, PartitionSource):
             return self._solve_partitions(task, task.source)
+        # The gradient at w = 0 gives the smallest l1 without any weight, which defaults refer to.
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)
         slopes = descent.gradient(self.n_threads)
         largest_l1 = float(np.abs(slopes).max(initial=0.0))
         if self.max_nonzero is not None:
-            chosen: list[float] = []
+            best_l1: list[float] = []
 
             def search(_start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
                 solution, l1 = self._best_within(descent, settings, largest_l1, monitor)
-                chosen.append(l1)
+                best_l1.append(l1)
                 return solution
 
             result = task.run(search)
-            return _with_penalty(result, Penalty(chosen[0], self.path_l2), largest_l1)
+            return _with_penalty(result, Penalty(best_l1[0], self.path_l2), largest_l1)
         penalty = self.penalty(largest_l1, self.l1)
 
         def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
@@ -238,6 +241,7 @@ class DominationRanker(PathMixin, BaseRanker):
         problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
+        # A loss of 0 at w = 0 means that no row has another below it.
         if at_zero <= 0.0:
             raise NoPairsError(
                 "no query of any partition holds two different labels of positive weight",
@@ -278,6 +282,7 @@ class DominationRanker(PathMixin, BaseRanker):
             points = path_until_nonzeros(descent, largest_l1, l2, settings, limit)
         for count, point in enumerate(points, start=1):
             stop = notify(monitor.callbacks, _progress(point, count, None))
+            # The monitor has just evaluated this model, if there is evaluation data.
             if monitor.evaluator is None:
                 better = point.loss < least_loss
             else:
@@ -354,18 +359,19 @@ class DominationRanker(PathMixin, BaseRanker):
         return unchanged and is_column_storage(X)
 
     def penalty(self, largest: float, l1: float | None) -> Penalty:
-        """The chosen strengths, or their shares of the largest l1 where none (or NaN) is chosen."""
-        by_rule = l1 is None or np.isnan(l1)
+        """Return the penalty; strengths that are None or NaN are shares of the largest l1."""
         l2 = self.path_l2
-        if by_rule and self.l2 is None:
-            l2 = L2_SHARE * largest
-        l1 = L1_SHARE * largest if l1 is None or by_rule else float(l1)
+        if l1 is None or np.isnan(l1):
+            l1 = L1_SHARE * largest
+            if self.l2 is None:
+                l2 = L2_SHARE * largest
+        # Separable data would let the weights grow for ever.
         if l1 == 0.0 and l2 == 0.0 and largest > 0.0:
             raise ParameterError(
                 "l1 = l2 = 0: without a penalty the loss need not have a minimum",
                 fix="Pass a small l2, or leave l1=None",
             )
-        return Penalty(l1, l2)
+        return Penalty(float(l1), l2)
 
     @property
     def path_l2(self) -> float:
@@ -373,13 +379,13 @@ class DominationRanker(PathMixin, BaseRanker):
         return float(self.l2 or 0.0)
 
     def task_options(self) -> DominationOptions:
-        """What the parameters say about the loss, checked."""
+        """Return the options of the loss, checked."""
         return DominationOptions(
             self.normalization, self.margin, self.margin_scale, self.margin_table
         )
 
     def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
-        """What the parameters say about the descent, checked."""
+        """Return the settings of coordinate descent, checked."""
         self._check()
         plain = self.solver == "cd_plain"
         return DescentSettings(
@@ -396,14 +402,14 @@ class DominationRanker(PathMixin, BaseRanker):
 def domination_path(
     X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None, **options: Any
 ) -> RegularizationPath:
-    """Solutions of domination rank for a falling l1, each started from the one before.
+    """Solve domination rank for a falling l1, each from the solution before.
 
     Parameters
     ----------
     X, y, qid
         Training data, as in ``DominationRanker.fit``.
     **options
-        Those of ``DominationRanker.path`` (``eval_set``, ``n_steps``, ``max_nonzero`` ...), and
+        Options of ``DominationRanker.path`` (``eval_set``, ``n_steps``, ``max_nonzero`` ...), and
         parameters of the ranker (``l2``, ``tol``, ``metric`` ...). ``max_nonzero`` is the path's.
 
     Examples
@@ -414,8 +420,8 @@ def domination_path(
     >>> path.nonzeros.tolist()[0]
     0
     """
-    own = set(DominationRanker().get_params(deep=False)) - {"max_nonzero"}
-    parameters = {name: options.pop(name) for name in own & set(options)}
+    names = set(DominationRanker().get_params(deep=False)) - {"max_nonzero"}
+    parameters = {name: options.pop(name) for name in names & set(options)}
     return DominationRanker(**parameters).path(X, y, qid=qid, **options)
 
 

@@ -44,19 +44,19 @@ from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
 
-#: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
+#: FOBOS and TGD compare l1 with a step and not with the mean gradient, so it must be larger.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
-#: Lists of the first block that set the top of a path's grid.
+#: Number of first lists on which the largest strength of a path is measured.
 LOOK_AHEAD = 1000
-#: Step of adaptive RDA where nothing is known of the lists, and its bounds where they tell it.
+#: Step size of adaptive RDA before any list is read, and its bounds when it is measured.
 USUAL_STEP, LEAST_STEP, MOST_STEP = 0.2, 0.02, 5.0
-#: ... from so many lists on, so that scores of the first weights would spread so far.
+#: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
 ENOUGH_TO_TELL, SPREAD = 25, 8.0
-#: A step that leaves weights where they are.
+#: A step size that leaves all weights at 0.
 STILL = 1e-12
-#: Rows in memory are passed over until so many lists were learned from, but not more often.
+#: Default passes over rows in memory: until this many lists were learned from, at most so often.
 ENOUGH_LISTS, MOST_PASSES = 4000, 20
-#: A strength below which nothing is pruned.
+#: Smallest strength of a path.
 LEAST = 1e-12
 
 
@@ -72,7 +72,7 @@ class ElasticRanker(PathMixin, BaseRanker):
 
     by one stochastic step a list, where :math:`|\Delta_M(i, j)|` is how much the metric M changes
     when items i and j are exchanged (Freno, Saveski, Jenatton, Archambeau, KDD 2015, eq. 4-6). A
-    list costs O(its non-zeros + relevant items x items), whatever the number of features.
+    list costs O(its non-zeros + relevant items x items), for any number of features.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         Steps made.
     progressive_ : float
         Mean of ``metric`` over lists that were not yet learned from; NaN where the metric cannot
-        judge these labels (``solution_.extra`` says why).
+        evaluate these labels (``solution_.extra`` gives the reason).
 
     Examples
     --------
@@ -226,6 +226,8 @@ class ElasticRanker(PathMixin, BaseRanker):
         data, weight = read_first_lists(task.source)
         if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
             return USUAL_STEP
+        # With such small steps all gradients are taken at w = 0. Dividing by the step size gives
+        # the weights that eta0 = 1 would reach with these gradients.
         probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         probe.learn(data, lists=probe.lists(data, weight))
         index = data.queries
@@ -273,6 +275,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             return _solution(run, run.learn_stream(blocks, source.weights, n_passes))
 
         result = task.run(solve)
+        # One call, so one run; its learner is needed beyond the solution.
         (run,) = runs
         # ``partial_fit`` continues this run without its callbacks and checkpoints.
         run.callbacks, run.checkpointer = (), None
@@ -289,7 +292,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         if not self._needs_pairs() and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
-                f"all labels are {side}: objective='pointwise' tells these two classes apart",
+                f"all labels are {side}: objective='pointwise' separates these two classes",
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
 
@@ -336,6 +339,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         if eta0 is None:
             eta0 = self._choose_eta0(task)
         if run is None:
+            # After a fit to partitions only weights are left, and no state of a run.
             start, steps = None, 0
             if hasattr(self, "coef_"):
                 start, steps = task.scaling.unfold(self.coef_), int(self.n_iter_)
@@ -348,14 +352,18 @@ class ElasticRanker(PathMixin, BaseRanker):
 
     @property
     def _adaptive(self) -> bool:
-        return self.solver == "rda" if self.adaptive is None else bool(self.adaptive)
+        if self.adaptive is None:
+            return self.solver == "rda"
+        return bool(self.adaptive)
 
     @property
     def _default_eta0(self) -> float:
-        """The step size as asked for, or where nothing is known of the lists."""
+        """The parameter ``eta0``, or its default before any list is read."""
         if self.eta0 is not None:
             return float(self.eta0)
-        return USUAL_STEP if self._adaptive else 1.0
+        if self._adaptive:
+            return USUAL_STEP
+        return 1.0
 
     def _objective(self) -> ListObjective:
         return parse_objective(
@@ -366,11 +374,11 @@ class ElasticRanker(PathMixin, BaseRanker):
         )
 
     def _update_options(self, eta0: float | None = None) -> dict[str, Any]:
-        """What the update of the solver is made from."""
-        names = (name for name in UpdateOptions._fields if name != "started")
-        given = {name: getattr(self, name) for name in names}
-        step = self._default_eta0 if eta0 is None else eta0
-        return {**given, "adaptive": self._adaptive, "eta0": step}
+        """Return the options of the solver's update; ``eta0`` as chosen, by default as given."""
+        options = {name: getattr(self, name) for name in UpdateOptions._fields if name != "started"}
+        if eta0 is None:
+            eta0 = self._default_eta0
+        return {**options, "adaptive": self._adaptive, "eta0": eta0}
 
     def _learner(
         self,
@@ -415,6 +423,7 @@ class ElasticRanker(PathMixin, BaseRanker):
                 members = self._members(task, sample, solvers, grid)
             weights = source.weights(block, n_queries)
             if isinstance(source, MemorySource):
+                # The source returns the weights of all its queries.
                 weights = weights[n_queries : n_queries + block.n_queries]
             n_queries += block.n_queries
             for member in members:
@@ -443,9 +452,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         members = []
         for solver in solvers:
             largest = self._largest_strength(task, sample, solver)
+            name = "theta" if solver == "psgd" else "l1"
             for strength in grid.values(largest):
-                options = {"theta" if solver == "psgd" else "l1": strength}
-                learner = self._variant(task, solver, **options)
+                learner = self._variant(task, solver, **{name: strength})
                 members.append(_PathMember(solver, float(strength), learner))
         return members
 
@@ -465,10 +474,10 @@ class ElasticRanker(PathMixin, BaseRanker):
         return max(mean * STRONGER[solver], LEAST)
 
     def _variant(self, task: FitTask, solver: str, **options: Any) -> OnePassLearner:
-        """A learner of the same ranker with another solver."""
+        """Create a learner of the same ranker with another solver."""
         adaptive = self._adaptive and solver == "rda"
-        other = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
-        return ElasticRanker._learner(other, task.source.n_features, task.seed)
+        variant = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
+        return ElasticRanker._learner(variant, task.source.n_features, task.seed)
 
 
 @dataclass(eq=False)

@@ -43,7 +43,9 @@ class ModelMixin:
             parameters={"ranker": self.system, **json_parameters(self)},
             provenance=self._provenance(),
         )
-        return model if self.log_record_ is None else self.log_record_.finish(model)
+        if self.log_record_ is None:
+            return model
+        return self.log_record_.finish(model)
 
     def _model_feature_names(self, names: Any) -> list[str] | None:
         """Return the names that the model stores for its weights."""
@@ -55,8 +57,8 @@ class ModelMixin:
         if missing is not None and missing.rule == "mean":
             # Only the means of features with a weight are needed.
             means = zip(missing.columns, missing.values, strict=True)
-            used = {column: mean for column, mean in means if self.coef_[column] != 0}
-            missing = MissingValues("mean", tuple(used), tuple(used.values()))
+            needed = {column: mean for column, mean in means if self.coef_[column] != 0}
+            missing = MissingValues("mean", tuple(needed), tuple(needed.values()))
             scaling = replace(scaling, missing=missing)
         return scaling.transforms
 
@@ -64,7 +66,7 @@ class ModelMixin:
         """Return where the model comes from: data, run, certificate, traces.
 
         A model must not depend on how a stream is cut into blocks, but the steps at which a run
-        reports do. One-pass learning therefore brings a trace at fixed numbers of lists.
+        reports do. One-pass learning therefore has a trace at fixed numbers of lists.
         """
         from rankine._version import __version__
 
@@ -74,6 +76,7 @@ class ModelMixin:
         else:
             validation = [{key: row[key] for key in ("step", "value")} for row in self.evals_]
             traces = {"trace": solution.trace, "validation": validation}
+        # Times differ between equal trainings, whose files must be equal.
         training = {name: value for name, value in self.training_.items() if name not in TIMES}
         return {
             "rankine": __version__,

@@ -51,7 +51,9 @@ class Evaluator(NamedTuple):
         if not evaluators:
             return None
         *_, last = evaluators.values()
-        return last._replace(named=evaluators) if len(evaluators) > 1 else last
+        if len(evaluators) == 1:
+            return last
+        return last._replace(named=evaluators)
 
     @classmethod
     def from_rows(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Evaluator:
@@ -67,8 +69,9 @@ class Evaluator(NamedTuple):
     def record(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
         """Return the metric on every evaluation set as one trace record."""
         named = {name: evaluator.value(coef) for name, evaluator in self.named.items()}
-        value = [*named.values()][-1] if named else self.value(coef)
-        return {"step": step, "value": value, **named}
+        if not named:
+            return {"step": step, "value": self.value(coef)}
+        return {"step": step, "value": [*named.values()][-1], **named}
 
     def best_position(self, coefs: Sequence[NDArray[np.float64]]) -> int:
         """Return the position of the best weights, the first among equals."""
@@ -95,6 +98,7 @@ class FitMonitor:
         self.best_coef: NDArray[np.float64] | None = None
         self.since_best = 0
         self._user_callbacks = tuple(callbacks)
+        # Without anything to do the solver need not compute weights for reports.
         self.callbacks: tuple[Callback, ...] = (self,) if evaluator or callbacks else ()
 
     def __call__(self, progress: Progress) -> bool:
@@ -109,6 +113,7 @@ class FitMonitor:
         record = evaluator.record(progress.step, coef)
         self.trace.append({**record, **progress.values})
         value = record["value"]
+        # NaN compares as not better, so such reports count against the patience.
         signed = value if evaluator.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
@@ -129,7 +134,7 @@ class FitMonitor:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.trace = [dict(row) for row in metadata.get("evals", ())]
         self.since_best = int(metadata.get("since_best", 0))
         if "best_coef" in arrays:
@@ -137,7 +142,7 @@ class FitMonitor:
             self.best_value = float.fromhex(metadata["best_value"])
 
     def finish(self, solution: Solution) -> Solution:
-        """Return the solution to keep: with early stopping, that of the best weights."""
+        """Return the solution to keep: with early stopping, the one with the best weights."""
         if self.patience is None or self.best_coef is None:
             return solution
         reason = solution.stop_reason
@@ -167,8 +172,8 @@ class FitResult:
     @property
     def solution(self) -> Solution:
         """The solution to keep."""
-        kept = self.solutions[self.position]
-        return replace(kept, certificate={**kept.certificate, **self.parameters})
+        solution = self.solutions[self.position]
+        return replace(solution, certificate={**solution.certificate, **self.parameters})
 
     @property
     def value(self) -> float:
@@ -211,6 +216,7 @@ class FitTask:
     def start_monitor(self) -> FitMonitor:
         """Create the monitor of one run of a solver."""
         monitor = FitMonitor(self.evaluator, self.patience, self.callbacks)
+        # A resumed run must start from the same weights; their sum is enough to notice others.
         start = None if self.start is None else np.float64(self.start.sum()).hex()
         metadata = {**self.checkpoint_metadata, "seed": self.seed, "start": start}
         monitor.checkpointer = self.source.checkpointer(monitor, metadata)
@@ -229,7 +235,7 @@ class FitTask:
     ) -> FitResult:
         """Solve for every strength from the last one's weights; keep the best on held-out data.
 
-        Each strength has a monitor of its own. A callback that stops a run stops the path; values
+        Each strength has a separate monitor. A callback that stops a run stops the path; values
         not reached are left out. Without held-out data the last solution is kept.
         """
         solutions, evals, start = [], [], self.start
@@ -237,7 +243,7 @@ class FitTask:
             monitor = self.start_monitor()
             solutions.append(monitor.finish(solve(value, start, monitor)))
             evals.append(monitor.trace)
-            start = solutions[-1].coef
+            start = solutions[-1].coef  # close to the solution for the next strength
             if monitor.stopped:
                 break
         return self.select_best(values, solutions, evals)

@@ -92,7 +92,7 @@ class FittedColumns:
         return int(column)
 
     def require_names(self, names: Sequence[str] | None) -> None:
-        """Raise unless other names, where both are known, are those of these columns."""
+        """Raise if names are given and differ from the names of these columns."""
         if self.names is None or names is None:
             return
         for column, (name, fitted_name) in enumerate(zip(names, self.names, strict=False)):
@@ -109,7 +109,7 @@ def columns_of_source(n_features: int, names: Sequence[str] | None) -> FittedCol
 
 
 def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
-    """Return a dataset whose columns are those of the fit, or raise."""
+    """Raise unless a dataset has the columns of the fit; return it."""
     if data.n_features != estimator.n_features_in_:
         raise FeatureMismatchError(
             f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
@@ -124,6 +124,7 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
     """Return a checked float matrix, NaN where a value is missing, and a data frame's query ids."""
     if is_frame(X):
         values, names, qid = split_frame(X)
+        # Names alone: the values are checked below, with the column in the error.
         validate_data(estimator, take_qid(X)[0], reset=reset, skip_check_array=True)
         if 0 in values.shape:
             what = "sample" if len(values) == 0 else "feature"
@@ -133,6 +134,7 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
             )
         return check_matrix(values, names, infinite=estimator.takes_missing), qid
     if isinstance(X, (list, tuple)):
+        # As objects, so that NumPy turns no mixture of numbers and texts into texts.
         X = np.asarray(X, dtype=object)
     if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
         check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
@@ -167,7 +169,7 @@ def read_rows(
     *,
     reset: bool,
 ) -> Dataset:
-    """Return labelled rows as a dataset; with ``reset`` their columns become those of the fit."""
+    """Return labelled rows as a dataset; with ``reset`` they define the columns."""
     if isinstance(X, Dataset):
         if y is not None or qid is not None or group is not None:
             raise ParameterError("a Dataset already holds y and qid", fix="Pass the Dataset alone")
@@ -209,7 +211,7 @@ def read_rows(
 
 
 def read_query_index(X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex | None:
-    """Return the queries of the rows of ``X``; None where nothing says what they are."""
+    """Return the queries of the rows of ``X``; None if they have no ids."""
     if isinstance(X, Dataset):
         if qid is not None or group is not None:
             raise ParameterError("a Dataset already holds qid", fix="Pass the Dataset alone")
@@ -277,17 +279,18 @@ def _read_eval_set(
 ) -> Dataset:
     if isinstance(eval_set, Dataset):
         return estimator._align_columns(eval_set)
-    kind = classify(eval_set)
-    if kind is StreamSource:
+    source_type = classify(eval_set)
+    if source_type is StreamSource:
         return estimator._align_columns(concat(eval_set))
-    if kind is PartitionSource:
+    if source_type is PartitionSource:
         raise ParameterError(
             "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
         )
     X, y = eval_set
+    # Without ids all rows would be one list, and its metric would mean something else.
     if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
         raise SchemaError(
-            "the training rows have several queries, and those of eval_set no query ids",
+            "the training rows have several queries, and the rows of eval_set no query ids",
             fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
         )
     return read_rows(estimator, X, y, qid, group, reset=False)

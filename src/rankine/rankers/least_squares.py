@@ -40,12 +40,12 @@ SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
 #: Strengths that "auto" tries, relative to the weight of all rows: half decades from 2 to 2e-4.
 TRIED = tuple(2.0 * 10.0 ** (-k / 2) for k in range(9))
-#: Position of the one that is taken where lists are too few to tell.
+#: Position of the strength that is used where there are too few lists to choose.
 USUAL = 6
-#: Lists with pairs that it needs, and every how many of them is held out; among fewer than these
-#: every one is held out once.
+#: Fewest lists with pairs for a choice, and the share of them that is held out (one in this many);
+#: of fewer than the last number of lists every one is held out once.
 FEWEST_LISTS, ONE_IN, MANY_LISTS = 25, 5, 1000
-#: Relative residual to which they are tried.
+#: Relative residual to which strengths are compared.
 TRIED_TOL = 1e-3
 
 
@@ -171,15 +171,17 @@ class LeastSquaresRanker(BaseRanker):
             check_positive("eta", self.eta)
         if not 0.0 <= self.momentum < 1.0:
             raise ParameterError(
-                f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
+                f"{self.momentum!r} is not in [0, 1)",
+                parameter="momentum",
+                fix="Pass a number >= 0 and < 1",
             )
         self._strengths()
 
     def _strengths(self) -> list[float]:
-        """Values of l2, largest first; none where the data is to tell."""
-        return (
-            [] if isinstance(self.l2, str) and self.l2 == "auto" else check_strengths("l2", self.l2)
-        )
+        """Return the values of l2, largest first; none where it is chosen on the data."""
+        if isinstance(self.l2, str) and self.l2 == "auto":
+            return []
+        return check_strengths("l2", self.l2)
 
     def _weighs_lists(self) -> bool:
         return self.normalization == "pair"
@@ -218,48 +220,53 @@ class LeastSquaresRanker(BaseRanker):
         return result.with_parameters(l2=result.value)
 
     def _choose_l2(self, task: FitTask) -> float:
-        """The l2 that held-out lists speak for; they are the same ones for every seed."""
+        """Choose l2 on held-out lists, the same for every seed; see ``l2``."""
         data, weight = read_first_lists(task.source)
         usable = data.labels.queries_with_pairs
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
         if len(usable) < FEWEST_LISTS:
-            mean = self.normalization == "query"
-            mass = 1.0 if mean else self._rows_problem(data, weight).risk.row_weight_sum
-            return TRIED[USUAL] * float(mass)
+            # Too few lists to compare strengths on.
+            weight_sum = 1.0
+            if self.normalization != "query":
+                weight_sum = float(self._rows_problem(data, weight).risk.row_weight_sum)
+            return TRIED[USUAL] * weight_sum
         order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
-        size = len(order) // ONE_IN
-        tried = [
-            self._try(data, weight, *np.split(np.roll(order, fold * size), [size]))
-            for fold in range(ONE_IN if len(order) < MANY_LISTS else 1)
-        ]
-        losses, masses = zip(*tried, strict=True)
-        l2 = float(TRIED[_nearest_good(np.hstack(losses), USUAL)] * np.mean(masses))
+        n_held_out = len(order) // ONE_IN
+        n_folds = ONE_IN if len(order) < MANY_LISTS else 1
+        losses, weight_sums = [], []
+        for fold in range(n_folds):
+            held_out, train = np.split(np.roll(order, fold * n_held_out), [n_held_out])
+            fold_losses, weight_sum = self._try_strengths(data, weight, train, held_out)
+            losses.append(fold_losses)
+            weight_sums.append(weight_sum)
+        l2 = float(TRIED[_nearest_good(np.hstack(losses), USUAL)] * np.mean(weight_sums))
         if self.normalization == "sum":
             return l2
-        # Lists without weight are as many among the others as among these.
-        weighed = len(usable) / len(data.labels.queries_with_pairs)
-        return l2 * (len(order) - size) / (weighed * task.source.metadata()["queries_used"])
+        # The share of lists with weight is assumed to be the same beyond the first 10,000.
+        weighted_share = len(usable) / len(data.labels.queries_with_pairs)
+        n_lists = weighted_share * task.source.metadata()["queries_used"]
+        return l2 * (len(order) - n_held_out) / n_lists
 
-    def _try(
+    def _try_strengths(
         self,
         data: Dataset,
         weight: NDArray[np.float64],
-        held: NDArray[np.int64],
-        kept: NDArray[np.int64],
+        train: NDArray[np.int64],
+        held_out: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], float]:
-        """What each strength costs on each list that is held out, and the weight of those kept."""
-        problem, evaluator = (
-            self._rows_problem(data.take_queries(some), weight[some])
-            for some in (np.sort(kept), np.sort(held))
-        )
+        """Return the loss of each strength on each held-out list, and the weight of the others."""
+        train, held_out = np.sort(train), np.sort(held_out)
+        problem = self._rows_problem(data.take_queries(train), weight[train])
+        evaluation = self._rows_problem(data.take_queries(held_out), weight[held_out])
+        # From strong to weak, each from the last solution, as along a path.
         system, start, losses = NormalEquations(problem), None, []
-        mass = float(problem.risk.row_weight_sum)
+        weight_sum = float(problem.risk.row_weight_sum)
         for strength in TRIED:
-            start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
-            losses.append(evaluator.risk.query_values(evaluator.scores(start)))
-        return np.array(losses), mass
+            start = solve_cg(system, 0.5 * strength * weight_sum, start=start, tol=TRIED_TOL).coef
+            losses.append(evaluation.risk.query_values(evaluation.scores(start)))
+        return np.array(losses), weight_sum
 
     def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
         squares = least_squares_risk(
@@ -277,7 +284,8 @@ class LeastSquaresRanker(BaseRanker):
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:
                 raise ParameterError(
-                    f"{name}={value!r} draws queries one by one and cannot use partitions",
+                    f"{value!r} draws queries one by one and is not available on partitions",
+                    parameter=name,
                     fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
                 )
         return square_problem(source, self.normalization, self.pairs)
@@ -313,10 +321,10 @@ class LeastSquaresRanker(BaseRanker):
 
 
 def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:
-    """The value next to the usual one that is as good as the best, but for half a standard error.
+    """Return the strength next to the usual one that is as good as the best.
 
-    ``losses`` holds what each value (its rows) costs on each held-out list; the error is that of
-    the sum of differences to the best value, list by list.
+    As good means worse by at most half a standard error of the sum of differences, list by list.
+    ``losses`` has a row for each strength and a column for each held-out list.
     """
     worse = losses - losses[np.argmin(losses.sum(axis=1))]
     error = 0.5 * np.sqrt(losses.shape[1]) * worse.std(axis=1, ddof=1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One model of a path, in scaled units; NaN where a ranker does not know a number."""
+    """One model of a path, in scaled units; NaN where a ranker has no such value."""
 
     l1: float
     loss: float
@@ -54,7 +54,7 @@ class RegularizationPath:
     metric, larger_is_better
         What ``values`` measures.
     feature_names, transforms, parameters, finish
-        What a model needs besides its weights; ``finish`` is that of a raw log, or None.
+        Other parts of a model; ``finish`` adds the metadata of a raw log, or is None.
     """
 
     l1: NDArray[np.float64]
@@ -109,7 +109,7 @@ class RegularizationPath:
     strength: ClassVar[str] = "l1"
 
     def step_transforms(self, step: int) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
-        """What serving must do before the weights of a step."""
+        """Return what serving must do before it applies the weights of a step."""
         return tuple(self.transforms)
 
     @property
@@ -131,17 +131,18 @@ class RegularizationPath:
         return len(self.l1)
 
     def coef(self, step: int) -> NDArray[np.float64]:
-        """Dense weights of a step."""
+        """Return the dense weights of a step."""
         return np.asarray(self.weights[[step]].toarray(), dtype=np.float64).ravel()
 
     def best(self, max_nonzero: int | None = None) -> int:
-        """Step with the best metric (the smallest loss without evaluation data).
+        """Return the step with the best metric (the smallest loss without evaluation data).
 
         Among equals the smaller model wins. ``max_nonzero`` bounds the size of the model.
         """
         quality = -self.loss
         if self.measured:
             quality = self.values if self.larger_is_better else -self.values
+        # ``argmax`` takes the first of equals, which is the one with the largest penalty.
         allowed = np.ones(len(self), dtype=bool)
         if max_nonzero is not None:
             allowed = self.nonzeros <= max_nonzero
@@ -153,7 +154,7 @@ class RegularizationPath:
         return int(np.argmax(np.where(allowed, quality, -np.inf)))
 
     def records(self) -> list[dict[str, Any]]:
-        """One plain mapping per step, for tables and JSON."""
+        """Return one mapping per step, for tables and JSON."""
         return [
             {
                 self.strength: float(self.l1[k]),
@@ -168,19 +169,20 @@ class RegularizationPath:
         ]
 
     def to_model(self, step: int | None = None) -> LinearModel:
-        """A step as a savable model; the best one when none is named."""
+        """Return a step, by default the best one, as a savable model."""
         from rankine._version import __version__
         from rankine.model import LinearModel
 
-        chosen = self.best() if step is None else step
-        record = self.records()[chosen]
+        if step is None:
+            step = self.best()
+        record = self.records()[step]
         model = LinearModel.from_weights(
-            self.coef(chosen),
+            self.coef(step),
             feature_names=self.feature_names,
-            transforms=self.step_transforms(chosen),
+            transforms=self.step_transforms(step),
             metric=self.metric,
             parameters={**self.parameters, self.strength: record[self.strength]},
-            provenance={"rankine": __version__, "path_step": chosen, "path": record},
+            provenance={"rankine": __version__, "path_step": step, "path": record},
         )
         return model if self.finish is None else self.finish(model)
 
@@ -206,7 +208,7 @@ class ElasticPath(RegularizationPath):
     max_latency: float | None = None
 
     def best(self, max_nonzero: int | None = None) -> int:
-        """Model with the best metric among those that are small and fast enough."""
+        """Return the model with the best metric among the small and fast enough ones."""
         if self.max_latency is None:
             return super().best(max_nonzero)
         fast = self.latency <= self.max_latency
@@ -227,30 +229,33 @@ class ElasticPath(RegularizationPath):
         )
 
     def curves(self) -> dict[str, RegularizationPath]:
-        """The models of each solver."""
-        kinds = np.array(self.solvers)
-        return {str(kind): self._only(kinds == kind) for kind in dict.fromkeys(self.solvers)}
+        """Return the models of each solver."""
+        solvers = np.array(self.solvers)
+        return {name: self._only(solvers == name) for name in dict.fromkeys(self.solvers)}
 
     def records(self) -> list[dict[str, Any]]:
-        """One plain mapping per model, for tables and JSON."""
-        found = []
-        for k, (kind, record) in enumerate(zip(self.solvers, super().records(), strict=True)):
+        """Return one mapping per model, for tables and JSON."""
+        records = []
+        for solver, record, latency in zip(
+            self.solvers, super().records(), self.latency, strict=True
+        ):
             del record["objective"]
-            own = {"theta": record["l1"]} if kind == "psgd" else {}
-            found.append({"solver": kind, **record, **own, "latency_ms": float(self.latency[k])})
-        return found
+            if solver == "psgd":
+                record["theta"] = record["l1"]
+            records.append({"solver": solver, **record, "latency_ms": float(latency)})
+        return records
 
 
 @dataclass(frozen=True, eq=False)
 class TablePath(RegularizationPath):
     """Tables of falling strengths and growing numbers of pairs; ``l1`` holds ``smooth``.
 
-    Rows of ``weights`` are as long as those of the largest model.
+    Rows of ``weights`` are as long as the weights of the largest model.
 
     Attributes
     ----------
     tables
-        What the weights of each step stand for: bins, and grids where there are pairs.
+        What the weights of each step are entries of: bins, and grids where there are pairs.
     """
 
     tables: tuple[tuple[Any, ...], ...] = ()
@@ -276,22 +281,18 @@ class TablePath(RegularizationPath):
         return self.tables[step]
 
     def curves(self) -> dict[str, RegularizationPath]:
-        """The steps of each number of pairs."""
-        found: dict[str, RegularizationPath] = {}
+        """Return the steps of each number of pairs."""
+        curves: dict[str, RegularizationPath] = {}
+        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "seconds")
         for n_pairs in dict.fromkeys(self.n_pairs.tolist()):
-            chosen = np.flatnonzero(self.n_pairs == n_pairs)
-            parts = {
-                name: getattr(self, name)[chosen]
-                for name in ("l1", "weights", "loss", "objective", "relative_gap", "values")
-            }
-            tables = tuple(self.tables[k] for k in chosen)
-            found[f"{n_pairs} pairs"] = replace(
-                self, **parts, seconds=self.seconds[chosen], tables=tables
-            )
-        return found
+            steps = np.flatnonzero(self.n_pairs == n_pairs)
+            selected = {name: getattr(self, name)[steps] for name in arrays}
+            tables = tuple(self.tables[k] for k in steps)
+            curves[f"{n_pairs} pairs"] = replace(self, **selected, tables=tables)
+        return curves
 
     def records(self) -> list[dict[str, Any]]:
-        """One plain mapping per step, for tables and JSON."""
+        """Return one mapping per step, for tables and JSON."""
         steps = zip(self.n_pairs.tolist(), super().records(), strict=True)
         return [{"pairs": n_pairs, **record} for n_pairs, record in steps]
 

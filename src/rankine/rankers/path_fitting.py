@@ -36,7 +36,7 @@ class PathGrid(NamedTuple):
         return np.geomspace(largest, largest * self.min_ratio, self.n_steps)
 
     def allows(self, n_nonzero: int) -> bool:
-        """Return whether a model with so many weights belongs to the path."""
+        """Return whether a model with this number of weights belongs to the path."""
         return self.max_nonzero is None or n_nonzero <= self.max_nonzero
 
 
@@ -115,6 +115,7 @@ class PathMixin:
                 parameter="min_ratio",
                 fix="Pass 0 < min_ratio <= 1",
             )
+        # Before any data is read.
         self._check_path_options(options)
         arguments = FitArguments(
             X=X,

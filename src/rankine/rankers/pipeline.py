@@ -60,11 +60,11 @@ def fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
 
 
 def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
-    """Continue a fit with more rows; columns and scaling are those of the first call."""
+    """Learn from more rows; columns and scaling stay as in the first call."""
     mark = CLOCK.mark()
     ranker._check()
     first_call = not hasattr(ranker, "coef_")
-    estimator = copy(ranker)
+    estimator = copy(ranker)  # receives the columns of the first call
     data = read_rows(
         estimator,
         arguments.X,
@@ -94,7 +94,8 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     X, reservoir = ranker._sample_stream(X, arguments.query_weight)
     check_source(ranker, arguments, action, classify(X).kind)
 
-    # Validation stores columns on the estimator that it is given.
+    # Validation stores columns on the estimator that it is given. A copy receives them, so that
+    # the ranker keeps its columns if anything below fails.
     estimator = copy(ranker)
     source = open_source(ranker, estimator, X, arguments)
     columns = FittedColumns.from_estimator(estimator)
@@ -103,6 +104,7 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     has_queries = isinstance(source, MemorySource) and source.data.n_queries > 1
     eval_sets = read_eval_sets(estimator, arguments, needs_query_ids=has_queries)
 
+    # Before anything random: a resumed fit continues with the seed of the interrupted one.
     seed = resolve_seed(ranker.random_state)
     metadata: dict[str, Any] = {}
     if arguments.checkpoint is not None:
@@ -111,10 +113,12 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
             arguments.checkpoint, arguments.every, metadata, seed, resume=arguments.resume
         )
 
+    # After the checkpoints are open, since partitions journal what is measured.
     scaling = source.measure(ranker._scale(), ranker._missing())
 
     coef_init = arguments.coef_init
     start_model = coef_init if isinstance(coef_init, LinearModel) else None
+    # A model of another log has weights of other features, even if there are as many.
     if source.log_record is not None and start_model is not None:
         source.log_record.check_start(start_model)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
@@ -180,8 +184,8 @@ def open_source(
     """Open the source of the training rows and store their columns on ``estimator``."""
     correction = ranker._click_correction()
     use_journal = ranker.capabilities.journal
-    kind = classify(X)
-    if kind is MemorySource:
+    source_type = classify(X)
+    if source_type is MemorySource:
         data = read_rows(
             estimator,
             X,
@@ -202,11 +206,12 @@ def open_source(
     for name in ("y", "qid", "group", "sample_weight"):
         if getattr(arguments, name) is not None:
             raise ParameterError(
-                f"a source brings its own labels, query ids and weights; {name}= was given too",
+                "streams and partitions include labels, query ids and weights",
+                parameter=name,
                 fix="Name the columns when scanning (label=, query=, weight=)",
             )
     source: TrainingSource
-    if kind is StreamSource:
+    if source_type is StreamSource:
         source = StreamSource(X, arguments.query_weight, correction, use_journal=use_journal)
     else:
         source = PartitionSource(X, correction, needs_pairs=ranker._needs_pairs())
@@ -272,9 +277,11 @@ def store_fit(
     if result.values:
         attributes["path_"] = result.solutions
         attributes["coef_path_"] = np.array([scaling.fold(each.coef) for each in result.solutions])
+    # Last, since tables replace what folding the parameters as weights gives.
     attributes |= result.attributes
 
     task.columns.store(ranker)
+    # Attributes that an earlier fit set and this one does not would contradict the others.
     for optional in _OPTIONAL_ATTRIBUTES:
         ranker.__dict__.pop(optional, None)
     for attribute, value in attributes.items():

@@ -43,6 +43,7 @@ class PredictionMixin:
         matrix = self._prediction_matrix(X)
         scaling = self.scaling_
         if not scaling.transforms:
+            # All of the scaling is folded into the weights.
             refuse_missing(matrix, getattr(self, "feature_names_in_", None), UNTRAINED)
             return row_scores(matrix, self.coef_)
         purpose = None
@@ -68,6 +69,7 @@ class PredictionMixin:
         """
         scores = self.predict(X, qid, group=group)
         index = self._query_index(X, qid, group, len(scores))
+        # A stable sort keeps the row order of equal scores.
         ranked: dict[Any, NDArray[np.int64]] = {}
         for q, query_id in enumerate(index.ids.tolist()):
             rows = index.rows_of(q)
@@ -113,7 +115,7 @@ class PredictionMixin:
         return read_matrix(estimator, X, reset=False)[0]
 
     def _align_columns(self, data: Dataset) -> Dataset:
-        """Return a dataset whose columns are those of the fit, or raise."""
+        """Return a dataset with the columns of the fit, or raise."""
         estimator: Any = self
         return require_same_columns(estimator, data)
 

@@ -1,4 +1,4 @@
-"""What a model file remembers of its training: parameters and traces as plain data."""
+"""Parameters and traces of a training as JSON types, for the model file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMES = frozenset({"seconds", "compile_seconds", "time"})
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON-able form of parameters; what cannot be written is named, not dropped."""
+    """Convert values to JSON types; a value that has none becomes the name of its type."""
     return {name: _plain_value(value) for name, value in values.items()}
 
 
@@ -32,16 +32,17 @@ def _plain_value(value: Any) -> Any:
 
 
 def json_parameters(ranker: Any) -> dict[str, Any]:
-    """Constructor parameters of a ranker in JSON-able form.
+    """Return the constructor parameters of a ranker as JSON types.
 
     The number of threads is left out: it changes no bit of a result, so it may change no digest.
     """
-    chosen = ranker.get_params(deep=False)
-    return plain({name: value for name, value in chosen.items() if name != "n_threads"})
+    parameters = ranker.get_params(deep=False)
+    parameters.pop("n_threads", None)
+    return plain(parameters)
 
 
 def pack_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float | int | None]]:
-    """Records by column, small enough to travel inside the model file.
+    """Pack records by column, small enough for the model file.
 
     At most 64 are kept, evenly spaced with the first and the last, six significant digits each;
     None where a record lacks a column or holds no finite number. Times are left out: equal
@@ -52,14 +53,15 @@ def pack_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float |
     >>> pack_trace([{"step": 1, "objective": 0.123456789}, {"step": 2, "objective": 0.1}])
     {'step': [1, 2], 'objective': [0.123457, 0.1]}
     """
-    places = np.linspace(0, len(records) - 1, min(len(records), MAX_RECORDS)).round().astype(int)
-    kept = [records[k] for k in dict.fromkeys(places.tolist())]
-    names = dict.fromkeys(name for record in kept for name in record if name not in TIMES)
-    return {name: [_short(record.get(name)) for record in kept] for name in names}
+    numbers = np.linspace(0, len(records) - 1, min(len(records), MAX_RECORDS)).round().astype(int)
+    thinned = [records[k] for k in dict.fromkeys(numbers.tolist())]
+    names = dict.fromkeys(name for record in thinned for name in record if name not in TIMES)
+    return {name: [_short(record.get(name)) for record in thinned] for name in names}
 
 
 def _short(value: float | None) -> float | int | None:
     if value is None or not math.isfinite(value):
         return None
+    # Six digits keep the file small.
     rounded = float(f"{value:.6g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

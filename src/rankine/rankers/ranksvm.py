@@ -42,7 +42,7 @@ class RankSVM(BaseRanker):
               \sum_{(i,j) \in q:\, y_i > y_j} s_i s_j\, \ell(\langle w, x_i - x_j\rangle)
 
     with row weights s, and :math:`\ell(z) = \max(0, 1 - z)` or its square. Pairs are never listed:
-    one pass costs O(nnz + m log m) for m rows, whatever the number of distinct labels (Airola,
+    one pass costs O(nnz + m log m) for m rows, for any number of distinct labels (Airola,
     Pahikkala, Salakoski 2011, whose lambda is l2 / 2).
 
     Parameters
@@ -56,7 +56,7 @@ class RankSVM(BaseRanker):
         1/2 |w|^2 + C sum of losses. The effective values are ``l2_`` and ``C_``.
     loss
         ``"hinge"``, ``"squared_hinge"`` (usually faster), or any registered pair loss with an exact
-        lift (``docs/add-a-loss.md``).
+        sum over pairs (``docs/add-a-loss.md``).
     solver
         ``"bundle"``: cutting planes with a line search, for every loss; ``"newton"``: truncated
         Newton, for smooth losses and, its kink rounded less and less, the hinge; ``"auto"``: Newton
@@ -142,16 +142,17 @@ class RankSVM(BaseRanker):
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_choice("oracle", self.oracle, ORACLES)
-        known = find_pair_loss(self.loss, exact=True)
-        if self.solver == "newton" and not (known.smooth or known.can_be_smoothed):
+        pair_loss = find_pair_loss(self.loss, exact=True)
+        if self.solver == "newton" and not (pair_loss.smooth or pair_loss.can_be_smoothed):
             raise ParameterError(
-                f"solver='newton' needs a smooth loss, and {self.loss!r} is none",
-                fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
+                f"Newton's method needs a smooth loss, and {self.loss!r} has kinks",
+                parameter="solver",
+                fix="Use 'bundle' or 'auto', or loss='squared_hinge'",
             )
         self._strengths()
 
     def _strengths(self) -> list[float]:
-        """Values of l2, largest first."""
+        """Return the values of l2, largest first."""
         if self.C is not None:
             return [1.0 / check_positive("C", self.C)]
         return check_strengths("l2", self.l2)
@@ -160,7 +161,9 @@ class RankSVM(BaseRanker):
         return self.normalization != "query"
 
     def _divisor(self) -> QueryDivisor:
-        return QueryDivisor.PAIRS if self.normalization == "query" else QueryDivisor.NOTHING
+        if self.normalization == "query":
+            return QueryDivisor.PAIRS
+        return QueryDivisor.NOTHING
 
     def _solve(self, task: FitTask) -> FitResult:
         l2s, source = self._strengths(), task.source
@@ -172,6 +175,7 @@ class RankSVM(BaseRanker):
             assert isinstance(source, MemorySource)  # noqa: S101 - streams are not supported
             problem = self._problem(source.data, source.query_weight)
             if task.start is None:
+                # Weights learned from a sample are closer to the solution than 0.
                 start = self._coarse_start(source.data, source.query_weight, l2s[0])
                 task = replace(task, start=start)
         solve = self._solver(problem)
@@ -197,15 +201,18 @@ class RankSVM(BaseRanker):
         return RowsProblem.from_dataset(data, risk, self.n_threads)
 
     def _solver(self, problem: Problem) -> Callable[..., Solution]:
-        """How this problem is solved; cuts of the bundle method serve every l2."""
-        known = find_pair_loss(self.loss, exact=True)
+        """Return the solver of a problem; cuts of the bundle method serve every l2."""
+        pair_loss = find_pair_loss(self.loss, exact=True)
         shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
-        if known.smooth and self.solver != "bundle":
+        if pair_loss.smooth and self.solver != "bundle":
             return partial(solve_newton, problem, **shared)
-        if known.can_be_smoothed and self.solver == "newton":
+        # Newton's method rounds the kinks of the hinge less and less; by default it takes over from
+        # cutting planes where these are slow.
+        if pair_loss.can_be_smoothed and self.solver == "newton":
             return partial(solve_smoothed, problem, **shared)
+        # The planes do not depend on l2, so every strength reuses them.
         shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
-        if known.can_be_smoothed and self.solver == "auto":
+        if pair_loss.can_be_smoothed and self.solver == "auto":
             return partial(solve_nonsmooth, problem, **shared)
         return partial(solve_bundle, problem, **shared)
 

@@ -14,6 +14,7 @@ from typing import Any
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
 
+# Modules are named and not imported, so that a command imports only the ranker that it uses.
 #: Name on the command line -> (module, class).
 RANKERS: dict[str, tuple[str, str]] = {
     "spd": ("rankine.rankers.spd", "SPDRanker"),
@@ -26,7 +27,7 @@ RANKERS: dict[str, tuple[str, str]] = {
 
 
 def ranker_class(name: str) -> Any:
-    """The estimator class of a ranker name."""
+    """Return the estimator class of a ranker name."""
     if name not in RANKERS:
         raise ParameterError(
             f"no ranker is called {name!r}", fix=f"Choose one of {', '.join(RANKERS)}"
@@ -95,9 +96,11 @@ class Choice:
     @property
     def values(self) -> tuple[Any, ...]:
         """The values, now."""
-        found = self.options() if callable(self.options) else self.options
-        reject_sets(options=found)
-        return tuple(dict.fromkeys(found))
+        options = self.options
+        if callable(options):
+            options = options()
+        reject_sets(options=options)
+        return tuple(dict.fromkeys(options))
 
 
 def _scales() -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""A metric as scikit-learn's helpers take one."""
+"""Metrics as scorers of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rankine.metrics.metric import parse_metric
 class SearchScorer(BaseEstimator):
     """``scorer(ranker, X, y, qid=...)``: the mean over lists, larger is better.
 
-    It asks scikit-learn for ``qid``, ``group``, ``sample_weight`` and ``query_weight`` by itself,
-    wherever metadata routing is on and they are given.
+    With metadata routing, scikit-learn passes it ``qid``, ``group``, ``sample_weight`` and
+    ``query_weight`` without further requests.
     """
 
     __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(
@@ -25,17 +25,19 @@ class SearchScorer(BaseEstimator):
         self.metric = metric
 
     def __call__(self, ranker: Any, X: Any, y: ArrayLike | None = None, **lists: Any) -> float:
-        """The value; a metric of which less is better has its sign turned."""
+        """Return the metric, negated if smaller values are better."""
         return self.score(ranker, X, y, **lists)
 
     def score(self, ranker: Any, X: Any, y: ArrayLike | None = None, **lists: Any) -> float:
-        """The same under the name that metadata routing knows."""
+        """Return the metric; metadata routing calls the scorer by this name."""
         value = float(ranker.score(X, y, metric=self.metric, **lists))
-        return value if parse_metric(self.metric).larger_is_better else -value
+        if parse_metric(self.metric).larger_is_better:
+            return value
+        return -value
 
 
 def scorer(metric: str = "ndcg@10") -> SearchScorer:
-    """A scorer for ``cross_validate``, ``GridSearchCV`` and their like.
+    """Create a scorer for ``cross_validate``, ``GridSearchCV`` and similar functions.
 
     Parameters
     ----------

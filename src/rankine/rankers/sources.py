@@ -1,6 +1,6 @@
 """Sources: labelled lists in memory, as a stream or as partitions, behind one interface.
 
-``classify`` says which ``TrainingSource`` reads what the user passed, and the pipeline
+``classify`` returns the ``TrainingSource`` that reads what the user passed, and the pipeline
 (``rankine.rankers.pipeline``) opens it. Problems are built from the rows of a ``MemorySource``, the
 blocks of a ``StreamSource``, or the worker pool of a ``PartitionSource``.
 """
@@ -47,7 +47,7 @@ class TrainingSource(ABC):
         Name of the kind in ``Capabilities`` and in error messages.
     n_features
         Columns of the rows as they are learned from. ``measure`` adds columns that mark missing
-        values and offsets of positions to those of the data.
+        values and offsets of positions to the columns of the data.
     feature_names
         Names of the columns of the data, or None.
     log_record
@@ -90,7 +90,7 @@ class TrainingSource(ABC):
 
     @abstractmethod
     def record_counts(self, **counts: Any) -> None:
-        """Record counts that are only known once a run has read the rows."""
+        """Record counts that a run finds while it reads the rows."""
 
     def first_blocks(self) -> Iterator[Dataset]:
         """Read the first lists, on which defaults are chosen."""
@@ -117,6 +117,7 @@ class TrainingSource(ABC):
         if folder is None:
             return seed
         if self._use_journal:
+            # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal
 
             self.journal = Journal(folder, metadata, resume=resume)
@@ -163,6 +164,7 @@ class MemorySource(TrainingSource):
     ) -> None:
         super().__init__(correction, use_journal=use_journal)
         data = correction.apply(data)
+        # ``data`` is replaced by scaled rows; measuring and checkpoints need the unscaled ones.
         self.data = data
         self._unscaled = data
         self._threads = threads
@@ -181,6 +183,7 @@ class MemorySource(TrainingSource):
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
             scale = None  # stored by columns, which the check for uneven columns cannot read
         if scale == "none" and missing in _RULES_WITHOUT_STATISTICS:
+            # Only the warning of uneven columns needs rows, and a few are enough for that.
             weighted = take_some_rows(data)
         else:
             weighted = weight_rows_by_query(data, self.query_weight)
@@ -190,7 +193,7 @@ class MemorySource(TrainingSource):
         return self.scale(replace(scaling, positions=self.correction.n_positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
-        """Apply a scaling that is already known to ``data``."""
+        """Apply a scaling of an earlier fit to ``data``."""
         self.data = scaling.prepare(self._unscaled)
         self.n_features = self.data.n_features
         return scaling
@@ -246,6 +249,7 @@ class StreamSource(TrainingSource):
         encoding = stream.log_encoding()
         if encoding is not None:
             self.log_record = encoding.start_record()
+            # A run may stop early; the record then reads the rest of the log by itself.
             self.log_record.remaining_blocks = stream
         self._query_weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
@@ -266,15 +270,15 @@ class StreamSource(TrainingSource):
         elif scale == "auto" or not needs_no_statistics:
             self._buffer_first_lists()
         if scale == "none" and needs_no_statistics:
+            # The warning of uneven columns can wait for the first block: no extra reading.
             scale, self._check_first_block = None, missing
-        rows: Callable[[], Iterable[Dataset]]
-        if needs_all_rows:
-            rows = lambda: self._weighted_rows(self.stream)  # noqa: E731
-        elif scale in ("auto", "none") or not needs_no_statistics:
+        sample: list[Dataset] = []
+        if not needs_all_rows and (scale in ("auto", "none") or not needs_no_statistics):
             sample = list(self._weighted_rows(first_lists(self._buffered or self.stream)))
-            rows = lambda: sample  # noqa: E731
-        else:
-            rows = lambda: ()  # noqa: E731 - no statistics are needed
+
+        def rows() -> Iterable[Dataset]:
+            return self._weighted_rows(self.stream) if needs_all_rows else sample
+
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
@@ -296,7 +300,7 @@ class StreamSource(TrainingSource):
         return self._scaling.prepare(self.correction.apply(block))
 
     def first_blocks(self) -> Iterator[Dataset]:
-        """Read the first lists; those of an iterator are kept to be learned from."""
+        """Read the first lists; an iterator's are kept to be learned from."""
         self._buffer_first_lists()
         yield from map(self._prepare, first_lists(self._buffered or self.stream))
 
@@ -340,11 +344,9 @@ class StreamSource(TrainingSource):
 
     def identity(self) -> Any:
         """Return names and sizes of the files."""
-        files = []
-        for name in self.stream.sources:
-            path = Path(name)
-            files.append([name, path.stat().st_size if path.is_file() else None])
-        return files
+        paths = [Path(name) for name in self.stream.sources]
+        sizes = [path.stat().st_size if path.is_file() else None for path in paths]
+        return [list(file) for file in zip(self.stream.sources, sizes, strict=True)]
 
     def record_counts(self, **counts: Any) -> None:
         """Record what a run has read of the stream."""
@@ -386,6 +388,7 @@ class PartitionSource(TrainingSource):
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 
+        # Partitions beyond the first 10,000 lists are not read for a scaling measured on those.
         n_lists, measured = None, self.partitions
         if scale not in ("standard", "maxabs"):
             n_lists = self.measured.sample
@@ -422,6 +425,7 @@ class PartitionSource(TrainingSource):
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """Call a function with each partition's rows on the workers; results come in order."""
+        # In groups, since the results of all partitions need not fit into memory here.
         for group in self.partitions.groups():
             yield from self._apply(group, function, *arguments)
 
@@ -438,7 +442,7 @@ class PartitionSource(TrainingSource):
         return self.correction.query_factors(block)
 
     def record_counts(self, **counts: Any) -> None:
-        """Do nothing: partitions were counted before."""
+        """Keep the counts from the first pass over the partitions."""
 
     def identity(self) -> Any:
         """Return a digest of the files and of where they are cut."""
@@ -475,7 +479,7 @@ def _identity(data: Dataset) -> Dataset:
 # ------------------------------------------------------------------ what the user passed
 @runtime_checkable
 class BlockIterable(Protocol):
-    """Blocks of a user's own class that know their number of columns."""
+    """Blocks of a user's class that has the number of columns as an attribute."""
 
     n_features: int
 
@@ -488,7 +492,7 @@ class UserStream(LabelledStream):
     def __init__(self, blocks: Any) -> None:
         if not isinstance(blocks, BlockIterable):
             raise ParameterError(
-                "blocks that do not know their n_features are no stream",
+                "an iterable of blocks without the attribute n_features cannot be read as a stream",
                 fix="Pass rankine.scan(path), or call partial_fit on each block",
             )
         self._blocks = blocks
@@ -517,6 +521,7 @@ def classify(X: Any) -> type[TrainingSource]:
         return PartitionSource
     if isinstance(X, Dataset):
         return MemorySource
+    # Last, since the check for attributes reads the width of a user's stream.
     if isinstance(X, (LabelledStream, Iterator, BlockIterable)):
         return StreamSource
     return MemorySource
@@ -564,7 +569,7 @@ def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float6
 
 
 def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
-    """Multiply the weight of every row by that of its query."""
+    """Apply query weights to the row weights."""
     weight = query_weight[data.queries.codes]
     if data.weight is not None:
         weight = weight * data.weight
@@ -572,7 +577,7 @@ def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Da
 
 
 def warn_uneven_columns(scaling: Scaling, names: Sequence[str] | None) -> None:
-    """Warn of columns of very different sizes that are left unscaled."""
+    """Warn of columns that differ widely in size and are left unscaled."""
     if not scaling.uneven:
         return
 
@@ -593,7 +598,7 @@ def resolve_query_weight(
 ) -> NDArray[np.float64]:
     """Return one weight per query, in the order of ``data.queries.ids``.
 
-    The queries of one block may all have weight zero (``allow_zero``), those of all data may not.
+    With ``allow_zero`` all may be zero, as in one block of a stream.
     """
     index = data.queries
     if query_weight is None:

@@ -79,7 +79,7 @@ class SPDRanker(BaseRanker):
     """Linear ranker trained on randomly drawn pairs; training time does not grow with the data.
 
     Minimises ``l2/2 |w|^2 + mean over pairs of loss(<w, x_a - x_b>)`` where a is preferred to b,
-    the mean taken as ``sampling`` says, by taking ``n_steps`` steps on one drawn pair each
+    where ``sampling`` defines the mean, by taking ``n_steps`` steps on one drawn pair each
     (Sculley 2009, algorithm 1).
 
     Parameters
@@ -110,8 +110,8 @@ class SPDRanker(BaseRanker):
         Number of steps.
     n_passes
         Streams and partitions: readings over which the steps are spread. None: one, and ten over
-        partitions, whose weights are averaged after each. Rows in memory are drawn from all at
-        once, and know no passes.
+        partitions, whose weights are averaged after each. Not available for rows in memory, which
+        are drawn from all at once.
     average
         Return the mean of the iterates of the second half instead of the last one.
     norm_guard
@@ -258,17 +258,18 @@ class SPDRanker(BaseRanker):
     def _sample_stream(self, X: Any, query_weight: Any) -> tuple[Any, Reservoir | None]:
         if self.sampling != "reservoir":
             return X, None
-        kind = classify(X)
-        if kind is not StreamSource:
+        source_type = classify(X)
+        if source_type is not StreamSource:
             raise ParameterError(
-                f"'reservoir' samples a stream, and these are {SOURCE_KINDS[kind.kind][0]}",
+                f"'reservoir' samples a stream, and these are {SOURCE_KINDS[source_type.kind][0]}",
                 parameter="sampling",
                 fix="Use 'query', which draws from all of them, or rankine.scan(...)",
             )
         _require_weights_by_id(query_weight)
         reservoir = self._new_reservoir()
-        # Queries may be cut and may come back here.
-        blocks = X.raw_blocks() if isinstance(X, LabelledStream) else X
+        blocks: Iterable[Dataset] = X
+        if isinstance(X, LabelledStream):
+            blocks = X.raw_blocks()  # queries may be cut and may come back
         for block in blocks:
             reservoir.add(block)
         return self._sampled_rows(reservoir), reservoir
@@ -284,6 +285,7 @@ class SPDRanker(BaseRanker):
         return self._sampled_rows(reservoir), reservoir
 
     def _new_reservoir(self) -> Reservoir:
+        # Without a seed the sample is still reproducible.
         seed = 0 if self.random_state is None else resolve_seed(self.random_state)
         return Reservoir(int(self.buffer_rows), seed)
 
@@ -315,8 +317,11 @@ class SPDRanker(BaseRanker):
         else:
             spans = self._spans_of_stream(source, steps_seen)
         phases = self.plan().phases(int(self.n_steps), steps_seen, warm=task.start is not None)
+        # Spread evenly over the steps of this run, which follow those of earlier ones.
         reports = {steps_seen + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
-        record = self._recorder(source, task.evaluator) if self.record_at else None
+        record = None
+        if self.record_at:
+            record = self._recorder(source, task.evaluator)
         result = task.run(
             lambda start, monitor: solve_pairs(
                 spans,
@@ -360,6 +365,7 @@ class SPDRanker(BaseRanker):
         source = task.source
         assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
         steps_seen = int(getattr(self, "n_iter_", 0))
+        # State of the first call, None before it and after a fit.
         run: _PartialRun | None = getattr(self, "_partial_run", None)
         if run is None:
             start = np.zeros(source.n_features)
@@ -368,6 +374,7 @@ class SPDRanker(BaseRanker):
             run = _PartialRun(new_vector(start), task.seed, steps_seen + self.n_steps // 2)
         span = self._span_of_rows(source, steps_seen)
         for phase in self.plan().phases(int(self.n_steps), steps_seen, warm=False):
+            # Later calls extend the average of the first instead of starting a new one.
             average_from = run.average_from if self.average else phase.stop
             run_phase(
                 span.rows,
@@ -385,7 +392,7 @@ class SPDRanker(BaseRanker):
 
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
-        """The steps of a run, whatever its length."""
+        """Return the steps of a run of any length."""
         warm_step = math.ceil(1.0 / (self.l2 * self.aggressiveness))
         if self.solver != "hybrid":
             return PairPlan(self._step(self.solver), None, None, warm_step, bool(self.average))
@@ -393,21 +400,24 @@ class SPDRanker(BaseRanker):
         return PairPlan(first, second, self.hybrid_steps, warm_step, bool(self.average))
 
     def _step(self, name: str) -> Any:
-        inverse = float(self.schedule_c) if self.schedule == "inverse" else 0.0
-        l2 = float(self.l2)
+        l2, inverse = float(self.l2), 0.0
+        if self.schedule == "inverse":
+            inverse = float(self.schedule_c)
         if name in ("pegasos", "sgd_svm", "logistic"):
             return gradient_step(self._loss(), l2, project=name == "pegasos", inverse=inverse)
         if name == "passive_aggressive":
             return PassiveAggressiveStep(float(self.aggressiveness))
         if name == "romma":
             return RommaStep(1.0 / l2 if self.norm_guard else math.inf)
-        return PerceptronStep(0.0 if name == "perceptron" else float(self.margin))
+        if name == "perceptron":
+            return PerceptronStep(0.0)
+        return PerceptronStep(float(self.margin))
 
     def _loss(self) -> Any:
-        """The pair loss of the objective; that of solvers without one is taken to be the hinge."""
-        return pair_loss_spec(
-            "logistic" if self.solver == "logistic" else self.loss or "hinge", 1.0
-        )
+        """Return the pair loss of the objective, by default the hinge."""
+        if self.solver == "logistic":
+            return pair_loss_spec("logistic", 1.0)
+        return pair_loss_spec(self.loss or "hinge", 1.0)
 
     # ------------------------------------------------------------------ which pairs are drawn
     def _span_of_rows(self, source: MemorySource, steps_seen: int) -> Span:
@@ -430,7 +440,7 @@ class SPDRanker(BaseRanker):
         return Span(data.rows, sampler, steps_seen + int(self.n_steps))
 
     def _spans_of_stream(self, source: TrainingSource, steps_seen: int) -> Iterator[Span]:
-        """Divide the steps between queries by their shares of the objective."""
+        """Assign each query a range of steps, by its share of the objective."""
         source.require_rereadable("its queries must be counted first")
         spans = stream_spans(
             lambda: _weighted_blocks(source),
@@ -511,7 +521,7 @@ def _require_weights_by_id(query_weight: Any) -> None:
     """Raise for weights in order of queries: a reservoir keeps only some of the queries."""
     if not isinstance(query_weight, Mapping | None):
         raise ParameterError(
-            "with sampling='reservoir' a list of weights cannot be warm_step to the sampled queries",
+            "with sampling='reservoir' a list of weights cannot be matched to sampled queries",
             parameter="query_weight",
             fix="Pass a mapping from query id to weight",
         )

@@ -46,8 +46,8 @@ class TableColumns:
     @classmethod
     def from_columns(cls, columns: FittedColumns, linear: Sequence[Any]) -> TableColumns:
         """Give all columns tables but those named or numbered in ``linear``."""
-        kept = tuple(sorted(columns.number(column) for column in linear))
-        return cls(columns, kept, np.setdiff1d(np.arange(columns.n_features), kept))
+        numbers = tuple(sorted(columns.number(column) for column in linear))
+        return cls(columns, numbers, np.setdiff1d(np.arange(columns.n_features), numbers))
 
     def table_number(self, column: Any) -> int:
         """Return the number of a column among those with tables."""
@@ -168,16 +168,18 @@ def read_tables(
     linear_scaling: Scaling | None,
     threads: int | None,
 ) -> tuple[TableData, TableReader]:
-    """Read all lists as codes, block by block; measure ``linear_scaling`` if it is None.
+    """Read all lists as codes, block by block; measure ``linear_scaling`` unless it is given.
 
     Linear columns and offsets of positions stay numbers.
     """
     linear = [*columns.linear, *range(columns.columns.n_features, source.n_features)]
     table_columns = None if len(columns.numbers) == source.n_features else columns.numbers
+    # One byte a cell: only codes and linear columns of a block are kept, not its values.
     store = CodeStore(BinCoder(bins, threads))
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []
     n_queries = 0
+    # Workers code their partitions, so that codes travel and not values.
     for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads):
         query_weights = source.weights(block, n_queries)
         n_queries += len(query_weights)
@@ -201,7 +203,7 @@ def read_tables(
 def fit_table_bins(
     source: TrainingSource, columns: TableColumns, n_bins: int, categorical: Sequence[Any]
 ) -> Bins:
-    """Cut columns at quantiles of the first lists, whatever the blocks, threads or partitions."""
+    """Cut columns at quantiles of the first lists; blocks and threads change no cut."""
     source.require_rereadable("cuts are measured on its first lists")
     sample = RowSample()
     all_columns = len(columns.numbers) == source.n_features

@@ -85,7 +85,7 @@ def fit_topics(
     topics
         Names of the topics; their numbers by default.
     qid
-        Query ids shared by all topics; by default those of a ``Dataset`` or of a frame's ``qid``
+        Query ids shared by all topics; by default from a ``Dataset`` or a frame's ``qid``
         column, else the whole collection is one query.
     sample_weight
         Row weights shared by all topics.
@@ -129,12 +129,13 @@ def fit_topics(
     """
     from rankine._version import __version__
 
-    ranker = DominationRanker(**parameters) if ranker is None else ranker
+    if ranker is None:
+        ranker = DominationRanker(**parameters)
     _check_ranker(ranker)
     rows = _read_rows(X, qid, sample_weight, feature_names, ranker.scale)
     labels = TopicLabels.from_matrix(Y, rows.queries.n_rows, absent)
     names = _topic_names(topics, labels.n_topics)
-    l1s = _topic_l1s(ranker.l1 if l1 is None else l1, len(names))
+    l1s = _topic_l1s(_first_given(l1, ranker.l1), len(names))
     held_out = None
     if eval_set is not None:
         held_out = _read_eval_set(eval_set, eval_qid, rows, labels, absent)
@@ -142,6 +143,7 @@ def fit_topics(
     grid = (n_steps, min_ratio)
 
     def solve(topic: int) -> TopicModel:
+        # Without held-out rows models of a path are compared by their loss.
         choose = None
         if held_out is not None:
             choose = partial(_best_on_held_out, held_out, ranker.metric, topic)
@@ -157,8 +159,8 @@ def fit_topics(
 
     with _progress_bar(len(names), wanted=progress) as bar:
         results = _solve_all(solve, len(names), (*callbacks, *bar), n_threads(ranker.n_threads))
-    models = dict(zip(names, results, strict=True))
-    models = {name: model for name, model in models.items() if model is not None}
+    finished = zip(names, results, strict=True)
+    models = {name: model for name, model in finished if model is not None}
     if not models:
         raise NoPairsError("no topic was learnt", fix="Check the label matrix")
     solved = {name: model for name, model in models.items() if model.solution is not None}
@@ -219,12 +221,13 @@ def _read_rows(
     """Check the training rows of all topics and store them by columns."""
     extra: Any = {}
     if isinstance(X, Dataset):
-        feature_names = X.feature_names if feature_names is None else feature_names
-        sample_weight = X.weight if sample_weight is None else sample_weight
-        qid = X.qid if qid is None else qid
+        feature_names = _first_given(feature_names, X.feature_names)
+        sample_weight = _first_given(sample_weight, X.weight)
+        qid = _first_given(qid, X.qid)
         X, extra = X.X, X.columns
     frame = split_frame(X, feature_names)
-    qid = frame.qid if qid is None else qid
+    qid = _first_given(qid, frame.qid)
+    # Unscaled values are stored by columns as they are, without a copy as rows.
     scaling, matrix = Scaling("none"), frame.values
     if check_scale(scale) != "none":
         rows = Dataset.from_arrays(matrix, np.zeros(np.shape(matrix)[0]), qid)
@@ -247,10 +250,10 @@ def _read_eval_set(
     """Check held-out rows; they need query ids where the training rows have several queries."""
     X, Y = eval_set
     if isinstance(X, Dataset):
-        eval_qid = X.qid if eval_qid is None else eval_qid
+        eval_qid = _first_given(eval_qid, X.qid)
         X = X.X
     frame = split_frame(X)
-    eval_qid = frame.qid if eval_qid is None else eval_qid
+    eval_qid = _first_given(eval_qid, frame.qid)
     if eval_qid is None and rows.queries.n_queries > 1:
         raise SchemaError(
             f"the training rows belong to {rows.queries.n_queries} queries, but eval_set has "
@@ -270,6 +273,10 @@ def _read_eval_set(
     if eval_labels.n_topics != labels.n_topics:
         raise SchemaError("eval_set has other topics", fix="Pass the same columns of Y")
     return rows.scaling.apply(data), eval_labels
+
+
+def _first_given(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
@@ -385,7 +392,7 @@ def _describe(model: TopicModel) -> dict[str, Any]:
 def _solve_all(
     solve: Callable[[int], TopicModel], n_topics: int, callbacks: Sequence[Callback], threads: int
 ) -> list[TopicModel | None]:
-    """Solve topics in parallel; those not begun when a callback asks to stop are None."""
+    """Solve topics in parallel; topics that a callback's stop prevents are None."""
     lock, stop = threading.Lock(), threading.Event()
     n_done = 0
 

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from rankine.data.dataset import Dataset
 from rankine.model.tables import Tables, TableTerm
 from rankine.reporting.evaluated import column_of
-from rankine.reporting.html import name
-from rankine.reporting.numbers import number, plural
+from rankine.reporting.html import captions, name
+from rankine.reporting.numbers import number
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, heat_map, line_chart
 from rankine.reporting.weights import Weights
@@ -71,20 +71,14 @@ def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
     curves = [picture for picture in strongest if len(picture.columns) == 1][:MAX_CURVES]
     grids = [picture for picture in strongest if len(picture.columns) == 2][:MAX_HEAT_MAPS]
     n_pairs = sum(len(term.columns) == 2 for term in tables.terms)
-    lead = (
-        f"The score is a sum of {plural(len(tables.terms) - n_pairs, 'curve')} of single columns "
-        f"and {plural(n_pairs, 'table')} of pairs of columns. Curves are centred, and a pair's "
-        "table holds only what the curves of its two columns cannot express."
-    )
+    lead = captions.tables_lead(len(tables.terms) - n_pairs, n_pairs)
     rows = [
         Bar(name(w.name, 60), w.effect, f"{w.name}: {w.effect:.4g}", (number(w.effect, 3),))
         for w in learned.positive
     ]
-    caption = (
-        "How much a table's entry usually varies within a list, in units of the score. Read: a bar "
-        "twice as long moves items twice as far."
+    strengths = bars(
+        "Strongest tables", rows, captions.table_strengths(), header=("table", "", "effect")
     )
-    strengths = bars("Strongest tables", rows, caption, header=("table", "", "effect"))
     body = figures(strengths) + figures(*map(_curve, curves)) + figures(*map(_heat_map, grids))
     return Section("weights", "Tables", "What has it learned?", lead, body)
 
@@ -111,10 +105,7 @@ def _curve(picture: Picture) -> Markup:
         Line("rows", "soft", x, base, base, density, points=False, joined=False),
         Line(picture.name, "model", x, y, points=False),
     ]
-    missing = picture.values[-1]
-    caption = "What the column adds to the score; grey: how the rows of this data are distributed."
-    if missing:
-        caption += f" A missing value adds {missing:+.3g}."
+    caption = captions.table_curve(picture.values[-1])
     about = f"Score added by {picture.name}, from {low:.3g} to {high:.3g}"
     axis_names = (picture.name, "score")
     return line_chart(picture.name, lines, axis_names, caption, about=about, key=())
@@ -123,10 +114,6 @@ def _curve(picture: Picture) -> Markup:
 def _heat_map(picture: Picture) -> Markup:
     values = np.array(picture.values)
     first, second = picture.columns
-    caption = (
-        f"{first} upwards, {second} to the right, in the order of their bins, missing values last. "
-        "Blue raises the score, orange lowers it; the fullest colour is "
-        f"{np.abs(values).max():.3g}."
-    )
+    caption = captions.heat_map(picture.columns, float(np.abs(values).max()))
     tips = [[f"{a}, {b}" for b in picture.labels[1]] for a in picture.labels[0]]
     return heat_map(picture.name, values.tolist(), tips, (second, first), caption)

@@ -14,8 +14,8 @@ from rankine.evaluation.significance import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
 from rankine.reporting.evaluated import EvaluatedModel, Opponent
 from rankine.reporting.headline import CONFIDENCE, resamples_for
-from rankine.reporting.html import name, sentences
-from rankine.reporting.numbers import count, number, percent, plural
+from rankine.reporting.html import captions, name
+from rankine.reporting.numbers import number
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, histogram, line_chart
 
@@ -55,6 +55,7 @@ def curve_metrics(evaluated: EvaluatedModel) -> list[Metric]:
 
 def curves(evaluated: EvaluatedModel, metric: Metric, seed: int = 0) -> Curves | None:
     """Measure at growing depths, as deep as lists go; None if the metric refuses the labels."""
+    # Beyond the longest list a deeper cutoff changes nothing.
     longest = int(evaluated.data.queries.sizes.max())
     depths = [k for k in DEPTHS if k <= longest]
     try:
@@ -72,6 +73,7 @@ def _curve(
     low: list[float] = []
     high: list[float] = []
     if opponent.kind == "model" and len(values) >= 2:
+        # All depths share the resampled queries; the budget counts every value drawn.
         means = bootstrap_means(values, resamples_for(values.size), seed)
         for column in means.T:
             bottom, top = percentile_interval(column, CONFIDENCE)
@@ -113,6 +115,7 @@ def spread(evaluated: EvaluatedModel, metric: Metric) -> Spread:
     """Return the distribution of the model's values over queries."""
     values = evaluated.values(evaluated.opponents[0], metric)
     values = values[~np.isnan(values)]
+    # The axis covers at least 0 to 1, the range of most metrics, so that pages can be compared.
     ends = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
     counts, edges = np.histogram(values, bins=BINS, range=ends)
     return Spread(
@@ -134,6 +137,7 @@ def differences(evaluated: EvaluatedModel, metric: Metric, opponent: Opponent) -
     # Equal orders may differ by rounding: they count as equal, not as better or worse.
     gaps = np.where(np.abs(gaps) > 1e-12, gaps, 0.0)
     reach = max(float(np.abs(gaps).max()), 1e-6)
+    # An odd number of bins puts zero in the middle of one.
     counts, edges = np.histogram(gaps, bins=BINS + 1, range=(-reach, reach))
     sign = 1.0 if metric.larger_is_better else -1.0
     return Differences(
@@ -155,6 +159,7 @@ def extremes(
     No query is in both lists; if there are too few, the worst come first.
     """
     pairs = evaluated.data.labels.pair_counts
+    # Without a pair of different labels every order is equally good.
     candidates = np.flatnonzero(~np.isnan(values) & (pairs > 0))
     sign = 1.0 if larger_is_better else -1.0
     worst = candidates[np.lexsort((-pairs[candidates], sign * values[candidates]))][:n]
@@ -165,11 +170,6 @@ def extremes(
 
 #: Depths that get a label on the axis.
 _TICKS = (1, 3, 5, 8, 10, 15, 20)
-_MEANING = {
-    "p": "the share of relevant items among the first k",
-    "ndcg": "how close the first k items come to the ideal order (1 is ideal)",
-    "recall": "the share of all relevant items that are among the first k",
-}
 
 
 def curves_section(curves: Sequence[Curves]) -> Section | None:
@@ -180,8 +180,7 @@ def curves_section(curves: Sequence[Curves]) -> Section | None:
         "depth",
         "Down the list",
         "How far down the list does it hold?",
-        "Users see the top of a list first: the same metric, measured on the first 1, 2, 3 ... "
-        "items only.",
+        captions.depth_lead(),
         figures(*map(_depth_chart, curves)),
     )
 
@@ -198,20 +197,12 @@ def _depth_chart(curves: Curves) -> Markup:
         lines.append(
             Line(curve.name, curve.kind, x, curve.values, curve.low, curve.high, tips=tips)
         )
-    model = curves.curves[0]
-    meaning = _MEANING.get(curves.metric, f"{curves.title} of the first k items")
-    caption = (
-        f"Height: {meaning}. The model goes from {number(model.values[0], 3)} at k = {depths[0]} "
-        f"to {number(model.values[-1], 3)} at k = {depths[-1]}; the band is its 95 % interval. "
-        "Read: the higher the line, the better the order; lines that meet are equally good at that "
-        "depth."
-    )
     title = f"{curves.title}@k"
     return line_chart(
         title,
         lines,
         ("k, items from the top", title),
-        caption,
+        captions.depth(curves, curves.curves[0]),
         about=f"{curves.title} at depths {depths[0]} to {depths[-1]} of every order",
         key=[(curve.kind, name(curve.name, 40)) for curve in curves.curves],
         x_ticks=[float(k) for k in depths if k in _TICKS],
@@ -220,31 +211,19 @@ def _depth_chart(curves: Curves) -> Markup:
 
 def queries_section(spread: Spread, gaps: Differences, title: str, lists: Markup) -> Section:
     """Build the histograms over queries, followed by ranked lists."""
-    low, high = spread.quantiles[0], spread.quantiles[-1]
-    lead = (
-        f"A mean hides much: on the worst tenth of the queries {title} is {number(low, 3)} or "
-        f"less, on the best tenth {number(high, 3)} or more."
-    )
     body = figures(_spread(spread, title), _differences(gaps, title)) + lists
     heading = "Which queries go well, which badly?"
+    lead = captions.queries_lead(spread, title)
     return Section("queries", "Query by query", heading, lead, body)
 
 
 def _spread(spread: Spread, title: str) -> Markup:
-    share = percent(spread.zeros / spread.queries)
-    verb = "has" if spread.zeros == 1 else "have"
-    caption = (
-        f"Each column counts queries with that value; the dashed line is the mean "
-        f"({number(spread.mean, 3)}), the median is {number(spread.quantiles[2], 3)}. "
-        f"{plural(spread.zeros, 'query', 'queries')} of {count(spread.queries)} ({share}) {verb} "
-        "exactly 0. Read: the further right the columns are, the better."
-    )
     return histogram(
         f"{title} of every query",
         spread.edges,
         spread.counts,
         (title, "queries"),
-        caption,
+        captions.spread(spread),
         about=f"Histogram of {title} over {spread.queries} queries",
         rules=[("soft", spread.mean)],
     )
@@ -256,7 +235,7 @@ def _differences(gaps: Differences, title: str) -> Markup:
         gaps.edges,
         gaps.counts,
         (f"difference in {title}", "queries"),
-        sentences.gains_and_losses(gaps),
+        captions.differences(gaps),
         about=f"Histogram of differences in {title}",
         split=0.0,
         rules=[("soft", 0.0)],

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.reporting.evaluated import EvaluatedModel
-from rankine.reporting.numbers import count, number, percent
+from rankine.reporting.html import captions
+from rankine.reporting.numbers import count, percent
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
@@ -113,26 +114,15 @@ def calibration_section(calibration: Calibration) -> Section:
     steps = [max(gaps) * k / 40 for k in range(41)]
     curve = [1 / (1 + math.exp(-min(slope * gap, 700))) for gap in steps]
     fitted = Line("logistic curve", "soft", steps, curve, points=False)
-    pairs = "all pairs" if calibration.all_pairs else "a random sample of pairs"
-    certainty = ""
-    if slope > 0:
-        gap = number(math.log(9) / slope, 2)
-        certainty = f" By the logistic curve (dashed), a gap of {gap} means 90 %."
-    caption = (
-        "Two items of one list whose labels differ: how often the one with the higher score has "
-        f"the higher label ({pairs}, {count(calibration.pairs)}; right in "
-        f"{percent(calibration.right, 1)} of them).{certainty} Read: the curve should rise from "
-        "one half; a flat curve means that the size of a gap carries no information."
-    )
+    gap_of_90_percent = math.log(9) / slope if slope > 0 else None
     chart = line_chart(
         "Score gap against preference",
         [fitted, measured],
         ("difference of scores", "in the right order"),
-        caption,
+        captions.gaps(calibration, gap_of_90_percent),
         about="Share of rightly ordered pairs against the difference of their scores",
         key=[("model", "measured, with 95 % interval"), ("soft", "best logistic curve")],
         y_values=(0.5, 1.0),
     )
-    lead = "Scores have no unit. This figure shows how certain a difference of two scores is."
     title = "How sure is a gap between two scores?"
-    return Section("gaps", "Score gaps", title, lead, figures(chart))
+    return Section("gaps", "Score gaps", title, captions.gaps_lead(), figures(chart))

@@ -16,8 +16,8 @@ from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
 from rankine.model.tables import find_tables
 from rankine.reporting.evaluated import EvaluatedModel
-from rankine.reporting.html import names, parts, sentences
-from rankine.reporting.numbers import count, percent, plural
+from rankine.reporting.html import captions, names, parts, sentences
+from rankine.reporting.numbers import count
 from rankine.reporting.page import Section, figures, result_table
 from rankine.reporting.svg import histogram
 from rankine.transforms.drift import DRIFT_HEADER, Drift
@@ -79,6 +79,7 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
     single_valued = low == high
     zero = single_valued & (low == 0)
     constant = single_valued & ~zero
+    # The spread is known for the features of the model; tables and scaled lists have other ones.
     flat = np.zeros(len(low), dtype=np.bool_)
     if evaluated.view is evaluated.model:
         flat = ~single_valued & (evaluated.spread == 0)
@@ -132,6 +133,7 @@ def lengths(data: Dataset) -> Histogram:
     sizes = data.queries.sizes
     low, high = int(sizes.min()), int(sizes.max())
     width = -(-(high - low + 1) // BINS)
+    # Edges between integers: every length is inside a bin.
     edges = np.arange(low, high + width + 1, width) - 0.5
     counts, _ = np.histogram(sizes, bins=edges)
     return Histogram([], edges.tolist(), counts.tolist())
@@ -146,6 +148,7 @@ def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     np.fmin.at(low, X.indices, X.data)
     np.fmax.at(high, X.indices, X.data)
+    # A column with fewer entries than rows has implicit zeros.
     absent = np.bincount(X.indices, minlength=n_features) < n_rows
     low[absent], high[absent] = np.minimum(low[absent], 0.0), np.maximum(high[absent], 0.0)
     return low, high
@@ -153,54 +156,34 @@ def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def data_section(summary: DataSummary) -> Section:
     """Build histograms of labels and lengths, and a list of sizes, anomalies and sources."""
-    low, _, middle, _, high = summary.length_quantiles
-    lead = (
-        f"{plural(summary.rows, 'item')} in {plural(summary.queries, 'query', 'queries')}; lists "
-        f"hold {count(low)} to {count(high)} items, half of them {count(middle)} or fewer."
-    )
     body = figures(_labels(summary.labels), _lengths(summary.lengths))
     body += parts.card(parts.facts(_facts(summary)))
-    return Section("data", "Data", "What was it judged on?", lead, body)
+    return Section("data", "Data", "What was it judged on?", captions.data_lead(summary), body)
 
 
 def drift_section(drift: Drift) -> Section:
-    """Build a table that compares the columns of the log with those of the training data."""
-    lead = (
-        "Columns and scores now, compared with the training data: the population stability index "
-        "(PSI; above .25 much has changed), values that were absent in training, the largest shift "
-        "at a decile, and missing values."
+    """Build a table that compares the log's columns with the training data's."""
+    body = parts.card(result_table(Table("", DRIFT_HEADER, drift.cells()))) + parts.note(
+        captions.alarms(drift.alarms)
     )
-    alarms = " ".join(f"{alarm}." for alarm in drift.alarms) or "Nothing is above its limit."
-    body = parts.card(result_table(Table("", DRIFT_HEADER, drift.cells()))) + parts.note(alarms)
-    return Section("drift", "Drift", "Does the log look like the training?", lead, body)
+    title = "Does the log look like the training?"
+    return Section("drift", "Drift", title, captions.drift_lead(), body)
 
 
 def _labels(labels: Histogram) -> Markup:
-    if labels.names:
-        mode = int(np.argmax(labels.counts))
-        share = percent(labels.counts[mode] / sum(labels.counts))
-        caption = (
-            f"Items of each label; {share} have label {labels.names[mode]}. Read: if almost all "
-            "items have the same label, there are few pairs to learn from."
-        )
-    else:
-        caption = "Items by label, in intervals of equal width. Labels may be any numbers."
     return histogram(
         "Labels",
         [float(edge) for edge in labels.edges],
         labels.counts,
         ("label", "items"),
-        caption,
+        captions.labels(labels),
         about="Histogram of labels",
         labels=labels.names or None,
     )
 
 
 def _lengths(lengths: Histogram) -> Markup:
-    caption = (
-        "Queries by their number of items. Read: in very short lists every order looks good; very "
-        "long lists hold most of the pairs."
-    )
+    caption = captions.lengths()
     axis_names = ("items of a query", "queries")
     about = "Histogram of list lengths"
     return histogram(
@@ -210,14 +193,10 @@ def _lengths(lengths: Histogram) -> Markup:
 
 def _facts(summary: DataSummary) -> list[tuple[str, Any]]:
     n_values = count(summary.values)
-    without_pairs = f"{plural(summary.without_pairs, 'query', 'queries')} without any pair"
     rows: list[tuple[str, Any]] = [
         ("features", f"{count(summary.n_features)}, {summary.storage}, {n_values} values"),
         ("pairs", f"{count(summary.pairs)} pairs of items with different labels"),
-        (
-            "same label only",
-            without_pairs + _rule(summary.without_value, summary.no_relevant),
-        ),
+        ("same label only", captions.same_label(summary)),
     ]
     for title, n, dead in (
         ("always zero", summary.zero, summary.zero_names),
@@ -238,11 +217,3 @@ def _facts(summary: DataSummary) -> list[tuple[str, Any]]:
         rows.append(("files", names(summary.sources, 12)))
     rows.append(("fingerprint", sentences.code(summary.fingerprint)))
     return rows
-
-
-def _rule(without_value: int, rule: str | None) -> str:
-    """Return what the means do with queries that have no relevant item."""
-    if without_value == 0 or rule is None:
-        return ""
-    effect = "are left out of the means" if rule == "skip" else f"count {rule} in the means"
-    return f"; {plural(without_value, 'query', 'queries')} without a relevant item {effect}"

@@ -152,6 +152,7 @@ def evaluate_model(
     scores = row_scores(features, view.to_dense())
     candidates = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
     measured, refused = _measurable(candidates, data, scores)
+    # Labels such as real numbers suit no graded metric, but every label has pairs.
     if candidates[0] in refused:
         measured = [*_measurable([FALLBACK], data, scores)[0], *measured]
     opponents = [Opponent("model", name, scores)]
@@ -167,6 +168,7 @@ def evaluate_model(
 def _weights_and_features(model: LinearModel, data: Dataset) -> tuple[LinearModel, Any]:
     """Return weights and a matrix whose product is the score, for every kind of model."""
     tables = find_tables(model)
+    # A sum of table entries is a linear model over what each table adds to a row.
     if tables is not None:
         names, features = tables.parts(data.X)
         return LinearModel.from_weights(np.ones(len(names)), feature_names=names), features
@@ -174,9 +176,11 @@ def _weights_and_features(model: LinearModel, data: Dataset) -> tuple[LinearMode
     if per_list and isinstance(per_list[0], RunScores):
         return model, scale_lists(data, per_list[0])
     missing = model.missing
+    # A model of raw columns without a rule for missing values reads them as zero.
     if missing is None and any(isinstance(spec, LogColumns) for spec in model.transforms):
         missing = MissingValues("zero")
     features = Scaling("query" if per_list else "none", missing=missing).apply(data).X
+    # An indicator per column with missing values has a weight of its own: it becomes a feature.
     if missing is None or missing.rule != "indicator":
         return model, features
     names = list(model.feature_names or [str(j + model.base) for j in range(model.n_features)])
@@ -226,6 +230,7 @@ def shown_order(data: Dataset) -> Opponent | None:
 def best_feature(evaluated: EvaluatedModel) -> Opponent | None:
     """Return the single feature, ascending or descending, that orders this data best."""
     data, metric = evaluated.data, evaluated.metric
+    # A sample of queries chooses the feature: each candidate costs two evaluations.
     stride = -(-data.n_queries // MAX_QUERIES)
     sample = data.take_queries(np.arange(0, data.n_queries, stride))
     rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, stride)])
@@ -234,6 +239,7 @@ def best_feature(evaluated: EvaluatedModel) -> Opponent | None:
     best: tuple[float, int, float] | None = None
     for j in _candidates(evaluated).tolist():
         values = column_of(matrix, j)
+        # A constant feature orders nothing; ties would be broken by the order of the rows.
         if np.ptp(values) == 0:
             continue
         for direction in (1.0, -1.0):
@@ -263,6 +269,7 @@ def _candidates(evaluated: EvaluatedModel) -> NDArray[np.int64]:
     centred = queries.scatter(y - np.repeat(means, queries.sizes))
     covariance = np.abs(features.T @ centred)
     spread = evaluated.spread
+    # Divided by the spread this is the correlation up to a factor that all features share.
     strength = np.divide(covariance, spread, out=np.zeros(len(spread)), where=spread > 0)
     return np.argsort(-strength, kind="stable")[:MAX_TRIED]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankine.evaluation.compare import Pair, System, compare_values
 from rankine.metrics import Metric
 from rankine.reporting.evaluated import EvaluatedModel
-from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import MINUS, NONE, count, number, percent, plural, signed
 from rankine.reporting.origin import Origin
 from rankine.reporting.page import Section, table
@@ -58,6 +58,7 @@ def resamples_for(n_queries: int) -> int:
 def headline(evaluated: EvaluatedModel, metric: Metric, seed: int = 0) -> Headline:
     """Compare the model with its opponents on the queries for which all have a value."""
     opponents = evaluated.opponents
+    # Only queries where every system has a value can be compared in pairs.
     columns = np.column_stack([evaluated.values(opponent, metric) for opponent in opponents])
     values: NDArray[np.float64] = columns[~np.isnan(columns).any(axis=1)]
     names = [opponent.name for opponent in opponents]
@@ -99,6 +100,7 @@ VERDICTS = {
 def summary(heads: Sequence[Headline]) -> Markup:
     """Return the first sentence of the page, which leaves out the best single feature."""
     head = heads[0]
+    # ``pairs`` is empty for a single query: then the sentence ends after the mean.
     opponents = zip(head.kinds[1:], head.pairs, strict=False)
     return sentences.model_summary(head, [pair for kind, pair in opponents if kind != "feature"])
 
@@ -131,17 +133,12 @@ def headline_section(
     for metric, reason in evaluated.refused.items():
         body.append(parts.note(sentences.unmeasurable(metric, reason)))
     if heads[0].queries < 2:
-        body.append(
-            parts.note("A single query has a value but no interval: there is nothing to resample.")
-        )
+        body.append(parts.note(captions.single_query()))
     body.append(parts.card(_systems_table(heads[0])))
     if len(heads) > 1:
         body.append(parts.card(_further_metrics(heads[1:])))
-    lead = (
-        "Each mark is a mean over queries, each bar its 95 % interval from resampling the queries. "
-        "Differences are the model minus the other order, query by query."
-    )
-    return Section("quality", "Quality", "How good is it?", lead, concatenate(body))
+    title = "How good is it?"
+    return Section("quality", "Quality", title, captions.quality(), concatenate(body))
 
 
 def _further_metrics(heads: Sequence[Headline]) -> Markup:
@@ -176,17 +173,12 @@ def _systems_table(head: Headline) -> Markup:
             verdict = verdict_text(pair)
         strip = system_strip(system, scale, kind)
         rows.append((name(system.name, 80), strip, number(system.mean), difference, verdict))
-    caption = f"{head.title} over {plural(head.queries, 'query', 'queries')}"
-    if head.skipped:
-        caption += f", {count(head.skipped)} without a value left out"
-    if not head.larger_is_better:
-        caption += " (less is better)"
     header = ("order", "mean", "model minus this", "the model is")
-    return strip_table(caption, header, scale, rows)
+    return strip_table(captions.systems(head), header, scale, rows)
 
 
 def strip_table(
-    caption: str, header: Sequence[str], scale: Scale, rows: Sequence[Sequence[Any]]
+    caption: Any, header: Sequence[str], scale: Scale, rows: Sequence[Sequence[Any]]
 ) -> Markup:
     """Render rows of name, strip on a common scale, value, difference or interval, verdict.
 

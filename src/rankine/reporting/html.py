@@ -2,7 +2,7 @@
 
 All text is escaped (autoescape). On top of that, control and direction characters of every string
 are written as visible escapes, and names from outside are isolated (``<bdi>``), so that letters
-that run from right to left cannot reorder the text around them. Both rules are those of
+that run from right to left cannot reorder the text around them. Both rules are implemented in
 ``rankine.core.safe_text``.
 """
 
@@ -55,8 +55,9 @@ environment.filters.update(
 )  # fmt: skip
 environment.tests["finite"] = math.isfinite
 
-#: Macros for parts of a page, for drawings, for ranked lists, and for sentences with markup.
+#: Macros: parts of a page, captions, drawings, ranked lists, summaries and remarks.
 parts: Any = environment.get_template("parts.html").module
+captions: Any = environment.get_template("captions.html").module
 drawings: Any = environment.get_template("svg.html").module
 lists: Any = environment.get_template("queries.html").module
 sentences: Any = environment.get_template("sentences.html").module

@@ -20,7 +20,7 @@ from rankine.logs.clicks import coec_formula
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import count, parameter_text
 from rankine.reporting.page import Section
 
@@ -81,6 +81,7 @@ def _training_record(model: LinearModel) -> dict[str, Any]:
 def training_command(model: LinearModel) -> str | None:
     """Return the ``rankine train`` command that made a model; None for models made elsewhere."""
     ranker = str(model.parameters.get("ranker"))
+    # A ranker that is not registered here (another library's) has no command.
     try:
         defaults = ranker_class(ranker)().get_params(deep=False)
     except ParameterError:
@@ -92,6 +93,7 @@ def training_command(model: LinearModel) -> str | None:
             continue
         if key in _OPTIONS:
             arguments += [_OPTIONS[key], parameter_text(value)]
+        # A mapping has no form on the command line; the columns of a log are added below.
         elif not isinstance(value, dict):
             arguments += ["--set", f"{key}={_exact(value)}"]
     arguments += _log_options(model)
@@ -145,14 +147,10 @@ def origin_section(made_by: Origin, command: str | None) -> Section:
         parts.card(parts.facts(_parameters(made_by)), "Parameters"),
     ]
     if made_by.command is not None:
-        remark = (
-            "The command holds what the model file records. Add the reading options that your "
-            "files need."
-        )
-        body.append(parts.command("Train it again", made_by.command, remark))
+        body.append(parts.command("Train it again", made_by.command, captions.training_command()))
     if command is not None:
         body.append(parts.command("Make this page again", command))
-    lead = "What the model file records about its training, and the commands to repeat it."
+    lead = captions.origin_lead()
     return Section("origin", "How it was made", _TITLE, lead, concatenate(body))
 
 

@@ -52,6 +52,7 @@ class Report:
     figures: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        # Plain data, so that a report can be stored and compared without the classes behind it.
         object.__setattr__(self, "figures", msgspec.to_builtins(self.figures))
 
     def save(self, path: str | os.PathLike[str]) -> None:

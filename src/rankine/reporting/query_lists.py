@@ -127,6 +127,7 @@ def _score_terms(
 ) -> Callable[[int], tuple[list[tuple[str, float]], float]]:
     """Return a function from an item's index to its strongest terms and the sum of the others."""
     matrix, model = evaluated.features[rows], evaluated.view
+    # Of a sparse matrix only columns with an entry in this list can differ within it.
     columns = model.indices
     if hasattr(matrix, "tocsr"):
         columns = np.intersect1d(matrix.indices, model.indices)

@@ -19,7 +19,7 @@ from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables
 from rankine.metrics import parse_metric
 from rankine.rankers.path import RegularizationPath
 from rankine.reporting.headline import strip_table, system_strip, verdict_text
-from rankine.reporting.html import concatenate, name, parts, sentences
+from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import count, number, parameter_text, percent, plural, signed
 from rankine.reporting.origin import command_section, origin, origin_section
 from rankine.reporting.page import Report, Section, figures, make_report, result_table, table
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 KINDS = ("model", "against", "feature", "shown", "random")
 #: Number of trials in the table of a search.
 TOP = 25
-RAW = "A bar is the weight itself: compare bars only if features have the same scale."
 
 
 def result_report(subject: Any, *, title: str | None, command: str | None) -> Report | None:
@@ -94,20 +93,18 @@ def _compare_report(
 def _compared(comparison: Comparison, *, several: bool) -> list[Section]:
     metric = comparison.metric.title
     anchor = "".join(c if c.isalnum() else "-" for c in str(comparison.metric))
-    means = "Weighted means" if comparison.weighted else "Means"
-    skipped = ""
-    if comparison.skipped:
-        skipped = f"; {count(comparison.skipped)} without a value left out"
-    lead = (
-        f"{means} over {plural(len(comparison.ids), 'query', 'queries')}{skipped}, with "
-        f"{comparison.confidence:.0%} intervals from {count(comparison.n_resamples)} resamplings "
-        "of the queries. Two systems count as equivalent if the interval of their difference is "
-        f"within \N{PLUS-MINUS SIGN}{comparison.margin:g}."
-    )
     tests = result_table(comparison.tables()[2])
     cards = map(parts.card, (_means(comparison), _differences(comparison), tests))
     title = f"Which is better by {metric}?" if several else "Which is better?"
-    sections = [Section(f"means-{anchor}", metric, title, lead, concatenate(cards))]
+    sections = [
+        Section(
+            f"means-{anchor}",
+            metric,
+            title,
+            captions.comparison_lead(comparison),
+            concatenate(cards),
+        )
+    ]
     if comparison.changed:
         queries = [_ranked(change) for change in comparison.changed]
         body = query_lists([("Queries that changed most", queries)], metric)
@@ -150,10 +147,11 @@ def _ranked(change: ChangedQuery) -> Ranked:
             for rank, item in enumerate(ranking, 1)
         ]
 
-    left, right = items(change.ranking_b), items(change.ranking_a)
-    labels = sorted({item.label for item in (*left, *right)}, reverse=True)
-    values = (change.value_b, change.value_a, max(len(left), len(right)), labels)
-    return Ranked(str(change.query), "", *values, left, change.a, right, change.b)
+    model, opponent = items(change.ranking_b), items(change.ranking_a)
+    labels = sorted({item.label for item in (*model, *opponent)}, reverse=True)
+    length = max(len(model), len(opponent))
+    values = (change.value_b, change.value_a, length, labels)
+    return Ranked(str(change.query), "", *values, model, change.a, opponent, change.b)
 
 
 # ---------------------------------------------------------------------- the LETOR protocol
@@ -161,20 +159,17 @@ def _letor_report(result: LetorResult, title: str | None, command: str | None) -
     """Show NDCG@k, folds and published tables per task, and average ranks over tasks."""
     title = title or f"LETOR protocol on {', '.join(task.name for task in result.tasks[:3])}"
     metric = result.metric
+    # The scripts of old collections do not measure every metric; all measure MAP.
     if any(metric not in m.means for task in result.tasks for m in task.methods[:1]):
         metric = "map"
     # Section ids come from the order of the tasks: their names may hold anything.
     sections = [_task(task, k, result.metric, metric) for k, task in enumerate(result.tasks)]
     for ranks in rank_tables(result):
-        lead = "1 is best. Friedman's test checks whether methods differ over tasks at all."
+        lead = captions.letor_ranks()
         body = parts.card(result_table(ranks))
         sections.append(Section("ranks", "Over tasks", "Which is best over all tasks?", lead, body))
-    rules = (
-        "On every fold each setting is trained on the training part. The setting with the best "
-        "value on the validation part is evaluated once on the test part."
-    )
     notes = [parts.note(text) for text in letor_notes(result)]
-    sections += command_section(command, lead=rules, notes=notes)
+    sections += command_section(command, lead=captions.letor_rules(), notes=notes)
     winners = []
     for task in result.tasks[:3]:
         measured = [m for m in task.methods if not m.published and metric in m.means]
@@ -212,8 +207,7 @@ def _task(task: TaskResult, index: int, metric: str, drawn_metric: str) -> Secti
         by_depth,
         "NDCG@k",
         ("k, documents from the top", "NDCG@k"),
-        "Quality of the first k documents. Read: the higher the line, the better. LETOR's scripts "
-        "give 0 to lists that are shorter than k, so lines may fall at the end.",
+        captions.letor_depths(),
         ticks=(1, 3, 5, 8, 10),
     )
     title = parse_metric(drawn_metric).title
@@ -222,13 +216,12 @@ def _task(task: TaskResult, index: int, metric: str, drawn_metric: str) -> Secti
         by_fold,
         f"{title} of every fold",
         ("fold", title),
-        "One value per fold. Read: if folds differ more than methods do, a small difference of "
-        "means is weak evidence; lines that do not cross differ on every fold.",
+        captions.letor_folds(),
         ticks=range(1, 1 + max(len(m.folds) for m in task.methods)),
     )
     cards = [parts.card(result_table(each)) for each in task_tables(task, metric)]
     body = figures(depths, folds) + concatenate(cards)
-    lead = f"Means over the test parts of the folds, by the rules of the {task.script} script."
+    lead = captions.letor_lead(task.script)
     return Section(f"task-{index}", task.name, f"{task.name}: how good is each?", lead, body)
 
 
@@ -273,17 +266,12 @@ def _interleaving_report(result: Interleaving, title: str | None, command: str |
         f"({result.unit}): {count(n_decided)} of {plural(len(result.pairs), 'pair')} of models "
         "decided."
     )
-    total = sum(result.points) or 1.0
+    total = sum(result.points) or 1.0  # without a click nobody has a point
     tiles = [
         parts.tile(name(team, 40), percent(points / total), f"of {number(total)} points")
         for team, points in zip(result.teams[:4], result.points, strict=False)
     ]
-    lead = (
-        "Models picked the items of each list in turns. A click is a point for the model that "
-        "picked the item. The exact test counts which model has more points, the bootstrap "
-        "estimates their mean difference; the verdict is that of the exact test, adjusted for all "
-        "pairs (Holm)."
-    )
+    lead = captions.interleaving_lead()
     body = concatenate(result_table(each) for each in result.tables())
     points_section = Section("points", "points", "Who is preferred", lead, body)
     sections = [points_section, *command_section(command)]
@@ -317,11 +305,11 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
         parts.tile("models", count(len(path)), f"{float(path.seconds.sum()):.1f} s in all"),
     ]
     learned = weights(model, model.values)
-    lead = "One model per strength of the penalty: the stronger it is, the fewer weights are left."
+    lead = captions.path_lead()
     body = figures(_sizes(path, metric, best)) + parts.card(_steps(path, metric, best))
     sections = [
         Section("sizes", "Size", "How does quality follow size?", lead, body),
-        weights_section(learned, RAW),
+        weights_section(learned, effects=False),
         origin_section(origin(model), command),
     ]
     numbers = {
@@ -350,13 +338,7 @@ def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
         lines.append(Line(solver or metric, KINDS[k % len(KINDS)], x, y, tips=tips))
     if not lines:
         return None
-    caption = "Each dot is a model, each line a number of pairs; curves are smoother to the right."
-    if path.strength == "l1":
-        caption = (
-            "Each dot is a model. Read: go left from the best "
-            f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more "
-            "than the smaller model is worth to you."
-        )
+    caption = captions.path_sizes(path, best)
     axis_names = (path.x_axis[1], metric)
     about = f"{metric} against {axis_names[0]}"
     return line_chart("Quality against size", lines, axis_names, caption, about=about, log_x=True)
@@ -392,7 +374,7 @@ def _tune_report(result: TuningResult, title: str | None, command: str | None) -
     for record in result.trace:
         n_unfinished += record.state != "complete"
     seconds = sum(record.seconds or 0.0 for record in result.trace)
-    lead = f"{plural(n_trials, 'trial')}, {seconds:.1f} s of training in all."
+    lead = captions.tuning_lead(n_trials, seconds)
     charts = figures(_trials(result, finished, metric.title), _importances(result, metric.title))
     larger = metric.larger_is_better
     best_trials = parts.card(_best_trials(result, finished, metric.title, larger=larger))
@@ -400,7 +382,7 @@ def _tune_report(result: TuningResult, title: str | None, command: str | None) -
         Section("trials", "Trials", "How did the search go?", lead, charts),
         _parameters(result, finished, metric.title, larger=larger),
         Section("table", "Top trials", "Which settings did best?", "", best_trials),
-        weights_section(learned, RAW),
+        weights_section(learned, effects=False),
         training_section(training(result.model)),
         origin_section(origin(result.model), command),
     ]
@@ -434,12 +416,8 @@ def _trials(result: TuningResult, finished: Sequence[TrialRecord], metric: str) 
             lines.append(Line(label, kind, x, y, joined=False, tips=tips))
     if not lines:
         return parts.note("No trial finished.")
-    caption = (
-        "Each dot is a setting, the line is the best setting so far. Read: if the line has been "
-        "level for long, more trials would hardly help."
-    )
     about = f"{metric} of every trial"
-    return line_chart("Trial by trial", lines, ("trial", metric), caption, about=about)
+    return line_chart("Trial by trial", lines, ("trial", metric), captions.trials(), about=about)
 
 
 def _setting(record: TrialRecord) -> str:
@@ -453,11 +431,7 @@ def _importances(result: TuningResult, metric: str) -> Markup | None:
         Bar(name(key), share, f"{key}: {share:.3f}", (percent(share),))
         for key, share in sorted(result.importances.items(), key=lambda item: -item[1])
     ]
-    caption = (
-        f"Share of the variation of {metric} over the trials that each parameter explains. Read: "
-        "search parameters with long bars more finely, leave the others alone."
-    )
-    return bars("What matters", rows, caption)
+    return bars("What matters", rows, captions.importances(metric))
 
 
 def _parameters(
@@ -466,13 +440,14 @@ def _parameters(
     charts = []
     for key in dict.fromkeys(key for record in finished for key in record.parameters):
         values = [(r, r.parameters[key]) for r in finished if key in r.parameters]
+        # True and False are numbers to Python, but choices to a reader.
         if all(isinstance(v, (int, float)) and not isinstance(v, bool) for _, v in values):
             charts.append(_numeric(key, values, result, metric))
         else:
             charts.append(_choices(key, values, metric, larger=larger))
     if not any(charts):
         return None
-    lead = f"{metric} of all finished trials against one parameter at a time."
+    lead = captions.parameters_lead(metric)
     return Section("parameters", "Parameters", "Which values work?", lead, figures(*charts))
 
 
@@ -490,10 +465,7 @@ def _numeric(
         tip = f"best: {parameter_text(best)}"
         point = ([float(best)], [result.best_value])
         lines.append(Line("best", "against", *point, joined=False, tips=[tip]))
-    caption = (
-        f"Read: where the dots are highest, {key} suits this data. If the best dot is at an edge "
-        "of the chart, search a wider range."
-    )
+    caption = captions.numeric_parameter(key)
     log_x = min(x) > 0 and max(x) / min(x) > 20
     return line_chart(key, lines, (key, metric), caption, key=(), log_x=log_x)
 
@@ -511,8 +483,7 @@ def _choices(
         best = best_of(results)
         rows.append(Bar(label, best, f"{choice}: {best:.4f}", (number(best),)))
     rows.sort(key=lambda row: row.value, reverse=larger)
-    caption = f"Best {metric} of each choice. Read: few trials are weak evidence about a choice."
-    return bars(key, rows, caption)
+    return bars(key, rows, captions.choices(metric))
 
 
 def _best_trials(

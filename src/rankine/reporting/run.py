@@ -36,11 +36,6 @@ from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
 
-_EFFECT = (
-    "A bar is the weight times how much its feature usually varies within a list: how far it "
-    "moves items, in units of the score."
-)
-
 
 def model_report(
     evaluated: EvaluatedModel,
@@ -83,9 +78,10 @@ def model_report(
         curves_section(by_depth),
         queries_section(distribution, gaps, metric.title, query_lists(groups, metric.title)),
     ]
+    # A model of tables shows curves and heat maps in place of weights.
     tables = find_tables(model)
     if tables is None:
-        sections.append(weights_section(learned, _EFFECT))
+        sections.append(weights_section(learned, effects=True))
     else:
         sections.append(tables_section(tables, data, learned))
         numbers["tables"] = pictures(tables, data)
@@ -94,6 +90,7 @@ def model_report(
     if score_gaps is not None:
         sections.append(calibration_section(score_gaps))
     sections += [training_section(trace), data_section(summarised)]
+    # Drift is measured on raw columns against the summary that training stored in the model.
     if data.encoding is not None and summary_of(model) is not None:
         drift = Drift.from_monitor(monitor_log(model, [data]))
         numbers["drift"] = drift.to_dict()

@@ -194,6 +194,7 @@ def line_chart(
     for line in lines:
         ys += [*line.y, *line.low, *line.high]
     x_scale = logarithmic(xs) if log_x else linear(xs, pad=0.0)
+    # Counts have no ticks at fractions.
     if not log_x and all(float(v).is_integer() for v in xs):
         x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
     if x_ticks:
@@ -267,6 +268,7 @@ def histogram(
     else:
         ticks = tuple((a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True))
     y_scale = linear([0.0, max(counts, default=1.0) or 1.0], n_ticks=4)
+    # Columns must start at zero: their area is what the reader compares.
     frame = _Frame(Scale(edges[0], edges[-1], ticks), Scale(0.0, y_scale.high, y_scale.ticks))
     shapes = frame.axes(*axis_names, labels)
     bottom = frame.y(0.0)
@@ -294,7 +296,7 @@ def histogram(
 
 
 class Bar(NamedTuple):
-    """A row of ``bars``: its name, the bar's length, its tooltip, and the cells beside it."""
+    """A row of ``bars``: its name, the bar's length, its tooltip, and further cells."""
 
     name: Any
     value: float
@@ -320,6 +322,7 @@ def bars(
 
 def _bar(row: Bar, largest: float, kind: str) -> Markup:
     share = abs(row.value) / largest if largest > 0 else 0.0
+    # The smallest bar stays visible.
     width = _hundredth(max(100 * share, 0.6 if row.value else 0.0))
     bar = _shape("rect", f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
     return drawings.strip([bar], row.tip)
@@ -342,6 +345,7 @@ def interval(
     def x_of(value: float) -> float:
         return _hundredth(3 + 94 * scale(value))
 
+    # The strip is 100 units wide; 3 at either end leave room for half a mark.
     shapes = [_shape("line", "grid", x1=0, x2=100, y1=5, y2=5)]
     if zero is not None:
         x = x_of(zero)

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from rankine.model import LinearModel
-from rankine.reporting.html import parts
+from rankine.reporting.html import captions, parts
 from rankine.reporting.numbers import count, number
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, line_chart
@@ -42,6 +42,7 @@ class Training:
 def training(model: LinearModel) -> Training:
     """Read the trace from a model file (``docs/model-file.md``)."""
     provenance = model.provenance
+    # A model file may come from anywhere: nothing in its provenance has a guaranteed type.
     columns = _columns(provenance.get("trace"))
     step_name = next((step for step in STEPS if step in columns), "step")
     validation = _columns(provenance.get("validation"))
@@ -89,11 +90,8 @@ _ENDS = {
     "early_stopping": "early, when held-out queries stopped improving",
     "callback": "when a callback stopped it",
 }
-_MEANING = {
-    "gap": "how far the objective can still be from the optimum, proven by a lower bound",
-    "residual": "how far the equations of the optimum are from being met (relative)",
-    "relative_gap": "how far the objective can still be from the optimum, relative to no model",
-}
+#: Recorded columns that measure how exact the solution is.
+_CERTIFICATES = ("gap", "residual", "relative_gap")
 #: Recorded columns drawn together -> colour class.
 _OBJECTIVES = {"objective": "model", "lower_bound": "feature", "eval_objective": "against"}
 
@@ -110,16 +108,12 @@ def training_section(training: Training) -> Section | None:
     rows = _facts(training)
     if not charts and not rows:
         return None
-    lead = "What was recorded while the model was trained."
-    if not charts:
-        lead = (
-            "The model file holds no trace of its training: rankers that draw at random record one "
-            "with --valid, or with --set record_at."
-        )
     body = figures(*charts)
     if rows:
         body += parts.card(parts.facts(rows))
-    return Section("training", "Training", "How did training go?", lead, body)
+    return Section(
+        "training", "Training", "How did training go?", captions.training_lead(bool(charts)), body
+    )
 
 
 def _line(
@@ -148,18 +142,13 @@ def _objective(training: Training, x_name: str) -> list[Markup]:
             lines += _line(name, kind, training.steps, training.curves[name])
     if "objective" not in training.curves or not lines:
         return []
-    caption = "What training minimises, including the penalty. Read: it should fall and level off"
-    if "lower_bound" in training.curves:
-        caption += "; the lower bound proves how low it can go"
-    if "eval_objective" in training.curves:
-        caption += "; on held-out data it should not rise again"
     values = [v for line in lines for v in line.y]
     return [
         line_chart(
             "Objective",
             lines,
             (x_name, "objective"),
-            f"{caption}.",
+            captions.objective(training.curves),
             about="The objective during training",
             log_y=min(values) > 0 and max(values) / min(values) > 50,
             log_x=_spans_decades(training.steps),
@@ -173,13 +162,13 @@ def _spans_decades(steps: Sequence[float]) -> bool:
 
 def _certificates(training: Training, x_name: str) -> list[Markup]:
     charts = []
-    for name, meaning in _MEANING.items():
+    for name in _CERTIFICATES:
         if name not in training.curves:
             continue
         # Only positive values have a place on a logarithmic axis.
         lines = _line(name, "model", training.steps, training.curves[name], above=0.0)
         for line in lines:
-            caption = f"Logarithmic: {meaning}. Read: the lower, the more exact the model."
+            caption = captions.certificate(name)
             axis_names = (x_name, line.name)
             about = f"{name} during training"
             title = line.name.capitalize()
@@ -194,14 +183,10 @@ def _progressive(training: Training, x_name: str) -> list[Markup]:
         if metric == column:
             continue
         lines = _line(column, "model", training.steps, values)
+        # A single value is no curve.
         if not lines or len(lines[0].x) < 2:
             continue
-        direction = "fall" if metric == "loss" else "rise and level off"
-        caption = (
-            "Progressive validation: the model ranks every list before it learns from it, and the "
-            "mean so far is drawn. Read: an honest estimate without held-out data; it should "
-            f"{direction}."
-        )
+        caption = captions.progressive(metric)
         title = f"Progressive {metric}"
         log_x = _spans_decades(lines[0].x)
         charts.append(line_chart(title, lines, (x_name, metric), caption, about=title, log_x=log_x))
@@ -213,10 +198,7 @@ def _validation(training: Training) -> list[Markup]:
     lines = _line(metric, "against", training.validation_steps, training.validation)
     if not lines or len(lines[0].x) < 2:
         return []
-    caption = (
-        f"{metric} on held-out queries during training. Read: training beyond the top of this "
-        "curve does not help."
-    )
+    caption = captions.validation(metric)
     about = f"{metric} on held-out queries during training"
     return [line_chart("Validation", lines, ("steps", metric), caption, about=about)]
 

@@ -14,7 +14,7 @@ from rankine.data.dataset import row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.model import LinearModel
 from rankine.reporting.evaluated import EvaluatedModel
-from rankine.reporting.html import name, parts
+from rankine.reporting.html import captions, name, parts
 from rankine.reporting.numbers import MINUS, count, number, percent, plural, signed
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, line_chart
@@ -110,6 +110,7 @@ def _groups(model: LinearModel, effect: NDArray[np.float64], total: float) -> li
         model.weight_names, model.indices.tolist(), np.abs(effect).tolist(), strict=True
     ):
         sizes_by_column.setdefault(source_of(model, label, index), []).append(size)
+    # A table of columns would repeat the bars of the features.
     if all(len(sizes) == 1 for sizes in sizes_by_column.values()):
         return []
     groups = []
@@ -126,6 +127,7 @@ def source_of(model: LinearModel, feature: str, index: int) -> str:
     ``hashed``.
     """
     spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    # Encoded columns are laid out as numbers, then one-hot, then binned, then hashed columns.
     if spec is not None:
         if index < len(spec.numeric):
             return spec.numeric[index]
@@ -164,6 +166,7 @@ def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
     model, data = evaluated.view, evaluated.data
     if model.nnz == 0:
         return None
+    # Ties in effect (constant features) are ordered by weight.
     order = np.lexsort((-np.abs(model.values), -np.abs(evaluated.effect)))
     sizes = _sizes(model.nnz, CUTS)
     values = []
@@ -182,13 +185,9 @@ def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
     return SizeCurve(str(metric), sizes, values, sizes[int(np.argmax(close))])
 
 
-def weights_section(learned: Weights, meaning: str) -> Section:
-    """Build bars of effects by sign and by column; ``meaning`` says what a bar measures."""
-    verb = "has" if learned.nonzero == 1 else "have"
-    lead = (
-        f"{plural(learned.nonzero, 'feature')} of {count(learned.n_features)} {verb} a weight. "
-        f"{meaning}"
-    )
+def weights_section(learned: Weights, *, effects: bool) -> Section:
+    """Build bars by sign and by column, of effects or of the weights themselves."""
+    lead = captions.weights_lead(learned, effects)
     if learned.nonzero == 0:
         body = parts.note("All weights are zero: every item has the same score.")
         return Section("weights", "Weights", "What has it learned?", lead, body)
@@ -199,14 +198,7 @@ def weights_section(learned: Weights, meaning: str) -> Section:
     )
     body += figures(_by_column(learned.groups), _concentration(learned))
     if learned.idle:
-        belongs, decides = (
-            ("belong", "they decide") if learned.idle > 1 else ("belongs", "it decides")
-        )
-        remark = (
-            f"{plural(learned.idle, 'weight')} {belongs} to features that never differ within a "
-            f"list of this data: here {decides} nothing."
-        )
-        body = parts.note(remark) + body
+        body = parts.note(captions.idle_weights(learned.idle)) + body
     return Section("weights", "Weights", "What has it learned?", lead, body)
 
 
@@ -218,11 +210,7 @@ def _weights(title: str, strongest: Sequence[Weight], largest: float, sign: str)
         cells = (signed(weight.effect, 3), number(weight.weight, 3).replace("-", MINUS))
         tip = f"{weight.name}: {weight.effect:+.4g}"
         rows.append(Bar(name(weight.name, 60), weight.effect, tip, cells))
-    direction = "higher" if sign == "plus" else "lower"
-    caption = (
-        f"The {len(strongest)} strongest features of this sign. More of such a feature puts an "
-        f"item {direction}. Read: a bar twice as long moves items twice as far."
-    )
+    caption = captions.strongest(len(strongest), sign)
     header = ("feature", "", "effect", "weight")
     return bars(title, rows, caption, header=header, kind=sign, largest=largest)
 
@@ -235,11 +223,7 @@ def _by_column(groups: Sequence[Group]) -> Markup | None:
         label = parts.with_small(name(group.column, 60), plural(group.weights, "weight"))
         tip = f"{group.column}: {group.effect:.4g}"
         rows.append(Bar(label, group.effect, tip, (percent(group.share),)))
-    caption = (
-        "All features that come from the same column, together. Read: the longer the bar, the more "
-        "the column as a whole decides; shares are of the sum of all effects, without their signs."
-    )
-    return bars("By source column", rows, caption, header=("column", "", "share"))
+    return bars("By source column", rows, captions.by_column(), header=("column", "", "share"))
 
 
 def _concentration(learned: Weights) -> Markup | None:
@@ -249,16 +233,11 @@ def _concentration(learned: Weights) -> Markup | None:
     y = [share for _, share in learned.concentration]
     tips = [f"{count(k)} features: {percent(share, 1)}" for k, share in learned.concentration]
     line = Line("share", "model", x, y, points=len(x) <= 40, tips=tips)
-    caption = (
-        "The share of all effects that the strongest features hold together: half of it is in "
-        f"{plural(learned.for_half, 'feature')}, nine tenths in {count(learned.for_most)}. Read: a "
-        "curve that rises early means that few features decide."
-    )
     return line_chart(
         "How many features decide",
         [line],
         ("features", "share"),
-        caption,
+        captions.concentration(learned),
         about="Cumulative share of effects over features from strongest to weakest",
         log_x=x[-1] > 60,
         y_values=(0.0, 1.0),
@@ -272,24 +251,14 @@ def size_section(curve: SizeCurve, title: str) -> Section:
         for size, value in zip(curve.sizes, curve.values, strict=True)
     ]
     line = Line(title, "model", [float(s) for s in curve.sizes], curve.values, tips=tips)
-    whole = curve.values[-1]
-    caption = (
-        f"The weights of smallest effect are removed, and {title} is measured again on this data. "
-        f"With {plural(curve.enough, 'weight')} of {count(curve.sizes[-1])} it stays within one "
-        f"percent of the whole model's {number(whole, 3)} (dashed). Read: where the curve is "
-        "flat, a smaller model would do as well."
-    )
     chart = line_chart(
         "Quality against size",
         [line],
         ("weights kept", title),
-        caption,
+        captions.size(curve, title),
         about=f"{title} of the model cut to its strongest weights",
         log_x=curve.sizes[-1] > 12,
-        rules=[("soft", whole)],
+        rules=[("soft", curve.values[-1])],
     )
-    lead = (
-        "Smaller models are faster to serve and easier to understand. Nothing is trained again "
-        "here; rankine path trains better small models."
-    )
+    lead = captions.size_lead()
     return Section("size", "Size", "Could it be smaller?", lead, figures(chart))

@@ -23,7 +23,7 @@ from rankine.kernels.random import random_below, random_unit
 #: Values of the parameter ``sampling``.
 SAMPLINGS = ("query", "uniform", "indexed", "rejection")
 #: If two random rows of a query form a pair with at least this probability, they are drawn until
-#: they do; otherwise a level is chosen first.
+#: they do; otherwise a level is other_level first.
 _DIRECT = 0.25
 #: How a pair is drawn within a query of a stream.
 EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
@@ -324,19 +324,21 @@ def _pick_outside(index: PairIndex, seed: int, k: int, level: int) -> int:
     weight_before, weight_after = index.level_before[level], index.level_after[level]
     target = random_unit(seed, 3) * (weight_before + weight_after)
     if target < weight_before:
-        chosen = _first_above(index.level_before, index.query_levels[k], level, target) - 1
-        return _position_at(index, chosen, target - index.level_before[chosen])
+        other_level = _first_above(index.level_before, index.query_levels[k], level, target) - 1
+        return _position_at(index, other_level, target - index.level_before[other_level])
     # level_after sums from the end of the query: bisect on its complement, and never subtract the
     # level's own weight, which may be so large that nothing else is left of the sum.
     target = _clamp(target - weight_before, weight_after)
-    chosen, high = level + 1, index.query_levels[k] + index.n_levels[k] - 1
-    while chosen < high:
-        middle = (chosen + high) >> 1
+    other_level, high = level + 1, index.query_levels[k] + index.n_levels[k] - 1
+    while other_level < high:
+        middle = (other_level + high) >> 1
         if weight_after - index.level_after[middle] > target:
             high = middle
         else:
-            chosen = middle + 1
-    return _position_at(index, chosen, target - (weight_after - index.level_after[chosen - 1]))
+            other_level = middle + 1
+    return _position_at(
+        index, other_level, target - (weight_after - index.level_after[other_level - 1])
+    )
 
 
 @jit

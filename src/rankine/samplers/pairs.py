@@ -127,9 +127,9 @@ def _draw_blocks(
             )
         bits = np.array([random_bits(flips, begin + k) for k in range(size)], dtype=np.uint64)
         swap = bits >> np.uint64(63) == 1
-        left, right = np.where(swap, second, first), np.where(swap, first, second)
+        first, second = np.where(swap, second, first), np.where(swap, first, second)
         sign = np.where(swap, -1, 1).astype(np.int8)
-        yield PairBlock(data.X[left] - data.X[right], sign, np.ones(size))
+        yield PairBlock(data.X[first] - data.X[second], sign, np.ones(size))
 
 
 def pair_rows(

@@ -361,10 +361,10 @@ class RawColumns:
         if unknown and self._refuses_unknown:
             raise _unknown_columns(unknown, self._required)
         if missing and self._refuses_missing:
-            shown = ", ".join(repr(printable(name)) for name in sorted(missing)[:10])
+            names = ", ".join(repr(printable(name)) for name in sorted(missing)[:10])
             count = max(missing.values())
             raise FeatureMismatchError(
-                f"{count} of {n_rows} rows lack columns that the model reads: {shown}",
+                f"{count} of {n_rows} rows lack columns that the model reads: {names}",
                 fix="Send the column, with null for missing values",
             )
         issues.add(unknown=unknown, missing=missing)
@@ -400,11 +400,11 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
     from difflib import get_close_matches
 
     names = sorted(unknown)
-    shown = ", ".join(repr(printable(name)) for name in names[:10])
+    first_names = ", ".join(repr(printable(name)) for name in names[:10])
     close = get_close_matches(names[0][:200], required[:10_000])
     suggestion = f"Did you mean {printable(close[0])!r}? " if close else ""
     return FeatureMismatchError(
-        f"the model has no column {shown}",
+        f"the model has no column {first_names}",
         fix=f"{suggestion}It reads {', '.join(map(printable, required[:10]))}",
     )
 
@@ -426,9 +426,9 @@ def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
             number = inf
         if isfinite(number):
             return number
-    shown = printable(repr(value), 40)
+    text = printable(repr(value), 40)
     raise SchemaError(
-        f"feature {printable(str(name))!r} of row {i} is {shown}, not a finite number",
+        f"feature {printable(str(name))!r} of row {i} is {text}, not a finite number",
         fix="Impute missing values as in training; leave absent features out",
     )
 

@@ -50,13 +50,13 @@ class TableScores:
         self._linear = np.array(bins.linear, dtype=np.int64)
         self._linear_weights = weights[layout.size :]
         # Columns whose entries are all zero are not searched.
-        used = np.zeros(self.n_columns, dtype=np.bool_)
-        used[layout.firsts] = used[layout.seconds] = True
+        is_used = np.zeros(self.n_columns, dtype=np.bool_)
+        is_used[layout.firsts] = is_used[layout.seconds] = True
         for j, size in enumerate(bins.n_cells):
             start = layout.starts[j]
-            used[j] |= weights[start : start + size].any()
-        self._search = cut_search(bins, used)
-        self._layout = layout._replace(starts=np.where(used, layout.starts, -1))
+            is_used[j] |= weights[start : start + size].any()
+        self._search = cut_search(bins, is_used)
+        self._layout = layout._replace(starts=np.where(is_used, layout.starts, -1))
         self._table = np.ascontiguousarray(weights[: layout.size])
 
     def dense(self, rows: NDArray[Any], _starts: Any = None) -> NDArray[np.float64]:

@@ -90,10 +90,17 @@ class ResumePoint:
 
 
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
-    """Call every callback; return whether one of them asked to stop."""
+    """Call every callback; return whether one of them requested a stop."""
     # Every callback is called, also after one has returned True.
     results = [callback(progress) for callback in callbacks]
     return any(isinstance(result, (bool, np.bool_)) and bool(result) for result in results)
+
+
+def initial_weights(start: NDArray[np.float64] | None, n_features: int) -> NDArray[np.float64]:
+    """Return a copy of the weights to start from, zeros by default."""
+    if start is None:
+        return np.zeros(n_features)
+    return np.array(start, dtype=np.float64)
 
 
 def require_finite(values: NDArray[np.float64], step: int, method: str) -> None:
@@ -116,7 +123,7 @@ def report_progress(
     values: Mapping[str, float],
     coef: NDArray[np.float64],
 ) -> bool:
-    """Call every callback with the current weights; return whether one of them asked to stop."""
+    """Call every callback with the current weights; return whether one of them requested a stop."""
     return notify(callbacks, Progress(stage, step, total, values, lambda: coef))
 
 

@@ -32,6 +32,7 @@ from rankine.solvers.base import (
     Callback,
     Solution,
     gap_certificate,
+    initial_weights,
     report_progress,
     require_finite,
 )
@@ -577,9 +578,12 @@ def solve_bundle(
     """
     gap_tolerance = tol * problem.at_zero
     n = problem.n_features
-    bundle = Bundle(n, positive=positive) if bundle is None else bundle
-    w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
-    best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
+    if bundle is None:
+        bundle = Bundle(n, positive=positive)
+    w = initial_weights(start, n)
+    if positive:
+        w = np.maximum(0.0, w)
+    best = _Best(problem, w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
     lower_bound, reason, first_iteration = 0.0, "max_iter", 1
     n_stalled = n_coarse = iteration = 0
@@ -601,12 +605,14 @@ def solve_bundle(
         resume.save(loop_state)
         slope = problem.gradient(cut_slopes)
         offset = cut_risk - dot(slope, cut_w)
+        # R(w) >= R(w_cut) + <slope, w - w_cut> holds for every subgradient of a convex risk.
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
         previous_objective, previous_bound = best.objective, lower_bound
         w, bound = bundle.solve(l2, max(1e-13, 0.01 * gap_tolerance))
         require_finite(w, iteration, "the bundle method")
         lower_bound = max(lower_bound, bound)
         if best.objective - lower_bound > gap_tolerance:
+            # Move to the best point towards the model's minimiser; the next cut is taken near it.
             scores = problem.scores(w)
             best.search(w, scores, positive=positive)
             cut_w = (1.0 - MIX) * best.w + MIX * w
@@ -642,4 +648,4 @@ def solve_bundle(
 def _longest_step(w: Vector, d: Vector) -> float:
     """Return the largest k with w + k d >= 0."""
     falling = d < 0.0
-    return float((w[falling] / -d[falling]).min()) if falling.any() else float("inf")
+    return float((w[falling] / -d[falling]).min(initial=np.inf))

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
-from rankine.solvers.base import Callback, Solution, report_progress, require_finite
+from rankine.solvers.base import (
+    Callback,
+    Solution,
+    initial_weights,
+    report_progress,
+    require_finite,
+)
 from rankine.solvers.problem import NormalEquations
 
 #: Restarts from the true residual, when it is larger than the recursive one, before giving up.
@@ -33,7 +39,7 @@ def solve_cg(
     """Solve until the true residual satisfies |b - (A + gamma I) w| <= tol |b|."""
     b = system.b
     b_norm = norm(b)
-    w = np.zeros(len(b)) if start is None else np.array(start, dtype=np.float64)
+    w = initial_weights(start, len(b))
     residual = b - system.times(w, gamma) if w.any() else b.copy()
     trace = [{"iteration": 0.0, "residual": _relative(norm(residual), b_norm)}]
     search, squared_residual = residual.copy(), dot(residual, residual)
@@ -53,7 +59,7 @@ def solve_cg(
             iteration += 1
             product = system.times(search, gamma)
             curvature = dot(search, product)
-            if curvature <= 0.0:
+            if curvature <= 0.0:  # A is positive semi-definite: only rounding errors are left
                 break
             step = squared_residual / curvature
             w = w + step * search

@@ -93,12 +93,12 @@ class CheckpointFolder:
         return sorted(self.folder.glob(f"step-*{SUFFIX}"))
 
     def latest_path(self) -> Path | None:
-        """Return the path of the newest checkpoint, None if there is none."""
+        """Return the path of the newest checkpoint, None in an empty folder."""
         paths = self.paths()
         return paths[-1] if paths else None
 
     def latest(self) -> Checkpoint:
-        """Read the newest checkpoint; raise CheckpointError if there is none or it is damaged."""
+        """Read the newest checkpoint; raise CheckpointError if it is missing or damaged."""
         path = self.latest_path()
         if path is None:
             raise CheckpointError(
@@ -210,4 +210,6 @@ def _digest(header: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> st
 
 def _short(value: Any) -> str:
     text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return text

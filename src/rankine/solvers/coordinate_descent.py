@@ -4,7 +4,7 @@
 
 A round computes the exact gradient of all columns (in parallel), from which the loss's dual gives a
 duality gap. It then sweeps over the working set, the columns with a non-zero weight and the worst
-violators among the others, until their violation has fallen well below that of the round. The next
+violators among the others, until their violation is well below the violation of the round. The next
 round computes the gradient of every column again, so the gap that ends the run covers all columns.
 ``regularisation_path`` and ``path_until_nonzeros`` solve for a decreasing l1, each from the
 previous solution.
@@ -158,8 +158,10 @@ class CoordinateDescent:
         sweeps = 0
         reason = "max_iter"
         while True:
-            slopes = self.gradient(settings.threads) if gradient is None else gradient
-            gradient = None
+            if gradient is None:
+                gradient = self.gradient(settings.threads)
+            slopes = gradient
+            gradient = None  # valid for the first round only
             objective = self.risk.value() + penalty.value(self.w)
             best_bound = max(best_bound, penalty.lower_bound(self.risk.current_dual, slopes))
             gap = max(objective - best_bound, 0.0)
@@ -298,7 +300,9 @@ def extrapolated(recent_weights: list[NDArray[np.float64]]) -> NDArray[np.float6
         return None
     target = np.einsum("i,ij->j", shares / total, points[1:])
     keep = np.sign(target) == np.sign(points[-1])
-    return np.where(keep, target, 0.0) if np.isfinite(target).all() else None
+    if not np.isfinite(target).all():
+        return None
+    return np.where(keep, target, 0.0)
 
 
 def working_set(

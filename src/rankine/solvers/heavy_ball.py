@@ -34,7 +34,13 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_unit, stream_seed
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.losses.base import add_normal_product
-from rankine.solvers.base import Callback, Solution, report_progress, require_finite
+from rankine.solvers.base import (
+    Callback,
+    Solution,
+    initial_weights,
+    report_progress,
+    require_finite,
+)
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -152,7 +158,9 @@ def online_power_iteration(blocks: list[Product], n: int, seed: int, passes: int
 
 def _normalised(v: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     length = norm(v)
-    return (v / length, length) if length > 0.0 else (v, 0.0)
+    if length > 0.0:
+        return v / length, length
+    return v, 0.0
 
 
 def _tridiagonal(
@@ -192,7 +200,7 @@ class _Momentum:
     ) -> None:
         self.system, self.gamma, self.name = system, gamma, name
         self.size = norm(system.b) or 1.0
-        w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
+        w = initial_weights(start, len(system.b))
         self.w = self.before = self.best = w
         self.best_residual = np.inf
         self.trace: list[dict[str, float]] = []
@@ -209,7 +217,7 @@ class _Momentum:
     def ends(
         self, iteration: int, tol: float, max_iter: int, callbacks: Sequence[Callback]
     ) -> bool:
-        """Whether the residual is small enough, or a callback asked to stop."""
+        """Whether the residual is small enough, or a callback requested a stop."""
         if self.residual <= tol:
             self.reason = "converged"
             return True
@@ -318,7 +326,8 @@ def solve_gdm(
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
     """Solve with fixed step size and momentum; raise ParameterError if they are not stable."""
-    eta = 1.0 / k1 if eta is None else eta
+    if eta is None:
+        eta = 1.0 / k1
     stable_limit = stable_eta(k1, momentum)
     if not 0.0 < eta < stable_limit:
         raise ParameterError(
@@ -447,7 +456,7 @@ def solve_query_sgd(
     curvature_bound = query_curvature(problem, seed) + gamma
     # A step costs O(n_features), so a batch has enough queries for its gradient to cost as much.
     batch = min(n_queries, _queries_per_step(problem))
-    w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
+    w = initial_weights(start, len(system.b))
     previous, mean, b_norm = w.copy(), w.copy(), norm(system.b) or 1.0
     iterate_sum, n_steps, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []

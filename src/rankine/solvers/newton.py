@@ -31,6 +31,7 @@ from rankine.solvers.base import (
     Callback,
     Solution,
     gap_certificate,
+    initial_weights,
     report_progress,
     require_finite,
 )
@@ -150,7 +151,7 @@ def solve_newton(
     if isinstance(penalty, (int, float)):
         penalty = _Ridge(float(penalty), problem.n_features, positive=positive)
     bounded = penalty.bounded
-    w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
+    w = initial_weights(start, problem.n_features)
     point = _evaluate_point(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
     lower_bound, reason, largest_gradient = 0.0, "max_iter", 0.0
     first_iteration = products = 0
@@ -169,6 +170,7 @@ def solve_newton(
         require_finite(gradient, iteration, "the Newton method")
         lower_bound = max(lower_bound, point.objective - penalty.gap(point.w, gradient))
         gap = point.objective - lower_bound
+        # Coordinates at their bound whose gradient points outside stay there.
         free = ~bounded | (point.w > 0.0) | (gradient < 0.0)
         gradient_norm = norm(gradient * free)
         largest_gradient = max(largest_gradient, gradient_norm)
@@ -186,6 +188,7 @@ def solve_newton(
             break
         if iteration == max_iter:
             break
+        # Far from the optimum a rough solution of the Newton equations is as good as an exact one.
         forcing = min(penalty.forcing, float(np.sqrt(gradient_norm / largest_gradient)))
         allowed_gap = penalty.predicted_gap_share * tol * problem.at_zero
         curvature_scale = problem.curvature_scale(point.curvature)
@@ -246,7 +249,7 @@ def solve_smoothed(
 
     ``before`` is the solution of another method to continue from, in place of ``start``.
     """
-    best = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
+    best = initial_weights(start, problem.n_features)
     lower_bound, n_done, products = 0.0, 0, 0.0
     trace: list[dict[str, float]] = []
     if before is not None:
@@ -276,10 +279,12 @@ def solve_smoothed(
         w, n_done = rounded.coef, n_done + rounded.n_iter
         products += rounded.certificate["products"]
         value_here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
+        # The minimiser of a smoothed risk may be worse than an earlier point.
         if value_here < best_value:
             best, best_value = w, value_here
         else:
             w = best
+        # A width of 1 or more gives half the squared hinge, which is no lower bound of the hinge.
         if width < 1.0:
             lower_bound = max(lower_bound, rounded.certificate["lower_bound"])
         gap = best_value - lower_bound
@@ -299,7 +304,10 @@ def solve_smoothed(
         if width < NARROWEST * tol:
             reason = "precision"
             break
-        width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
+        if width >= 1.0:
+            width = FIRST_WIDTH
+        else:
+            width *= NARROWER
     certificate = gap_certificate(best_value, lower_bound, problem.at_zero, products=products)
     return Solution(best, best_value, certificate, n_done, trace, reason)
 
@@ -307,7 +315,8 @@ def solve_smoothed(
 def _evaluate_point(
     problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
 ) -> _Point:
-    scores = problem.scores(w) if scores is None else scores
+    if scores is None:
+        scores = problem.scores(w)
     risk, slopes, curvature = problem.evaluate_with_curvature(scores)
     return _Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
 
@@ -375,6 +384,7 @@ def _step(
         w = point.w + step * direction.d
         outside = bounded & (w < 0.0)
         if outside.any():
+            # The projection is not linear, so the scores have to be computed from the weights.
             w = np.where(outside, 0.0, w)
             trial = _evaluate_point(problem, penalty, w)
         else:

@@ -60,7 +60,7 @@ class ListBlock(NamedTuple):
 
 @generic
 def lazy_dot(rows: Rows, i: int, optimizer: Any, now: Any, state: Any) -> Any:
-    """Return <w, x_i>; each weight is brought up to date by the optimiser when it is read."""
+    """Return <w, x_i>; the optimiser updates each weight when it is read."""
 
 
 @generic
@@ -149,7 +149,7 @@ def learn_lists(
     draws. The scores of a pointwise model have a constant term, the last weight of ``state``.
 
     ``tally`` accumulates the lists' losses and the number of lists that had a gradient. Returns the
-    first list whose scores are not finite, -1 if there is none.
+    first list whose scores are not finite, else -1.
     """
     constant = np.uint64(state.shape[0] - 1)
     needs_two_levels = needs_pairs(objective)

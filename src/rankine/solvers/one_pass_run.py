@@ -68,16 +68,16 @@ class OnePassRun:
         batch = self.learner.batch_lists
         self.report_every = -(-max(data.n_queries // REPORTS, 1) // batch) * batch
 
-        def order(number: int, block: Dataset, _position: int) -> NDArray[np.int64]:
-            stream = (LIST_ORDER, number) if number else (LIST_ORDER,)
+        def order(pass_number: int, block: Dataset, _position: int) -> NDArray[np.int64]:
+            stream = (LIST_ORDER, pass_number) if pass_number else (LIST_ORDER,)
             return permutation(stream_seed(self.learner.seed, *stream), block.n_queries)
 
         return self._run(lambda: [data], order, lambda _block, _first: weight, n_passes)
 
     def learn_stream(self, read_blocks: ReadBlocks, weights_of: WeightsOf, n_passes: int) -> str:
-        """Learn from the blocks that ``read_blocks()`` returns, in their order; why it ended."""
+        """Learn from the blocks of ``read_blocks()``, in order; return the stop reason."""
 
-        def order(_number: int, block: Dataset, position: int) -> NDArray[np.int64]:
+        def order(_pass_number: int, block: Dataset, position: int) -> NDArray[np.int64]:
             if self.shuffle_buffer > 0:
                 seed = stream_seed(self.learner.seed, STREAMED_ORDER, position)
                 return permutation(seed, block.n_queries)
@@ -94,18 +94,22 @@ class OnePassRun:
         weights_of: WeightsOf,
         n_passes: int,
     ) -> str:
+        """Make ``n_passes`` passes; return the stop reason.
+
+        ``order(pass_number, block, position)`` returns the order of a block's lists.
+        """
         position = self.learner.lists_seen  # lists before the current block, over all passes
         self._resume()
         for pass_number in range(n_passes):
             stage = "learning" if n_passes == 1 else f"pass {pass_number + 1} of {n_passes}"
             first = position
             for block in read_blocks():
+                # After a resume, skip the lists that were learned from before the interruption.
                 n_done = self.learner.lists_seen - position
                 if n_done < block.n_queries:
                     remaining = order(pass_number, block, position)[n_done:]
-                    if self.learn_block(
-                        block, remaining, weights_of(block, position - first), stage
-                    ):
+                    weights = weights_of(block, position - first)
+                    if self.learn_block(block, remaining, weights, stage):
                         self._save()
                         return "callback"
                 position += block.n_queries
@@ -123,7 +127,7 @@ class OnePassRun:
         list_weight: NDArray[np.float64] | None = None,
         stage: str = "learning",
     ) -> bool:
-        """Learn from the lists ``order``; return whether a callback asked to stop."""
+        """Learn from the lists ``order``; return whether a callback requested a stop."""
         start = self.learner.lists_seen
         end = start + len(order)
         lists = self.learner.lists(block, list_weight)

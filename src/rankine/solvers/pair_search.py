@@ -3,7 +3,7 @@
 At the optimum of the curves every row has a slope u_i = dR/ds_i and a curvature h_i. Their sums G
 and H over the cells of a grid of two columns are derivatives of the risk with respect to the cells.
 If the grid is cut at (r, s) into four quadrants, the best step in each is -G/H, and the part of the
-gain that no curve of either column achieves is that of the interaction::
+gain that no curve of either column achieves is due to the interaction::
 
     gain(r, s) = z^2 / (2 sum_k 1 / (H_k + damping))
     z = f_11 - f_12 - f_21 + f_22,    f_k = -G_k / (H_k + damping)

@@ -236,7 +236,7 @@ class _PairRun:
         self.reports = sorted(report_steps | {self.total})
 
     def through(self, span: Span) -> bool:
-        """Take the steps up to the end of a span; return whether a callback asked to stop."""
+        """Take the steps up to the end of a span; return whether a callback requested a stop."""
         while self.done < span.stop:
             next_report = self.reports[bisect_right(self.reports, self.done)]
             next_checkpoint = (

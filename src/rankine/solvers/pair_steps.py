@@ -10,7 +10,7 @@ Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: adding D
 algebraically correct and numerically disastrous.)
 
 An *eager* fold updates all weights and costs O(features). A run whose eager folds take a noticeable
-share of the time switches to *lazy* folds: a weight is brought up to date when a row touches it.
+share of the time switches to *lazy* folds: a weight is updated when a row touches it.
 Weights that have missed the same folds share one entry of a history with the effect of these folds:
 the factor on v, and the multiple of v that is added to u.
 """
@@ -65,8 +65,8 @@ class ScaledVector(NamedTuple):
     of folds that each weight has had. Entry k of ``history`` applies to weights that have missed
     the folds from k on: the factor on v (``LEFT``), the multiple of v added to u (``GAIN``), and
     the factor below which the weight is 0 (``LEAST``); entries before c[OLDEST] have factor 0.
-    c[BEHIND] is 1 if a fold happened after the rows of the step were brought up to date; c[PAID] is
-    the number of additions at the last fold, c[DEBT] the cost of folds beyond these, and c[LAZY] is
+    c[BEHIND] is 1 if a fold happened after the rows of the step were updated; c[PAID] is
+    the number of additions at the last fold, c[DEBT] the cost of further folds, and c[LAZY] is
     1 once folds are lazy.
     """
 
@@ -138,7 +138,7 @@ def _sum_of_squares(v: Any) -> float:
 
 @jit
 def _settle(w: ScaledVector, places: Any, start: int, stop: int) -> None:
-    """Bring some weights up to date with the folds that they have missed."""
+    """Apply the folds that some weights have missed."""
     v, u, folds, history, n_folds = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
     for k in range(np.uint64(start), np.uint64(stop)):
         j = places[k]
@@ -153,7 +153,7 @@ def _settle(w: ScaledVector, places: Any, start: int, stop: int) -> None:
 
 @jit
 def _settle_all(w: ScaledVector) -> None:
-    """Bring all weights up to date, and clear the history."""
+    """Apply the folds that weights have missed, and clear the history."""
     _settle(w, np.arange(w.v.shape[0]), 0, w.v.shape[0])
     w.folds[:] = 0
     w.c[FOLDS] = w.c[OLDEST] = 0.0
@@ -161,7 +161,7 @@ def _settle_all(w: ScaledVector) -> None:
 
 @inlined_generic
 def settle_pair(w: Any, rows: Any, a: int, b: int) -> None:
-    """Bring the weights of two rows up to date with the folds that they have missed."""
+    """Apply the folds that the weights of two rows have missed."""
 
 
 @settle_pair.implementation(EagerVector)

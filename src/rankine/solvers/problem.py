@@ -307,7 +307,9 @@ class NormalEquations:
         """Return (A + shift I) v."""
         self.products += 1
         product = self.problem.normal_product(v)
-        return product + shift * v if shift else product
+        if shift:
+            product = product + shift * v
+        return product
 
     def objective(self, w: Vector, shift: float) -> float:
         """Return the risk + shift |w|^2."""

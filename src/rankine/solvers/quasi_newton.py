@@ -186,6 +186,7 @@ def solve_quasi_newton(
         if iteration == max_iter:
             break
         if no_decrease or not run.step(direction, predicted_decrease):
+            # A poor curvature estimate may be at fault: try once more with a multiple of I.
             if run.curvature.forget():
                 continue
             reason = "precision"

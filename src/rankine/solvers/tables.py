@@ -94,8 +94,7 @@ class TableSpace:
         signs = np.zeros(len(bins.cuts), dtype=np.int64)
         for j, sign in (monotone or {}).items():
             signs[j] = sign
-        pairs = () if grids is None else grids.pairs
-        axes = () if grids is None else grids.axes
+        pairs, axes = ((), ()) if grids is None else (grids.pairs, grids.axes)
         sides = [(axes[a].size, axes[b].size) for a, b in pairs]
         in_order = [(ordered[axes[a].column], ordered[axes[b].column]) for a, b in pairs]
         return cls(
@@ -138,18 +137,20 @@ class TableSpace:
 
     def adjoint(self, histogram: Vector) -> Vector:
         """Return the gradient with respect to theta, given that with respect to table entries."""
-        out = np.zeros(self.size)
-        out[: self.layout.size] = histogram
-        slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
-        _reduce(self.layout.starts, self.sizes, self.signs, self.means, slopes, out)
-        return out
+        return self._sum_by_parameter(histogram, self.signs, self.means)
 
     def diagonal(self, histogram: Vector) -> Vector:
         """Return about the diagonal of the curvature in theta, given sums of row curvatures."""
+        return self._sum_by_parameter(histogram, np.abs(self.signs), self.means**2)
+
+    def _sum_by_parameter(
+        self, histogram: Vector, signs: NDArray[np.int64], means: Vector
+    ) -> Vector:
+        """Apply the transpose of ``tables`` with the given signs and means."""
         out = np.zeros(self.size)
         out[: self.layout.size] = histogram
         slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
-        _reduce(self.layout.starts, self.sizes, np.abs(self.signs), self.means**2, slopes, out)
+        _reduce(self.layout.starts, self.sizes, signs, means, slopes, out)
         return out
 
 
@@ -464,7 +465,7 @@ class _Factor:
         self._diagonal = diagonal
         self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
         sides = space.grid_sides
-        self._band = int(sides[:, 1].max()) if len(sides) else 0
+        self._band = int(sides[:, 1].max(initial=0))
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads

@@ -1,4 +1,4 @@
-"""What is done to features before the weights: scaling here, columns of a log next door."""
+"""Transforms of features before the weights: scaling, missing values, bins, columns of a log."""
 
 from rankine.transforms.scaling import SCALES, Scaling, fit_scaling
 

@@ -1,4 +1,4 @@
-"""A model on a dataset: checks that they belong together, runs its transforms, scores."""
+"""Score datasets with a model: align its columns, run its transforms, compute the scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["align_columns", "encode_csr", "score_dataset", "transformed_scores"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
-    """Scores in row order, running the transforms that the model carries."""
+    """Run the transforms of a model and return the scores in row order."""
     data = align_columns(model, data)
     tables = find_tables(model)
     if tables is not None:
@@ -34,18 +34,18 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
 def transformed_scores(
     transforms: Sequence[Any], data: Dataset, coef: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Scores in row order after transforms that cannot be folded into the weights."""
-    index, added = data.queries, None
-    kinds = {type(spec) for spec in transforms}
-    if LogColumns in kinds and MissingValues not in kinds:
-        transforms = (MissingValues("zero"), *transforms)  # as in rows of a scorer
-    elif not kinds & {MissingValues, RunScores}:
+    """Score rows after transforms that cannot be folded into the weights, in row order."""
+    index, added_scores = data.queries, None
+    types = {type(spec) for spec in transforms}
+    if LogColumns in types and MissingValues not in types:
+        transforms = (MissingValues("zero"), *transforms)  # as rows of a scorer are filled
+    elif not types & {MissingValues, RunScores}:
         refuse_missing(data.X, data.feature_names, UNTRAINED)
     for spec in transforms:
         if isinstance(spec, LogColumns):
-            continue  # the columns are encoded
+            continue  # the columns are encoded already
         if isinstance(spec, MissingValues):
-            X, added = fill_missing(spec, data.X, index.starts, index.rows)
+            X, added_scores = fill_missing(spec, data.X, index.starts, index.rows)
         elif isinstance(spec, (ListRange, RunScores)):
             X = scale_lists(data, spec)
         else:
@@ -55,30 +55,20 @@ def transformed_scores(
             )
         data = replace(data, X=X, query_index=index)
     scores = row_scores(data.X, coef)
-    return scores if added is None else scores + added
+    return scores if added_scores is None else scores + added_scores
 
 
 def align_columns(model: LinearModel, data: Dataset) -> Dataset:
-    """The data with the model's columns in the model's order; names decide where both have them.
+    """Return the data with the model's columns in the model's order, by name if both have names.
 
     Lists of a raw log that were encoded for another model are encoded again.
     """
-    spec = next((one for one in model.transforms if isinstance(one, LogColumns)), None)
+    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
     if spec is not None and data.encoding is not None:
         return _encoded(spec, data)
     names = model.column_names
     if names is not None and data.feature_names is not None and names != data.feature_names:
-        place = {name: j for j, name in enumerate(data.feature_names)}
-        missing = [name for name in names if name not in place]
-        if missing:
-            raise FeatureMismatchError(
-                f"the data lacks feature {missing[0]!r} of the model (and {len(missing) - 1} more)",
-                fix="Score data with the features the model was trained on",
-            )
-        chosen = [place[name] for name in names]
-        X = data.X[:, chosen]
-        X = X if not isinstance(X, np.ndarray) else np.ascontiguousarray(X)
-        return replace(data, X=X, feature_names=names, query_index=data.queries)
+        return _select_columns(names, data)
     if spec is not None and data.n_features != spec.n_features:
         raise ModelError(
             "this model reads the raw columns of a log, not numeric features",
@@ -90,6 +80,20 @@ def align_columns(model: LinearModel, data: Dataset) -> Dataset:
             fix=f"Read the data with n_features={model.n_columns}, or use the matching model",
         )
     return data
+
+
+def _select_columns(names: Sequence[str], data: Dataset) -> Dataset:
+    column_of = {name: j for j, name in enumerate(data.feature_names or ())}
+    missing = [name for name in names if name not in column_of]
+    if missing:
+        raise FeatureMismatchError(
+            f"the data lacks feature {missing[0]!r} of the model (and {len(missing) - 1} more)",
+            fix="Score data with the features the model was trained on",
+        )
+    X = data.X[:, [column_of[name] for name in names]]
+    if isinstance(X, np.ndarray):
+        X = np.ascontiguousarray(X)
+    return replace(data, X=X, feature_names=tuple(names), query_index=data.queries)
 
 
 def _encoded(spec: LogColumns, data: Dataset) -> Dataset:

@@ -1,9 +1,9 @@
-"""Cuts of columns, and columns as cells: the same numbers give the same cells everywhere.
+"""Cuts of columns, and columns as cells: the same numbers are in the same cells everywhere.
 
-Cuts are quantiles of a column's distinct values. A value that holds two bins' worth of the rows
-or more (zero, often) has a bin of its own, and the rest is shared out by mass. A cut lies between
-two values that were seen, on a float32 where one fits, so that a comparison in single precision
-decides alike. Missing values (NaN) have a cell of their own; infinities fall into the outer bins.
+Cuts are quantiles of a column's distinct values. A value with the mass of two bins or more (often
+zero) has a separate bin, and the other values are distributed by mass. A cut is between two values
+that occur, on a float32 where one fits, so that a comparison in single precision gives the same
+cell. Missing values (NaN) have a separate cell; infinities are in the outer bins.
 """
 
 from __future__ import annotations
@@ -22,161 +22,161 @@ from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayou
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
-#: Cuts are measured on at most this many rows of the first lists, evenly spread.
+#: Maximum number of rows, evenly spread over the first lists, that cuts are measured on.
 SAMPLE_ROWS = 65_536
-#: Buckets of a column; its cuts fall into all but the first and the last.
+#: Number of buckets of a column; its cuts are in all but the first and the last.
 BUCKETS = 1024
-#: Rows whose columns are searched one after the other.
+#: Number of rows whose columns are searched one after the other.
 FEW = 128
 
 
 def quantile_cuts(
     values: NDArray[np.float64], counts: NDArray[np.int64], bins: int
 ) -> tuple[float, ...]:
-    """At most ``bins - 1`` cuts between increasing distinct values of the given counts."""
+    """Return at most ``bins - 1`` cuts between increasing distinct values with given counts."""
     if len(values) <= bins:
         ends = np.arange(1, len(values))
     else:
         mass = np.concatenate([[0], np.cumsum(counts)])
         heavy = np.flatnonzero(counts * bins >= 2 * mass[-1])
-        # Light values between two heavy ones share the bins that are left, by their mass.
+        # The values between two heavy ones share the remaining bins, by their mass.
         edges = np.concatenate([[-1], heavy, [len(values)]])
         spans = [(a + 1, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a + 1]
-        weight = np.array([mass[b] - mass[a] for a, b in spans], dtype=np.float64)
-        spare = bins - len(heavy) - len(spans)  # heavy values fill two bins each
-        shares = 1 + np.floor(spare * weight / weight.sum()).astype(np.int64)
-        ends = np.concatenate(
-            [
-                heavy,
-                heavy + 1,
-                *(_even(mass, a, b, n) for (a, b), n in zip(spans, shares, strict=True)),
-            ]
-        )
-        ends = np.unique(ends)
+        span_mass = np.array([mass[b] - mass[a] for a, b in spans], dtype=np.float64)
+        n_spare = bins - len(heavy) - len(spans)  # heavy values fill two bins each
+        n_bins = 1 + np.floor(n_spare * span_mass / span_mass.sum()).astype(np.int64)
+        inner = [_even_boundaries(mass, a, b, n) for (a, b), n in zip(spans, n_bins, strict=True)]
+        ends = np.unique(np.concatenate([heavy, heavy + 1, *inner]))
         ends = ends[(ends > 0) & (ends < len(values))]
     return tuple(_between(float(values[k - 1]), float(values[k])) for k in ends.tolist())
 
 
-def _even(mass: NDArray[np.int64], start: int, stop: int, n: int) -> NDArray[np.int64]:
-    """Boundaries that cut values start..stop-1 into about n equal masses (inner ones only)."""
+def _even_boundaries(mass: NDArray[np.int64], start: int, stop: int, n: int) -> NDArray[np.int64]:
+    """Cut values start..stop-1 into about n equal masses, and return the inner boundaries."""
     targets = mass[start] + (mass[stop] - mass[start]) * np.arange(1, n) / n
-    after = np.searchsorted(mass, targets, side="left")
-    nearer = (targets - mass[after - 1]) < (mass[after] - targets)
-    return np.unique(np.where(nearer, after - 1, after))
+    upper = np.searchsorted(mass, targets, side="left")
+    lower_is_nearer = (targets - mass[upper - 1]) < (mass[upper] - targets)
+    return np.unique(np.where(lower_is_nearer, upper - 1, upper))
 
 
 def _between(low: float, high: float) -> float:
-    """A number above low and at most high: a float32 in the middle, if one lies there."""
+    """Return a number above low and at most high: a float32 in the middle, if there is one."""
+    # The second form cannot overflow.
     middle = low + (high - low) / 2 if np.isfinite(high - low) else low / 2 + high / 2
     with np.errstate(over="ignore"):
         single = float(np.float32(middle))
     if low < single <= high:
         return single
-    return middle if low < middle <= high else high
+    if low < middle <= high:
+        return middle
+    return high  # neighbouring numbers have no middle
 
 
 class RowSample:
-    """Every k-th row of those that come, k the least power of 2 that keeps ``SAMPLE_ROWS`` at most.
+    """Every k-th row of a stream, for the smallest power of 2 k that gives ``SAMPLE_ROWS`` at most.
 
-    The sample is the same however the rows are cut into parts.
+    The sample does not depend on how the rows are split into parts.
     """
 
     def __init__(self) -> None:
         self._parts: list[Any] = []
-        self._step, self._seen, self._kept = 1, 0, 0
+        self._step, self._n_seen, self._n_rows = 1, 0, 0
 
     def append(self, X: Any) -> None:
-        """Take further rows (dense or CSR)."""
-        seen = self._seen + X.shape[0]
-        while -(-seen // self._step) > SAMPLE_ROWS:
-            parts, self._parts, self._kept, at = self._parts, [], 0, 0
+        """Append rows (dense or CSR)."""
+        n_seen = self._n_seen + X.shape[0]
+        while -(-n_seen // self._step) > SAMPLE_ROWS:
+            # Too many: keep every second row of the sample.
+            parts, self._parts, self._n_rows, start = self._parts, [], 0, 0
             for part in parts:
-                self._add(part[at % 2 :: 2])
-                at += part.shape[0]
+                self._add(part[start % 2 :: 2])
+                start += part.shape[0]
             self._step *= 2
-        first = -self._seen % self._step
-        self._seen = seen
+        first = -self._n_seen % self._step
+        self._n_seen = n_seen
         self._add(X[first :: self._step])
 
     def _add(self, part: Any) -> None:
         self._parts.append(part.copy())
-        self._kept += part.shape[0]
+        self._n_rows += part.shape[0]
 
     def rows(self) -> Any:
-        """The sample."""
-        if not hasattr(self._parts[0], "indptr"):
-            return np.concatenate(self._parts)
-        # A matrix of its own kind: naming scipy would import it into a server.
+        """Return the sample as one matrix."""
         parts = self._parts
+        if not hasattr(parts[0], "indptr"):
+            return np.concatenate(parts)
         counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
         data = np.concatenate([part.data for part in parts])
         indices = np.concatenate([part.indices for part in parts])
-        shape = (self._kept, parts[0].shape[1])
+        shape = (self._n_rows, parts[0].shape[1])
+        # The constructor of the parts' own class: naming scipy would import it into a server.
         return type(parts[0])((data, indices, np.cumsum(counts)), shape=shape)
 
 
 def fit_bins(X: Any, bins: int, *, unordered: Sequence[int] = ()) -> Bins:
-    """Measure cuts on the rows of a sample (dense or CSR; an absent value of CSR is a zero)."""
+    """Measure cuts on a sample of rows (dense or CSR, where an absent value is a zero)."""
     if not 2 <= bins <= MAX_CUTS + 1:
         raise ParameterError(
-            f"bins={bins} is not between 2 and {MAX_CUTS + 1}", fix="64 bins serve most data"
+            f"{bins} is not between 2 and {MAX_CUTS + 1}",
+            parameter="bins",
+            fix="Use 64, which suits most data",
         )
     columns = X.tocsc() if hasattr(X, "indptr") else X
     cuts: list[tuple[float, ...]] = []
     for j in range(X.shape[1]):
         values, counts = _distinct(columns, j)
         if j in unordered:
-            most = np.sort(np.argsort(-counts, kind="stable")[:MAX_CUTS])
-            cuts.append(tuple(values[most].tolist()))
+            most_frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CUTS])
+            cuts.append(tuple(values[most_frequent].tolist()))
         else:
             cuts.append(quantile_cuts(values, counts, bins))
     return Bins(tuple(cuts), tuple(sorted(set(unordered))))
 
 
 def _distinct(columns: Any, j: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Finite distinct values of a column, increasing, and how often each occurs."""
+    """Return the finite distinct values of a column, increasing, and their counts."""
     if hasattr(columns, "indptr"):
         stored = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-        absent = columns.shape[0] - len(stored)
+        n_zeros = columns.shape[0] - len(stored)
     else:
-        stored, absent = columns[:, j], 0
+        stored, n_zeros = columns[:, j], 0
     values = np.sort(stored)
     values = values[np.isfinite(values)].astype(np.float64) + 0.0  # -0 is 0
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
     counts = np.diff(np.concatenate([first, [len(values)]]))
     values = values[first]
-    if absent:
-        at = int(np.searchsorted(values, 0.0))
-        if at < len(values) and values[at] == 0.0:
-            counts[at] += absent
+    if n_zeros:
+        k = int(np.searchsorted(values, 0.0))
+        if k < len(values) and values[k] == 0.0:
+            counts[k] += n_zeros
         else:
-            values, counts = np.insert(values, at, 0.0), np.insert(counts, at, absent)
+            values, counts = np.insert(values, k, 0.0), np.insert(counts, k, n_zeros)
     return values, counts.astype(np.int64)
 
 
 class CutSearch(NamedTuple):
-    """Cuts of several columns, laid out to be searched.
+    """Cuts of several columns, arranged for search.
 
-    The *bucket* of a value x is a run of high bits of the number max(x + added, least): such
-    numbers are positive, so their bits are in their order, and a bucket never falls as x grows. A
-    value lies above all cuts of lower buckets: ``guide`` counts them, and one cut is left to
-    compare. Bits grow with the logarithm, or, where ``added`` is large, in proportion: each column
-    has the steps that tell its cuts apart. Columns with two cuts in a bucket all the same are
-    searched in eighths. Both add up comparisons instead of branching on them: values come in no
-    order that could be foreseen.
+    The *bucket* of a value x is given by the high bits of the number max(x + added, least): such
+    numbers are positive, so their bits have their order, and a bucket never decreases as x grows.
+    A value is above all cuts of lower buckets: ``guide`` counts them, and one cut remains to be
+    compared. Buckets grow with the logarithm, or, where ``added`` is large, in proportion: each
+    column has the steps that separate its cuts. Columns for which no steps do are searched in
+    eighths. Both add up comparisons instead of branching on them: values come in random order,
+    which a processor cannot predict.
 
     Attributes
     ----------
     cuts
-        Row j: cuts of column j, then NaN (which nothing exceeds), a multiple of 8 places.
+        Row j: cuts of column j, then NaN (which no value exceeds), a multiple of 8 entries.
     sizes
         Number of cuts; -1 where a column has no cells.
     added, least
-        What makes the values of a column positive.
+        Makes the values of a column positive.
     base, shift
-        Bits of bucket 0, and bits that a bucket does not see.
+        Bits of bucket 0, and number of low bits that a bucket ignores.
     guide
-        Cuts below each bucket.
+        Number of cuts below each bucket.
     guided, sought, named
         Columns with cells: those to search from their buckets, the other ordered ones, and the
         unordered ones.
@@ -203,76 +203,79 @@ def _bits(x: Any) -> Any:
 def _guided_cell(
     x: Any, cuts: Any, guide: Any, added: Any, least: Any, base: Any, shift: Any, missing: Any
 ) -> Any:
-    """Cell of a value in an ordered column whose buckets hold one cut at most."""
+    """Return the cell of a value in an ordered column with at most one cut per bucket."""
     y = x + added
     y = y if y > least else least  # noqa: FURB136 - NaN too
     bucket = min((_bits(y) - base) >> shift, BUCKETS - 1)
-    place = np.uint64(guide[np.uint64(bucket)])
-    place += np.uint64(x >= cuts[place])
-    return place + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124 - NaN is not itself
+    cell = np.uint64(guide[np.uint64(bucket)])
+    cell += np.uint64(x >= cuts[cell])
+    return cell + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124 - NaN is not itself
 
 
 @jit
 def _above(x: Any, cuts: Any) -> Any:
-    """Cuts that are at most x: every eighth is asked, then seven."""
+    """Count the cuts that are at most x: compare every eighth, then seven."""
     eighths = np.uint64(0)
     for c in range(7, cuts.shape[0], 8):
         eighths += np.uint64(x >= cuts[c])
     first = eighths * np.uint64(8)
-    place = first
+    cell = first
     for c in range(7):
-        place += np.uint64(x >= cuts[first + np.uint64(c)])
-    return place
+        cell += np.uint64(x >= cuts[first + np.uint64(c)])
+    return cell
 
 
 @jit
 def _sought_cell(x: Any, cuts: Any, missing: Any) -> Any:
-    """Cell of a value in any ordered column."""
+    """Return the cell of a value in any ordered column."""
     # A missing value is above no cut.
     return _above(x, cuts) + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124
 
 
 @jit
 def _named_cell(x: Any, cuts: Any, missing: Any) -> Any:
-    """Cell of a value in an unordered column."""
-    place = _above(x, cuts)
-    hit = place > np.uint64(0) and cuts[place - np.uint64(1)] == x
-    place = place - np.uint64(1) if hit else np.uint64(missing) - np.uint64(1)
-    return place if x == x else np.uint64(missing)  # noqa: PLR0124
+    """Return the cell of a value in an unordered column."""
+    cell = _above(x, cuts)
+    hit = cell > np.uint64(0) and cuts[cell - np.uint64(1)] == x
+    cell = cell - np.uint64(1) if hit else np.uint64(missing) - np.uint64(1)
+    return cell if x == x else np.uint64(missing)  # noqa: PLR0124
 
 
 def cut_search(bins: Bins, used: NDArray[np.bool_] | None = None) -> CutSearch:
-    """Lay out the cuts of all columns; those not ``used`` are not searched."""
+    """Arrange the cuts of all columns for search; columns that are not ``used`` are left out."""
     n_columns = len(bins.cuts)
-    longest = max((len(cuts) for cuts in bins.cuts), default=0)
-    cuts = np.full((n_columns, 8 * (longest // 8 + 1)), np.nan)
+    n_cuts = max((len(cuts) for cuts in bins.cuts), default=0)
+    table = np.full((n_columns, 8 * (n_cuts // 8 + 1)), np.nan)
     linear = set(bins.linear)
-    sizes = np.array([-1 if j in linear else len(own) for j, own in enumerate(bins.cuts)])
-    kinds = np.where(sizes >= 0, 0, -1)
-    kinds[list(bins.unordered)] = 2
+    sizes = np.array([-1 if j in linear else len(cuts) for j, cuts in enumerate(bins.cuts)])
+    guided, sought, named = range(3)
+    search_kinds = np.where(sizes >= 0, guided, -1)
+    search_kinds[list(bins.unordered)] = named
     if used is not None:
-        kinds[~used] = -1
+        search_kinds[~used] = -1
     added, least = np.zeros(n_columns), np.ones(n_columns)
     base, shift = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
     guide = np.zeros((n_columns, BUCKETS), dtype=np.uint8)
-    for j, own in enumerate(bins.cuts):
-        cuts[j, : len(own)] = own
-        if kinds[j] != 0 or not own:
+    for j, cuts in enumerate(bins.cuts):
+        table[j, : len(cuts)] = cuts
+        if search_kinds[j] != guided or not cuts:
             continue
-        found = _buckets(own)
-        if found is None:
-            kinds[j] = 1
+        steps = _bucket_steps(cuts)
+        if steps is None:
+            search_kinds[j] = sought
         else:
-            added[j], least[j], base[j], shift[j], buckets = found
+            added[j], least[j], base[j], shift[j], buckets = steps
             guide[j] = np.searchsorted(buckets, np.arange(BUCKETS), side="left")
-    columns = [np.flatnonzero(kinds == kind).astype(np.uint64) for kind in range(3)]
-    return CutSearch(cuts, sizes.astype(np.int64), added, least, base, shift, guide, *columns)
+    columns = [np.flatnonzero(search_kinds == kind).astype(np.uint64) for kind in range(3)]
+    return CutSearch(table, sizes.astype(np.int64), added, least, base, shift, guide, *columns)
 
 
-def _buckets(cuts: tuple[float, ...]) -> tuple[float, float, int, int, NDArray[np.int64]] | None:
-    """Steps that give every cut a bucket of its own (added, least, base, shift), and the buckets.
+def _bucket_steps(
+    cuts: tuple[float, ...],
+) -> tuple[float, float, int, int, NDArray[np.int64]] | None:
+    """Find steps (added, least, base, shift) that separate all cuts, and the buckets of the cuts.
 
-    Steps in proportion are tried first, then ever more logarithmic ones; None where none serve.
+    Steps in proportion are tried first, then more and more logarithmic ones; None where all fail.
     """
     span = cuts[-1] - cuts[0] if len(cuts) > 1 else 1.0
     for power in (4, 0, -4, -8, -16, -32, -64, -128, -256):
@@ -292,9 +295,9 @@ def _buckets(cuts: tuple[float, ...]) -> tuple[float, float, int, int, NDArray[n
 
 @jit
 def code_rows(values: Any, search: Any, codes: Any) -> None:
-    """Codes of the rows of a matrix: ``codes[j, i]`` of column j in row i.
+    """Write the codes of the rows of a matrix: ``codes[j, i]`` of column j in row i.
 
-    Few rows at a time stay in the first cache while their columns are searched one by one.
+    A few rows at a time stay in the first-level cache while their columns are searched one by one.
     """
     for first in range(0, values.shape[0], FEW):
         last = min(first + FEW, values.shape[0])
@@ -317,7 +320,7 @@ def code_rows(values: Any, search: Any, codes: Any) -> None:
 
 @jit
 def _code_dense(values: Any, search: Any, codes: Any, offset: int, first: int, last: int) -> None:
-    """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
+    """Write the codes of rows first..last-1 of a matrix, from row ``offset`` of the store on."""
     block = codes.shape[2]
     while first < last:
         k, at = (offset + first) // block, (offset + first) % block
@@ -359,7 +362,7 @@ def _code_csr(
 
 
 class BinCoder:
-    """Turns rows into codes, which do not depend on the number of threads."""
+    """Encodes rows as codes of cells, which do not depend on the number of threads."""
 
     def __init__(self, bins: Bins, threads: int | None = None) -> None:
         self.bins = bins
@@ -367,7 +370,7 @@ class BinCoder:
         self.search = cut_search(bins)
 
     @cached_property
-    def _absent(self) -> NDArray[np.uint8]:
+    def _zero_codes(self) -> NDArray[np.uint8]:
         """Codes of a row of zeros."""
         return self.code(np.zeros((1, len(self.bins.cuts)))).codes[0, :, 0]
 
@@ -378,98 +381,98 @@ class BinCoder:
                 f"{X.shape[1]} columns for bins of {len(self.bins.cuts)}",
                 fix="Give the columns of the fit",
             )
-        n_rows = X.shape[0]
+        n_rows, search = X.shape[0], self.search
         shards = [*range(0, n_rows, 8 * BLOCK), n_rows]
         if hasattr(X, "indptr"):
-            parts, absent = (X.indptr, X.indices, X.data), self._absent
-            map_shards(
-                lambda a, b: _code_csr(*parts, self.search, absent, codes, offset, a, b),
-                shards,
-                self.threads,
-            )
+            zeros = self._zero_codes
+
+            def code_shard(first: int, last: int) -> None:
+                matrix = (X.indptr, X.indices, X.data)
+                _code_csr(*matrix, search, zeros, codes, offset, first, last)
         else:
-            map_shards(
-                lambda a, b: _code_dense(X, self.search, codes, offset, a, b),
-                shards,
-                self.threads,
-            )
+
+            def code_shard(first: int, last: int) -> None:
+                _code_dense(X, search, codes, offset, first, last)
+
+        map_shards(code_shard, shards, self.threads)
 
     def code(self, X: Any) -> BinnedRows:
-        """Codes of all rows of a matrix."""
+        """Return the codes of all rows of a matrix."""
         store = CodeStore(self, X.shape[0])
         store.append(X)
         return store.rows()
 
 
 class CodeStore:
-    """Codes of rows that come in parts; a store is the same whatever the parts are.
+    """Codes of rows that are appended in parts; the result does not depend on the parts.
 
-    There is room for ``expected`` rows; more may come.
+    There is room for ``expected`` rows; more can be appended.
     """
 
     def __init__(self, coder: BinCoder, expected: int = 0) -> None:
         self._coder = coder
         self._n_rows = 0
         expected = max(expected, 1)
-        self._codes = self._room(-(-expected // BLOCK), min(expected, BLOCK))
+        self._codes = self._allocate(-(-expected // BLOCK), min(expected, BLOCK))
 
-    def _room(self, n_blocks: int, length: int) -> NDArray[np.uint8]:
+    def _allocate(self, n_blocks: int, length: int) -> NDArray[np.uint8]:
         return np.zeros((n_blocks, len(self._coder.bins.cuts), length), dtype=np.uint8)
 
     def append(self, X: Any) -> None:
-        """Take further rows."""
-        needed = self._make_room(X.shape[0])
+        """Append rows."""
+        self._make_room(X.shape[0])
         self._coder.code_into(X, self._codes, self._n_rows)
-        self._n_rows = needed
+        self._n_rows += X.shape[0]
 
     def append_codes(self, rows: BinnedRows) -> None:
-        """Take rows that were coded elsewhere; the first are taken as they are."""
+        """Append rows that were coded elsewhere; the first ones are not copied."""
         if self._n_rows == 0 and rows.codes.flags.owndata:
             self._codes, self._n_rows = rows
             return
-        needed = self._make_room(rows.n_rows)
+        self._make_room(rows.n_rows)
         copy_rows(rows.codes, rows.n_rows, self._codes, self._n_rows)
-        self._n_rows = needed
+        self._n_rows += rows.n_rows
 
-    def _make_room(self, more: int) -> int:
-        needed = self._n_rows + more
+    def _make_room(self, n_more: int) -> None:
+        needed = self._n_rows + n_more
         blocks, columns, length = self._codes.shape
-        if needed > blocks * length:
-            if length < BLOCK:
-                grown = self._room(blocks, BLOCK)
-                grown[:, :, :length] = self._codes
-                self._codes = grown
-            # In place: two copies of all codes would not fit where one just does.
-            self._codes.resize((-(-needed // BLOCK), columns, BLOCK), refcheck=False)
-        return needed
+        if needed <= blocks * length:
+            return
+        if length < BLOCK:
+            grown = self._allocate(blocks, BLOCK)
+            grown[:, :, :length] = self._codes
+            self._codes = grown
+        # In place: two copies of all codes may not fit into memory where one does.
+        self._codes.resize((-(-needed // BLOCK), columns, BLOCK), refcheck=False)
 
     def rows(self) -> BinnedRows:
-        """The codes taken so far."""
+        """Return the codes of all rows so far."""
         n_blocks = max(1, -(-self._n_rows // self._codes.shape[2]))
-        # No view: memory that others look at must not be moved when further rows come.
-        whole = n_blocks == self._codes.shape[0]
-        return BinnedRows(self._codes if whole else self._codes[:n_blocks].copy(), self._n_rows)
+        if n_blocks == self._codes.shape[0]:
+            return BinnedRows(self._codes, self._n_rows)
+        # Not a view: its memory would move when further rows are appended.
+        return BinnedRows(self._codes[:n_blocks].copy(), self._n_rows)
 
 
 def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -> GridAxis:
-    """Join the cells of a column into at most ``side`` places of about equal mass, and one for NaN.
+    """Join the cells of a column into at most ``side`` groups of about equal mass, and one for NaN.
 
-    Of an unordered column the ``side - 1`` most frequent values keep a place of their own and the
-    others share one with values never seen. ``counts`` are the rows of each cell.
+    The ``side - 1`` most frequent values of an unordered column keep separate groups, and the
+    others share one with unseen values. ``counts`` are the numbers of rows of each cell.
     """
-    inner = len(bins.cuts[column]) + 1
-    if inner <= side:
-        return GridAxis(column, tuple(range(inner + 1)))
+    n_inner = len(bins.cuts[column]) + 1
+    if n_inner <= side:
+        return GridAxis(column, tuple(range(n_inner + 1)))
     if column in bins.unordered:
-        known = np.argsort(-counts[: inner - 1], kind="stable")[: side - 1]
-        places = np.full(inner, side - 1)
-        places[np.sort(known)] = np.arange(side - 1)
+        frequent = np.argsort(-counts[: n_inner - 1], kind="stable")[: side - 1]
+        group_of_cell = np.full(n_inner, side - 1)
+        group_of_cell[np.sort(frequent)] = np.arange(side - 1)
     else:
-        mass = np.concatenate([[0.0], np.cumsum(counts[:inner])]) + np.arange(inner + 1) * 1e-9
+        mass = np.concatenate([[0.0], np.cumsum(counts[:n_inner])]) + np.arange(n_inner + 1) * 1e-9
         targets = mass[-1] * np.arange(1, side) / side
-        ends = np.unique(np.clip(np.searchsorted(mass, targets), 1, inner - 1))
-        places = np.searchsorted(ends, np.arange(inner), side="right")
-    return GridAxis(column, (*places.tolist(), int(places.max()) + 1))
+        ends = np.unique(np.clip(np.searchsorted(mass, targets), 1, n_inner - 1))
+        group_of_cell = np.searchsorted(ends, np.arange(n_inner), side="right")
+    return GridAxis(column, (*group_of_cell.tolist(), int(group_of_cell.max()) + 1))
 
 
 def score_tables(
@@ -479,7 +482,7 @@ def score_tables(
     X: Any,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """Scores of many rows: sums of table entries, and of linear columns times their weights."""
+    """Score many rows: sum table entries, and linear columns times their weights."""
     layout = layout_of(bins, grids)
     rows = BinCoder(bins, threads).code(X)
     scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
@@ -492,37 +495,47 @@ def score_tables(
 
 
 def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> Any:
-    """The linear columns of rows; only tables have places for what is no finite number."""
+    """Return the linear columns of rows; raise if a value is not finite."""
     part = X[:, list(linear)]
-    stored = part.tocoo() if hasattr(part, "indptr") else None
-    bad = ~np.isfinite(part if stored is None else stored.data)
-    if bad.any():
-        rows, places = np.nonzero(bad) if stored is None else (stored.row[bad], stored.col[bad])
-        row, j = int(rows[0]), int(linear[places[0]])
-        what = f"is {X[row, j]}, and the column is linear: only tables have a place for it"
-        raise cell_error(row, j, names, what, "Fill it, or take the column out of linear")
+    if hasattr(part, "indptr"):
+        stored = part.tocoo()
+        not_finite = ~np.isfinite(stored.data)
+        rows, columns = stored.row[not_finite], stored.col[not_finite]
+    else:
+        rows, columns = np.nonzero(~np.isfinite(part))
+    if len(rows):
+        row, j = int(rows[0]), int(linear[columns[0]])
+        reason = f"is {X[row, j]}, and the column is linear: only tables have a cell for it"
+        raise cell_error(row, j, names, reason, "Fill it, or take the column out of linear")
     return part
 
 
 def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:
-    """Where the tables of cells and grids stand in one vector."""
+    """Arrange the tables of cells and grids in one vector."""
     sizes = np.array(bins.n_cells, dtype=np.int64)
     ends = np.cumsum(sizes)
     starts = np.where(sizes > 0, ends - sizes, -1)
     n_cells = int(ends[-1]) if len(ends) else 0
     if grids is None:
-        none = np.zeros(0, dtype=np.int64)
-        return TableLayout(starts, none, none, none, np.zeros((0, 256), dtype=np.uint16), n_cells)
+        empty = np.zeros(0, dtype=np.int64)
+        return TableLayout(
+            starts, empty, empty, empty, np.zeros((0, 256), dtype=np.uint16), n_cells
+        )
     grid_sizes = np.array(grids.n_cells, dtype=np.int64)
     grid_ends = n_cells + np.cumsum(grid_sizes)
-    places = np.zeros((2 * len(grids.pairs), 256), dtype=np.uint16)
+    cell_offsets = np.zeros((2 * len(grids.pairs), 256), dtype=np.uint16)
     for g, (a, b) in enumerate(grids.pairs):
         first, second = grids.axes[a], grids.axes[b]
-        places[2 * g, : len(first.cells)] = np.array(first.cells) * second.size
-        places[2 * g + 1, : len(second.cells)] = second.cells
+        cell_offsets[2 * g, : len(first.cells)] = np.array(first.cells) * second.size
+        cell_offsets[2 * g + 1, : len(second.cells)] = second.cells
     columns = np.array([axis.column for axis in grids.axes], dtype=np.int64)
     pairs = np.array(grids.pairs, dtype=np.int64).reshape(len(grids.pairs), 2)
     size = int(grid_ends[-1]) if len(grid_ends) else n_cells
     return TableLayout(
-        starts, columns[pairs[:, 0]], columns[pairs[:, 1]], grid_ends - grid_sizes, places, size
+        starts,
+        columns[pairs[:, 0]],
+        columns[pairs[:, 1]],
+        grid_ends - grid_sizes,
+        cell_offsets,
+        size,
     )

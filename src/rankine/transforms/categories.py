@@ -54,7 +54,9 @@ def distinct(columns: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence
         coded = [get_coded(name) for name in names]
     if any(column is None for column in coded):
         values = [categories(columns[name], name) for name in names]
-        return (values[0] if len(names) == 1 else list(zip(*values, strict=True))), None
+        if len(names) == 1:
+            return values[0], None
+        return list(zip(*values, strict=True)), None
     (codes, texts), *crossed = coded
     if not crossed:
         return texts, codes
@@ -157,6 +159,7 @@ class OneHotFeatures(dict[Any, int]):
         super().__init__((value, start + k) for k, value in enumerate(values))
 
     def __missing__(self, value: Any) -> int:
+        # The values are text, and integers are looked up by their digits.
         return self.get(str(value), -1) if type(value) is int else -1
 
 

@@ -72,7 +72,9 @@ class LogEncoder:
             self._fields.append((columns, HashedFeatures(columns, spec.hash_bits, start)))
         #: The last dictionary of texts of each field, and their feature indices.
         self._last_lookups: dict[int, tuple[Any, NDArray[np.int64]]] = {}
-        self.required = spec.columns if weights is None else self._needed_columns(weights)
+        self.required = spec.columns
+        if weights is not None:
+            self.required = self._needed_columns(weights)
 
     def _needed_columns(self, indices: NDArray[np.int64]) -> tuple[str, ...]:
         """Return the columns that features of given indices are computed from."""
@@ -206,7 +208,9 @@ def encoder_of(model: LinearModel) -> LogEncoder | None:
     if spec is None:
         return None
     missing = model.missing
-    indices = model.indices if missing is None else np.union1d(model.indices, missing.columns)
+    indices = model.indices
+    if missing is not None:  # missing values of a feature without a weight may add to a score
+        indices = np.union1d(indices, missing.columns)
     return LogEncoder(spec, indices.astype(np.int64), keeps_missing=missing is not None)
 
 

@@ -124,8 +124,9 @@ class Scaling:
     @property
     def n_marks(self) -> int:
         """Number of indicator columns of missing values, which follow those of the data."""
-        missing = self.missing
-        return len(missing.columns) if missing is not None and missing.rule == "indicator" else 0
+        if self.missing is None or self.missing.rule != "indicator":
+            return 0
+        return len(self.missing.columns)
 
     def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Split weights into those of features, of missing indicators, and of positions."""
@@ -160,8 +161,12 @@ class Scaling:
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
         """Transforms that a model runs at scoring time because they cannot be folded."""
-        lists = (ListRange(),) if self.kind == "query" else ()
-        return lists if self.missing is None else (self.missing, *lists)
+        transforms: list[msgspec.Struct] = []
+        if self.missing is not None:
+            transforms.append(self.missing)
+        if self.kind == "query":
+            transforms.append(ListRange())
+        return tuple(transforms)
 
 
 class ColumnSizes(NamedTuple):
@@ -188,7 +193,7 @@ class ColumnSizes(NamedTuple):
 class ColumnStatistics:
     """Statistics of the columns of blocks of rows; each method reads the blocks once.
 
-    Sums go over spans of rows, counted from the very first row, so neither the size of blocks nor
+    Sums go over spans of rows, counted from the first row of all, so neither the size of blocks nor
     the number of threads changes a bit. Zeros are never added, so sparse storage does not either.
     """
 
@@ -222,9 +227,11 @@ class ColumnStatistics:
         for block in self._read():
             weight, missing = _weights(block), find_missing(block.X)
             for k, j in enumerate(columns):
-                rows = [] if missing is None else missing.rows[missing.columns == j]
+                known_weight = weight
+                if missing is not None:
+                    known_weight = np.delete(weight, missing.rows[missing.columns == j])
                 # cumsum adds one by one: a pairwise sum would depend on the blocks.
-                total[k] = np.cumsum(np.r_[total[k], np.delete(weight, rows)])[-1]
+                total[k] = np.cumsum(np.r_[total[k], known_weight])[-1]
         return total
 
     def sizes(self) -> ColumnSizes:
@@ -307,7 +314,9 @@ def measure_rows(kind: str | None, rule: str, columns: Any) -> Scaling:
     missing = measure_missing(rule, columns)
     if missing is not None:
         columns = columns.without_missing(missing)
-    scaling = Scaling("none") if kind is None else measure_scaling(kind, columns)
+    scaling = Scaling("none")
+    if kind is not None:
+        scaling = measure_scaling(kind, columns)
     return replace(scaling, missing=missing, keeps_missing=rule == "bin")
 
 
@@ -347,7 +356,9 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
         "lists": sizes.n_lists,
     }
     unscaled = n_by_deviation == n_by_largest == 0
-    return Scaling(kind, None if unscaled else 1.0 / divisors, chosen=chosen)
+    if unscaled:
+        return Scaling(kind, chosen=chosen)
+    return Scaling(kind, 1.0 / divisors, chosen=chosen)
 
 
 def _deviations(
@@ -407,7 +418,7 @@ def scale_lists(
 ) -> Any:
     """Apply a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
 
-    Scores are computed from float64 features, whatever the type of the rows; training rows keep
+    Scores are computed from float64 features, for rows of any type; training rows keep
     theirs.
     """
     index = data.queries

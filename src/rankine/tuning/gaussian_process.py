@@ -82,9 +82,10 @@ class GaussianProcess:
 def matern(A: Floats, B: Floats, scales: Floats, groups: NDArray[np.int64]) -> Floats:
     """Compute the Matern-5/2 correlation between two sets of points."""
     weight = np.sqrt(5.0) / scales[groups]
-    left, right = A * weight, B * weight
+    scaled_A, scaled_B = A * weight, B * weight
     # |a - b|^2 = |a|^2 + |b|^2 - 2 a.b; rounding may make it slightly negative.
-    squares = (left**2).sum(1)[:, None] + (right**2).sum(1)[None, :] - 2.0 * left @ right.T
+    squares = (scaled_A**2).sum(1)[:, None] + (scaled_B**2).sum(1)[None, :]
+    squares = squares - 2.0 * scaled_A @ scaled_B.T
     r = np.sqrt(np.maximum(squares, 0.0))
     return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r))
 
@@ -93,6 +94,7 @@ def fit_process(
     X: Floats, y: Floats, groups: NDArray[np.int64], rng: np.random.Generator
 ) -> GaussianProcess:
     """Fit the process by empirical Bayes from several random starts."""
+    # Equal values have no spread to divide by.
     mean, spread = float(y.mean()), max(float(y.std()), 1e-12)
     values = (y - mean) / spread
     n_groups = int(groups.max()) + 1
@@ -133,6 +135,7 @@ def negative_log_posterior(theta: Floats, squares: Floats, y: Floats) -> tuple[f
     try:
         factor = cholesky(covariance, lower=True)
     except LinAlgError:
+        # Not positive definite in floating point: a value that the optimiser leaves.
         return 1e10, np.zeros_like(theta)
     solved = cho_solve((factor, True), y)
     inverse = cho_solve((factor, True), np.eye(len(y)))
@@ -186,7 +189,7 @@ def choose(
     """Return the index of the best candidate; a constraint is satisfied at values <= 0.
 
     Thompson sampling draws one function for the objective and one for each constraint, and chooses
-    the maximum over candidates that satisfy the drawn constraints; if there are none, the candidate
+    the maximum over candidates that satisfy the drawn constraints; otherwise the candidate
     with the smallest violation (Eriksson and Poloczek 2021). Expected improvement is multiplied by
     the probability that the constraints are satisfied.
     """

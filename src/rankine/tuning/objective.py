@@ -34,9 +34,9 @@ STEPS = 64
 
 @dataclass
 class TrialMonitor:
-    """A callback of ``fit`` that reports to an Optuna trial and stops when its pruner says so.
+    """A callback of ``fit`` that reports to an Optuna trial and stops when its pruner decides so.
 
-    ``metric`` is measured on the rows ``held_out``. ``scaling`` is that of the fit, since solvers
+    ``metric`` is measured on the rows ``held_out``. ``scaling`` is the one of the fit: solvers
     report weights for scaled rows. ``means`` are the values of the folds before this one; the mean
     over folds so far is reported.
     """

@@ -101,12 +101,11 @@ class Space:
         for name, dimension in self.dimensions.items():
             if isinstance(dimension, Choice):
                 distributions[name] = optuna_kinds.CategoricalDistribution(dimension.values)
-            elif dimension.integer:
-                low, high = int(dimension.low), int(dimension.high)
-                distributions[name] = optuna_kinds.IntDistribution(low, high, log=dimension.log)
             else:
-                low, high = float(dimension.low), float(dimension.high)
-                distributions[name] = optuna_kinds.FloatDistribution(low, high, log=dimension.log)
+                kind = optuna_kinds.FloatDistribution
+                if dimension.integer:
+                    kind = optuna_kinds.IntDistribution
+                distributions[name] = kind(*_bounds(dimension), log=dimension.log)
         return distributions
 
     def active(self, setting: Mapping[str, Any]) -> set[str]:
@@ -123,12 +122,9 @@ class Space:
             dimension = self.dimensions[name]
             if isinstance(dimension, Choice):
                 setting[name] = trial.suggest_categorical(name, dimension.values)
-            elif dimension.integer:
-                low, high = int(dimension.low), int(dimension.high)
-                setting[name] = trial.suggest_int(name, low, high, log=dimension.log)
             else:
-                low, high = float(dimension.low), float(dimension.high)
-                setting[name] = trial.suggest_float(name, low, high, log=dimension.log)
+                suggest = trial.suggest_int if dimension.integer else trial.suggest_float
+                setting[name] = suggest(name, *_bounds(dimension), log=dimension.log)
         return setting
 
     def ranker(self, setting: Mapping[str, Any]) -> Any:
@@ -256,3 +252,8 @@ def _none_as_word(value: Any, declared: Choice | Number | None) -> Any:
     if value is None and isinstance(declared, Choice) and "none" in declared.values:
         return "none"
     return value
+
+
+def _bounds(dimension: Number) -> tuple[float, float]:
+    number = int if dimension.integer else float
+    return number(dimension.low), number(dimension.high)

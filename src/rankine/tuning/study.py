@@ -109,7 +109,7 @@ class SharedStudy:
             yield
 
     def has_running_trials(self) -> bool:
-        """Return whether other workers still run trials; those of dead workers are queued again."""
+        """Return whether other workers still run trials; queue those of dead workers again."""
         with self.lock():
             self._fail_stale_trials()
             return any(t.state.name == "RUNNING" for t in self._trials())
@@ -154,11 +154,11 @@ class SharedStudy:
                 )
             self.study.set_user_attr(CONFIGURATION, configuration)
             return
-        before, after = _flatten(stored), _flatten(configuration)
+        previous, current = _flatten(stored), _flatten(configuration)
         changes = [
-            f"{key} was {_shorten(before.get(key))} and is now {_shorten(after.get(key))}"
-            for key in sorted({*before, *after})
-            if before.get(key) != after.get(key)
+            f"{key} was {_shorten(previous.get(key))} and is now {_shorten(current.get(key))}"
+            for key in sorted({*previous, *current})
+            if previous.get(key) != current.get(key)
         ]
         if changes:
             raise CheckpointError(

@@ -74,6 +74,7 @@ def _add_gradient(_optimizer: Any, step: Any, state: Any, j: Any, gradient: Any)
 def _close_step(optimizer: Any, clock: Any, state: Any) -> Any:
     clock[STEP] += 1.0
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
+    # C_t is divided by P_(t-1), so the penalty comes before the shrinkage.
     clock[PENALTY] += eta * optimizer.l1 / clock[SHRINK]
     clock[SHRINK] /= 1.0 + eta * optimizer.l2
     if clock[SHRINK] < REBASE_BELOW:

@@ -94,6 +94,7 @@ def new_clock(offset: int = 0) -> NDArray[np.float64]:
 def read_weights(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
     """Write all weights after the last closed step to ``out``."""
     step = open_step(optimizer, clock)
+    # Unsigned: a signed index costs a test for wrap-around at every access.
     for j in range(np.uint64(out.shape[0])):
         out[j] = read_weight(optimizer, step, state, j) + 0.0  # no negative zeros
 

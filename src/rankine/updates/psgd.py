@@ -65,6 +65,7 @@ def _open_step(optimizer: Any, clock: Any) -> Any:
 @read_weight.implementation(Psgd)
 def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
     scaled = state[j, 0]
+    # Between touches |w| only falls, so the last pruning decides for all before it.
     if state[j, 1] < step.prunings and abs(scaled) * step.shrink_at_pruning < optimizer.theta:
         return 0.0
     return scaled * step.shrink
@@ -88,6 +89,7 @@ def _close_step(optimizer: Any, clock: Any, state: Any) -> Any:
         clock[EPOCH] += 1.0
         clock[SHRINK_AT_EPOCH] = clock[SHRINK]
     if clock[SHRINK] < REBASE_BELOW:
+        # Apply pending prunings first: they compare with the product that is about to change.
         for j in range(state.shape[0]):
             scaled = state[j, 0]
             magnitude = abs(scaled) * clock[SHRINK_AT_EPOCH]

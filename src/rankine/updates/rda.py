@@ -122,16 +122,19 @@ def _read_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
 
 @read_weight.implementation(RdaFrom)
 def _read_weight_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
+    # At t = 0 the step has no penalty and beta = 1: the weight is exactly w0.
     pull = step.beta * state[j, 1] - state[j, 0]
     return np.copysign(max(abs(pull) - step.l1, 0.0) * step.inverse, pull)
 
 
 @read_weight.implementation(AdaptiveRda)
 def _read_adaptive_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
-    G, S = state[j, 0], state[j, 1]
+    G = state[j, 0]
     excess = abs(G) - step.l1
     if excess <= 0.0:
         return 0.0
+    # S is read after the test: many weights are zero, and a pass over them is bound by memory.
+    S = state[j, 1]
     return np.copysign(excess / (step.l2 + (1.0 + np.sqrt(S)) * step.inverse_eta0), -G)
 
 
@@ -145,6 +148,7 @@ def _read_adaptive_weight_from(_optimizer: Any, step: Any, state: Any, j: Any) -
     return np.copysign(excess / (step.l2 + beta), pull)
 
 
+# Importances are compared with t l1: a weight is zero where its importance is not larger.
 @importance.implementation(Rda)
 @importance.implementation(AdaptiveRda)
 def _importance(_optimizer: Any, _step: Any, state: Any, j: Any) -> Any:

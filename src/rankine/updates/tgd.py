@@ -57,6 +57,7 @@ def _open_step(optimizer: Any, clock: Any) -> Any:
 @read_weight.implementation(Tgd)
 def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
     w = state[j, 0]
+    # A weight above the threshold is not truncated, and only a gradient can change that.
     if abs(w) > optimizer.theta:
         return w
     return np.copysign(max(abs(w) - (step.truncation - state[j, 1]), 0.0), w)

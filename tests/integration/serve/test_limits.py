@@ -40,7 +40,7 @@ def hasty(tmp_path_factory):
     server.stop()
 
 
-def test_a_late_request_is_told_why(hasty):
+def test_the_reply_to_a_late_request_names_the_deadline(hasty):
     for data, word in ((b"GET / HT", b"header"), (HEAD + b"Content-Length: 9\r\n\r\n{", b"body")):
         with hasty.connect() as connection:
             connection.sendall(data)
@@ -104,7 +104,7 @@ def test_sizes(hasty):
     assert (status, reply["error"]["code"]) == (422, "limit")
 
 
-def test_continue_is_said_once_the_header_is_good(hasty):
+def test_continue_is_sent_after_a_valid_header(hasty):
     with hasty.connect() as connection:
         connection.sendall(HEAD + b"Content-Length: 12\r\nExpect: 100-continue\r\n\r\n")
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"

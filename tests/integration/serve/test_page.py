@@ -86,7 +86,7 @@ def test_tables_and_letor_lines_can_be_pasted(server, browser):
     assert texts(browser, ".item .id") == [str(i + 1) for i in order]
 
 
-def test_faults_are_told_and_the_page_goes_on(server, browser):
+def test_the_page_shows_errors_and_stays_usable(server, browser):
     browser.open(server.facts["url"] + "/", READY)
     assert "feature_x" in rank(browser, '[{"features": {"feature_x": 1}}]')
     assert browser.evaluate("document.querySelector('#status').className") == "bad"
@@ -157,7 +157,7 @@ def test_it_fits_a_phone_in_light_and_dark(server, browser, scheme, tmp_path):
         browser.call("Emulation.setEmulatedMedia", features=[])
 
 
-def test_a_token_is_asked_for_when_it_is_needed(browser, tmp_path):
+def test_the_page_requests_a_token_when_it_is_needed(browser, tmp_path):
     make_model(0).save(tmp_path / "m.rankine")
     token = tmp_path / ".token"
     token.write_text("Zm9yIHRoZSBwYWdlIG9mIHJhbmtpbmU=")
@@ -176,7 +176,7 @@ def test_a_token_is_asked_for_when_it_is_needed(browser, tmp_path):
         server.stop()
 
 
-def test_terms_of_tables_say_where_a_value_stands_missing_ones_too(browser, start, tmp_path):
+def test_terms_of_tables_name_the_cell_of_a_value(browser, start, tmp_path):
     X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
     model = AdditiveRanker(pairs=0).fit(X, [0, 1, 2, 3]).to_model()
     model.save(tmp_path / "shop.rankine")

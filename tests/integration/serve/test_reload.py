@@ -131,7 +131,7 @@ def test_every_prefix_of_a_copy_is_refused(watched):
     assert served(registry) == {"shop": make_model(6).digest}
 
 
-def test_two_files_of_one_name_and_a_folder_that_goes(watched):
+def test_two_files_of_one_name_and_a_folder_that_disappears(watched):
     folder, registry, reloader, _ = watched
     make_model(7).save(folder / "shop.safetensors")
     make_model(8).save(folder / "zoo.rankine")
@@ -269,7 +269,7 @@ def test_only_files_of_models_are_looked_at(watched):
     assert "not opened: No such file" in single.registry.current.errors["link"]
 
 
-def test_a_file_may_be_away_for_one_look_again_and_again(watched):
+def test_a_file_may_be_missing_in_one_listing_repeatedly(watched):
     folder, registry, reloader, metrics = watched
     path, data = folder / "shop.rankine", make_model(0).to_bytes()
     for _ in range(3):
@@ -293,7 +293,7 @@ def test_a_file_may_be_away_for_one_look_again_and_again(watched):
     assert set(served(registry)) == {"shop"}
 
 
-def test_a_refused_file_is_tried_again_when_asked(watched, monkeypatch):
+def test_a_refused_file_is_retried_on_request(watched, monkeypatch):
     folder, registry, reloader, metrics = watched
     make_model(1).save(folder / "shop.rankine")
     for error, reason in (
@@ -320,7 +320,7 @@ def test_a_refused_file_is_tried_again_when_asked(watched, monkeypatch):
     assert reloads(metrics) == {"loaded": 2, "refused": 3}
 
 
-def test_a_folder_that_cannot_be_listed_is_told_once(watched, monkeypatch, caplog):
+def test_an_unreadable_folder_is_reported_once(watched, monkeypatch, caplog):
     _, registry, reloader, metrics = watched
     with monkeypatch.context() as patch:
 
@@ -350,7 +350,7 @@ def test_every_topic_that_is_tested_must_hold(tmp_path, monkeypatch):
     assert proven == [*(f"b/t{k}" for k in range(8)), "m"]
 
 
-def test_the_watch_goes_on_after_a_fault(watched, monkeypatch, caplog):
+def test_the_thread_goes_on_after_an_exception(watched, monkeypatch, caplog):
     _, _, reloader, _ = watched
     looks = []
 

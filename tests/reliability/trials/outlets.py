@@ -228,28 +228,19 @@ def _one_export(
             if target == "json" or model.column_names is None or not seen:
                 return ""  # cuts in single precision are made for the values that were seen
             if target == "onnx":
-                found = readers.read_onnx(made, names, X, X.shape[1], np.arange(X.shape[1]))
+                found = readers.reader_of("onnx")(made, names, X, X.shape[1], np.arange(X.shape[1]))
             else:
                 rows = [dict(zip(names, row, strict=True)) for row in _nulls(X)]
-                found = readers.TREES[target](made.content)(rows)
+                found = readers.tree_reader_of(target)(made.content)(rows)
         elif target == "json" and model.transforms:
             return ""  # for readers that know the transforms
         else:
             own, at = np.nan_to_num(X)[:, model.indices], model.indices
-            found = _READERS[target](made, list(model.weight_names), own, model.n_features, at)
+            found = readers.reader_of(target)(
+                made, list(model.weight_names), own, model.n_features, at
+            )
     trouble = right.differ(found, eps)
     return f"gives {trouble}" if trouble else ""
-
-
-_READERS: dict[str, Any] = {
-    "elasticsearch": lambda made, names, X, _n, _at: readers.read_ltr(made, names, X),
-    "opensearch": lambda made, names, X, _n, _at: readers.read_ltr(made, names, X),
-    "solr": lambda made, names, X, _n, _at: readers.read_solr(made, names, X),
-    "vespa": lambda made, names, X, _n, _at: readers.read_vespa_tensor(made, names, X),
-    "xgboost": lambda made, names, X, _n, at: readers.read_xgboost(made, names, X, at),
-    "json": lambda made, names, X, _n, _at: readers.read_json(made, names, X),
-    "onnx": readers.read_onnx,
-}
 
 
 def _nulls(X: Any) -> list[list[float | None]]:

@@ -33,20 +33,20 @@ def test_positions_count_from_one_in_every_table():
 
 @pytest.mark.parametrize("names", [None, ["x", "y"]])
 def test_the_features_of_the_model_are_read_and_each_column_once(tmp_path, monkeypatch, names):
-    class AskedError(Exception):
-        """What was asked for is known."""
+    class CapturedError(Exception):
+        """Ends a command after its arguments were captured."""
 
     asked = {}
 
     def ask(_self, files, **options):
         asked.update(options, files=files)
-        raise AskedError
+        raise CapturedError
 
     monkeypatch.setattr(ModelReadingOptions, "open", ask)
     model = LinearModel.from_weights([1.0, 2.0], names)
     model.save(tmp_path / "m")
     options = CounterfactualOptions(item="i", search="i", logged="p", position="place")
-    with pytest.raises(AskedError):
+    with pytest.raises(CapturedError):
         options.evaluate(str(tmp_path / "m"), ["log"], ModelReadingOptions(), json=True)
     assert (asked.pop("files"), asked.pop("model")) == (["log"], model)
     wanted = {"columns": ["i", "p"], "position": "place"}

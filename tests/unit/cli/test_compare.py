@@ -96,3 +96,43 @@ def test_evaluate_names_the_convention_of_queries_without_relevant_documents(fol
     assert "1 of 2 queries have no relevant document and count 0" in shown.stderr
     skipped = CliRunner().invoke(app, [*command[:-1], "map:no_relevant=skip"])
     assert "are skipped" in skipped.stderr
+
+
+def call(*words, code=0):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(done.exception, rankine.core.errors.RankineError):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def rivals(tmp_path_factory):
+    """A model that knows the labels, one that does not, and one in between."""
+    root = tmp_path_factory.mktemp("rivals")
+    rng = np.random.default_rng(3)
+    y, qid = rng.integers(0, 3, 160), np.repeat(np.arange(20), 8)
+    X = np.column_stack([y + rng.normal(0, 0.3, 160), rng.normal(size=160)])
+    rankine.Dataset.from_arrays(X, y, qid).save(root / "d.txt")
+    for name, w in (("good", [1.0, 0.0]), ("middle", [1.0, 0.01]), ("bad", [0.0, 1.0])):
+        rankine.LinearModel.from_weights(w).save(root / f"{name}.rankine")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("systems", "code"),
+    [
+        (["good", "bad"], 3),
+        (["bad", "good"], 0),
+        (["good", "middle"], 0),
+        (["good", "bad", "middle"], 0),
+        (["good", "middle", "bad"], 3),
+    ],
+)
+def test_fail_if_worse_sets_the_exit_code(rivals, systems, code):
+    paths = [rivals / f"{name}.rankine" for name in systems]
+    words = ["compare", *paths, rivals / "d.txt", "--n-resamples", "300"]
+    call(*words, "--fail-if-worse", "-m", "ndcg@10", "-m", "map", code=code)
+    found = json.loads(call(*words, "--json").stdout)["comparisons"]
+    assert [one["metric"] for one in found] == ["ndcg@10"]
+    assert "per_query" not in found[0]

@@ -26,7 +26,7 @@ from rankine.kernels.compile import CLOCK
 
 
 @pytest.fixture
-def loudness():
+def set_verbosity():
     """Whatever a test sets, the level is normal before and after."""
     _console.set_verbosity(0)
     yield _console.set_verbosity
@@ -41,21 +41,21 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def terminal(monkeypatch, loudness):
+def terminal(monkeypatch, set_verbosity):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TERM", "xterm")
     return Terminal()
 
 
-def test_remarks_are_silent_when_quiet_and_errors_never(loudness, capsys):
+def test_quiet_hides_status_but_not_errors(set_verbosity, capsys):
     for level, told in ((-1, ""), (0, "a\\x1b\n"), (1, "a\\x1b\n")):
-        loudness(level)
+        set_verbosity(level)
         print_status("a\x1b")
         print_error("b")
         assert capsys.readouterr().err == told + "rankine: error: b\n"
 
 
-def test_a_bar_moves_and_says_when_kernels_are_compiled(terminal, monkeypatch):
+def test_the_bar_shows_progress_and_compiling(terminal, monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     with progress_bar("fits") as move:
         move(3, 1000, "going")
@@ -72,19 +72,19 @@ def test_a_bar_moves_and_says_when_kernels_are_compiled(terminal, monkeypatch):
     assert "5/2,000  loss 0.1235  gap 2" in terminal.getvalue()
 
 
-def test_there_is_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch, loudness):
+def test_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch, set_verbosity):
     monkeypatch.setattr("sys.stderr", terminal)
-    loudness(-1)
+    set_verbosity(-1)
     with progress_bar("fits") as move, training_progress("x") as callbacks:
         assert (move, callbacks) == (None, [])
-    loudness(0)
+    set_verbosity(0)
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with progress_bar("fits") as move, training_progress("x") as callbacks:
         assert (move, callbacks) == (None, [])
     assert terminal.getvalue() == ""
 
 
-def test_output_that_cannot_be_written_is_refused_before(tmp_path, monkeypatch):
+def test_output_paths_that_cannot_be_written_are_rejected(tmp_path, monkeypatch):
     check_output_paths(out=str(tmp_path / "a"), plot=None)
     for path in (tmp_path / "no" / "a", tmp_path):
         with pytest.raises(ParameterError) as caught:
@@ -100,7 +100,7 @@ def test_output_that_cannot_be_written_is_refused_before(tmp_path, monkeypatch):
     assert caught.value.parameter == "out"
 
 
-def test_a_table_is_never_cut(capsys, monkeypatch):
+def test_wide_tables_are_not_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     wide = Table("title", ("name", "value"), [("x" * 90, "y" * 90)])
     narrow = Table("a title that is wider than its table", ("n", "v"), [("1", "2")])
@@ -116,12 +116,12 @@ def test_a_table_is_never_cut(capsys, monkeypatch):
     assert console().width == 40
 
 
-def test_the_command_can_be_copied(monkeypatch):
+def test_the_command_line_is_quoted_for_a_shell(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/bin/rankine", "train", "a b.txt", "--json"])
     assert command_line() == "rankine train 'a b.txt' --json"
 
 
-def test_text_goes_to_a_file_or_to_stdout(tmp_path, capsys):
+def test_text_is_written_to_a_file_or_to_stdout(tmp_path, capsys):
     with open_text_output("-") as write:
         write("a")
     assert capsys.readouterr().out == "a"

@@ -167,3 +167,81 @@ def test_blocks_without_rows_end_nothing():
     written = list(_count_blocks(iter(rows), report))
     assert [block.n_rows for block in written] == [2, 2]
     assert report.queries == 3
+
+
+def call(*words, code=0):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(done.exception, rankine.core.errors.RankineError):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture
+def lists(tmp_path):
+    """Two models and three lists, the last of them without a relevant row."""
+    lines = ["2 qid:7 1:3 2:0", "0 qid:7 1:2 2:1", "1 qid:7 1:1 2:2", "0 qid:8 1:1 2:0"]
+    lines += ["1 qid:8 1:0 2:1", "0 qid:9 1:1 2:1", "0 qid:9 1:2 2:0"]
+    (tmp_path / "d.txt").write_text("".join(f"{line}\n" for line in lines))
+    rankine.LinearModel.from_weights([1.0, 0.0], metric="map").save(tmp_path / "m.rankine")
+    rankine.LinearModel.from_weights([1.0, 0.0]).save(tmp_path / "bare.rankine")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    [
+        (["sort", "out.txt"], None),
+        (["sort", "a.txt", "-", "--json"], "--json"),
+        (["convert", "out.txt"], None),
+        (["convert", "a.txt", "-", "--json"], "--json"),
+        (["convert", "a.txt", "b.txt", "--split", "time:0.5,0.5"], "--split"),
+        (["convert", "b.txt", "--judgments", "j"], "--judgments"),
+        (["convert", "a.txt", "b.txt", "--judgments", "j", "--features", "l"], "--judgments"),
+    ],
+)
+def test_files_and_options_that_exclude_each_other_are_rejected(words, parameter):
+    with pytest.raises(ParameterError) as caught:
+        call(*words)
+    assert caught.value.parameter == parameter
+
+
+def test_converting_prints_skipped_rows_and_missing_values(lists):
+    (lists / "bad.txt").write_text("1 qid:1 1:1\n0 qid:1 1:NaN\nx qid:1\n")
+    out = lists / "out.parquet"
+    told = call("convert", lists / "bad.txt", out, "--on-bad-row", "skip").stderr
+    assert "2 rows x 1 features of 1 queries in" in told
+    assert told.endswith("s, 1 bad rows skipped, 1 missing values\n")
+    told = call("convert", lists / "d.txt", out).stderr
+    assert "7 rows x 2 features of 3 queries in" in told
+    assert told.endswith(" s\n")
+    said = json.loads(call("convert", lists / "d.txt", out, "--json").stdout)
+    assert (said["skipped_rows"], said["missing_values"]) == (0, 0)
+    assert 0 <= said["seconds"] < 60
+
+
+def test_joining_logs_prints_unmatched_documents(lists):
+    def features(k):
+        return {"_source": {}, "_id": f"d{k}", "fields": {"_ltrlog": [
+            {"main": [{"name": "bm25", "value": float(k)}]}]}}  # fmt: skip
+
+    responses = {"hits": {"hits": [features(k) for k in range(15)]}}
+    (lists / "log.jsonl").write_text(json.dumps({"qid": "q1", "response": responses}) + "\n")
+    lines = ["q1,d0,1", "q1,d1,0", *(f"q1,x{k},1" for k in range(10))]
+    (lists / "judged.csv").write_text("\n".join(["query,document,grade", *lines]) + "\n")
+    words = ["convert", "--features", lists / "log.jsonl", "--judgments", lists / "judged.csv"]
+    names = lists / "names.txt"
+    done = call(*words, lists / "out.parquet", "--names-out", names)
+    assert names.read_text() == "bm25\n"
+    first, unjudged, unlogged = done.stderr.splitlines()
+    assert first.endswith("out.parquet: 2 rows x 1 features of 1 queries")
+    assert unjudged.startswith("13 documents have no judgement: q1/")
+    assert unjudged.endswith(", ...")
+    assert unjudged.count("q1/") == 10
+    assert unlogged.startswith("10 documents have no log: q1/")
+    assert unlogged.count("q1/") == 10
+    assert not unlogged.endswith("...")
+    said = json.loads(call(*words, lists / "out.data", "--to", "parquet", "--json").stdout)
+    assert (said["rows"], said["queries"], said["features"]) == (2, 1, 1)
+    assert (said["logged_without_judgment"], said["judged_without_log"]) == (13, 10)
+    assert rankine.load(lists / "out.data").n_rows == 2

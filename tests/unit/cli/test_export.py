@@ -38,7 +38,7 @@ def test_export_to_stdout(folder):
     assert "CAST(1.5 AS DOUBLE PRECISION)" in run(folder / "m", "--to", "sql", "-o", "-").stdout
 
 
-def test_the_file_is_all_that_stdout_holds(folder):
+def test_stdout_contains_only_the_exported_file(folder):
     plain = run(folder / "m", "--to", "sql", "-o", "-")
     with pytest.raises(ParameterError) as caught:
         run(folder / "m", "--to", "sql", "-o", "-", "--json")

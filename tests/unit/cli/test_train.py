@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from distributed_data import table
+from distributed_data import table, write_files
 from typer.testing import CliRunner
 
 import rankine
@@ -391,14 +393,14 @@ def test_a_part_without_valued_queries_has_a_nan_mean():
         _evaluate_parts("err@10", model, strange)
 
 
-class AskedError(Exception):
-    """What was asked for is known."""
+class CapturedError(Exception):
+    """Ends a command after its arguments were captured."""
 
 
 def asking(found):
     def ask(*given, **options):
         found.update(options, given=given)
-        raise AskedError
+        raise CapturedError
 
     return ask
 
@@ -500,7 +502,7 @@ def test_the_source_has_the_features_of_the_start_model():
             correction=ClickCorrection(ClickCorrectionOptions(position="p", item="i"), None, None),
         )
         asked.clear()
-        with pytest.raises(AskedError):
+        with pytest.raises(CapturedError):
             training._read(["a"], stream=stream)
         assert (asked["stream"], asked.get("like")) == (streams, like)
         assert asked.get("log_schema") == log_schema
@@ -514,7 +516,7 @@ def test_options_reach_the_ranker_and_the_training(files, tmp_path, monkeypatch)
 
     def capture(self):
         jobs.append(self)
-        raise AskedError
+        raise CapturedError
 
     monkeypatch.setattr("rankine.cli.train.TrainingJob.run", capture)
     propensity = tmp_path / "propensity.json"
@@ -530,7 +532,7 @@ def test_options_reach_the_ranker_and_the_training(files, tmp_path, monkeypatch)
         (["--n-passes", "4", "--ranker", "elastic"], False, {"n_passes": 4}),
         (["--set", "l2=0.5", "--seed", "7"], False, {"l2": 0.5, "random_state": 7}),
     ):
-        assert isinstance(run(files[0], *words, *out).exception, AskedError), words
+        assert isinstance(run(files[0], *words, *out).exception, CapturedError), words
         assert (jobs[-1].stream, jobs[-1].schema) == (stream, None)
         found = jobs[-1].estimator.get_params()
         assert {name: found[name] for name in parameters} == parameters
@@ -538,13 +540,13 @@ def test_options_reach_the_ranker_and_the_training(files, tmp_path, monkeypatch)
     assert done.exception.parameter == "--early-stopping"
     auto = ["--propensity", "auto", "--position", "p", "--item", "i", "--search", "s"]
     log = ["--query", "q", "--label", "y", "--numeric", "x"]
-    assert isinstance(run(files[0], *auto, *out).exception, AskedError)
+    assert isinstance(run(files[0], *auto, *out).exception, CapturedError)
     assert jobs[-1].schema is None
-    assert isinstance(run(files[0], *auto, *log, *out).exception, AskedError)
+    assert isinstance(run(files[0], *auto, *log, *out).exception, CapturedError)
     schema = jobs[-1].schema
     assert (schema.position, schema.item, schema.search, schema.label) == ("p", "i", "s", "y")
     counted = ["--label", "coec(y)", "--query", "q", "--numeric", "x", "--item", "i"]
-    assert isinstance(run(files[0], *counted, *out).exception, AskedError)
+    assert isinstance(run(files[0], *counted, *out).exception, CapturedError)
     assert (jobs[-1].schema.label, jobs[-1].correction.click_formula) == ("y", "y")
 
 
@@ -563,7 +565,7 @@ def test_partitions_have_their_size_and_a_corrected_log(monkeypatch):
         ({"partition_mb": 3, "timeout": 5.0}, 3, 5.0),
     ):
         training = job(paths=["a"], cluster=ClusterOptions(dask="here", **options))
-        with pytest.raises(AskedError), training._open_source():
+        with pytest.raises(CapturedError), training._open_source():
             pass
         assert (asked["partition_bytes"], asked["timeout"]) == (size * 1024 * 1024, seconds)
         assert asked["given"] == (("corrected", (["a"], True), (["a"], True)),)
@@ -588,3 +590,81 @@ def test_grouped_rows_are_written_beside_the_first_file(tmp_path, monkeypatch):
     found = job(paths=paths, reading=reading, cluster=cluster)._group_rows()
     assert found == str(tmp_path / "one" / "rankine-partitions" / "rows.parquet")
     assert grouped == [(paths, Path(found), vars(options))]
+
+
+COMMAND = [sys.executable, "-c", "from rankine.cli.main import run; run()", "train"]
+
+
+def train_process(pattern, out, *arguments):
+    command = [*COMMAND, str(pattern), "--out", str(out), "--json", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def pattern(tmp_path):
+    write_files(tmp_path, 2, n_queries=20)
+    return tmp_path / "*.parquet"
+
+
+@pytest.mark.cli
+def test_checkpoint_and_resume_give_the_same_model(pattern, tmp_path):
+    options = ("--ranker", "least-squares", "--dask", "here", "--checkpoint", tmp_path / "kept")
+    first = train_process(pattern, tmp_path / "a.rankine", *options)
+    assert first.returncode == 0, first.stderr
+    assert "2 partitions of 2 files" in first.stderr
+    again = train_process(pattern, tmp_path / "b.rankine", *options)
+    assert again.returncode == 2
+    assert "already holds checkpoints" in again.stderr
+    resumed = train_process(pattern, tmp_path / "b.rankine", *options, "--resume")
+    assert json.loads(resumed.stdout)["digest"] == json.loads(first.stdout)["digest"]
+
+
+@pytest.mark.cli
+def test_a_split_query_is_named_and_repartition_mends_it(tmp_path):
+    for k in range(2):
+        pq.write_table(table(9, k, first_query=8 * k), tmp_path / f"{k}.parquet")
+    options = ("--ranker", "least-squares", "--dask", "here")
+    split = train_process(tmp_path / "*.parquet", tmp_path / "a.rankine", *options)
+    assert split.returncode == 2
+    assert "query 8 has rows in" in split.stderr
+    assert "--repartition" in split.stderr
+    mended = train_process(
+        tmp_path / "*.parquet", tmp_path / "a.rankine", *options, "--repartition"
+    )
+    assert mended.returncode == 0, mended.stderr
+    assert json.loads(mended.stdout)["queries"] == 17
+    model = LinearModel.load(tmp_path / "a.rankine")
+    assert model.provenance["training"]["partitions"] == 1
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--repartition"], "--repartition: needs --dask"),
+        (["--dask", "here", "--stream"], "--stream: "),
+        (["--dask", "here", "--numeric", "f0"], "query"),
+        (["--dask", "nowhere"], "cannot read the cluster"),
+        (["--dask", "here", "--resume"], "--resume: needs --checkpoint"),
+    ],
+    ids=["repartition", "stream", "log", "address", "resume"],
+)
+def test_options_without_effect_are_rejected(options, reason, pattern, tmp_path):
+    done = train_process(pattern, tmp_path / "a.rankine", *options)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.dask
+@pytest.mark.timeout(400)
+def test_a_local_cluster_gives_the_model_of_this_process(pattern, tmp_path):
+    made = {}
+    for where in ("here", "local:2"):
+        done = train_process(
+            pattern, tmp_path / "m.rankine", "--ranker", "ranksvm", "--dask", where,
+            "--set", "loss=squared_hinge",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        made[where] = json.loads(done.stdout)["digest"]
+    assert made["here"] == made["local:2"]

@@ -98,7 +98,7 @@ def test_unreadable_options_are_refused(files):
         (("--pruner", "hope"), "halving"),
     ],
 )
-def test_what_could_not_be_written_is_refused_before_the_search(files, options, named):
+def test_outputs_that_cannot_be_written_are_rejected_before_the_search(files, options, named):
     with pytest.raises(ParameterError, match=named):
         call("train.txt", "--ranker", "least-squares", "--trials", "9", *options)
 
@@ -161,37 +161,37 @@ def test_two_commands_at_once_complete_one_study(files):
 def test_missing_values_are_a_parameter_of_linear_rankers(
     files, monkeypatch, ranker, words, parameters
 ):
-    class AskedError(Exception):
+    class CapturedError(Exception):
         pass
 
     asked = {}
 
     def tune(rows, **options):
         asked.update(options)
-        raise AskedError
+        raise CapturedError
 
     monkeypatch.setattr("rankine.tune", tune)
     table = pa.table({"session": [1, 1], "f": [0.5, 1.5], "label": [0, 1], "day": [1, 1]})
     pq.write_table(table, files / "log.parquet")
     pq.write_table(table.rename_columns(["qid", "f", "label", "day"]), files / "rows.parquet")
-    with pytest.raises(AskedError):
+    with pytest.raises(CapturedError):
         call("train.txt", "--ranker", ranker, *words, "--folds", "3", "--max-latency", "2ms",
              "--space", " l2 = 1..2 ")  # fmt: skip
     assert asked["parameters"] == parameters
     assert (asked["folds"], asked["max_latency"], asked["trials"]) == (3, 2.0, 30)
     assert (asked["space"], asked["valid"], asked["time_column"]) == ({"l2": "1..2"}, None, None)
     assert asked["workers"] == 1
-    with pytest.raises(AskedError):
+    with pytest.raises(CapturedError):
         call("rows.parquet", "--time", "day")
     assert (asked["time_column"], asked["space"], asked["parameters"]) == ("day", {}, {})
     log = ("--query", "session", "--label", "label", "--numeric", "f")
-    with pytest.raises(AskedError):
+    with pytest.raises(CapturedError):
         call("log.parquet", *log, "--time", "day")
     assert asked["time_column"] == "day"
     (files / "s.toml").write_text(
         'query = "session"\nlabel = "label"\nnumeric = ["f"]\ntime = "day"\n'
     )
-    with pytest.raises(AskedError):
+    with pytest.raises(CapturedError):
         call("log.parquet", "--schema", "s.toml")
     assert asked["time_column"] == "day"
 

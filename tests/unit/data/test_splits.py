@@ -166,6 +166,8 @@ class Blocks:
 
     options, sources, feature_names, n_features = "options", ("a", "b.txt"), None, 2
 
+    is_raw_log = False
+
     def __init__(self, *blocks):
         self._blocks, self.passes = blocks, 0
 
@@ -180,7 +182,7 @@ def test_a_query_goes_where_its_number_says(monkeypatch):
     block = make(np.repeat(np.arange(6), 2))
     parts = split_queries(Blocks(block), (2, 1, 1), random_state=0)
     assert [sorted(queries(part.load())) for part in parts] == [[0, 1], [2, 3], [4, 5]]
-    assert (parts[0].options, parts[0].sources, parts[0].encoding) == (
+    assert (parts[0].options, parts[0].sources, parts[0].schema) == (
         "options",
         ("a", "b.txt"),
         None,

@@ -30,7 +30,7 @@ def cut(path, partition_bytes):
     return cut_file(Source(str(path), path), ReadOptions(), partition_bytes)
 
 
-def test_footers_that_prove_a_cut_spare_reading_the_query_ids(tmp_path):
+def test_query_ids_are_not_read_where_footers_prove_a_cut(tmp_path):
     """One query per row group: neighbours never share one, and nothing is read to know it."""
     rows = pa.table({"label": [1.0, 0.0] * 8, "qid": np.repeat(np.arange(8), 2), "f": [0.5] * 16})
     pq.write_table(rows, tmp_path / "a.parquet", row_group_size=2)
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files):
     assert len(rd.scan(files, partition_bytes=1, timeout=1e-9)) > 50
 
 
-def test_a_piece_says_which_rows_it_is(files):
+def test_a_partition_describes_its_rows(files):
     parts = rd.scan(files, partition_bytes=20_000)
     assert [partition.number for partition in parts.partitions] == list(range(len(parts)))
     first, second = parts.partitions[:2]

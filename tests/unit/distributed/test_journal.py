@@ -85,7 +85,7 @@ def kept_bytes(folder):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_loops_go_on_wherever_they_were_interrupted(tmp_path, seconds):
+def test_loops_resume_wherever_they_were_interrupted(tmp_path, seconds):
     whole = Cluster()
     expected = nested_loops(Journal(tmp_path / "whole", {}, resume=False), whole)
     for lost_after in range(1, whole.asked, 2):
@@ -119,7 +119,7 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize("seconds", [0.0, 3.0, 1e9])
 @pytest.mark.parametrize("answers", [1, 2, 3, 7])
-def test_a_run_that_is_interrupted_again_and_again_arrives(tmp_path, clock, seconds, answers):
+def test_a_run_that_is_interrupted_repeatedly_finishes(tmp_path, clock, seconds, answers):
     class Slow(Cluster):
         def ask(self, v):
             clock.now += 1.0
@@ -141,7 +141,7 @@ def test_a_run_that_is_interrupted_again_and_again_arrives(tmp_path, clock, seco
     assert asked + cluster.asked == whole.asked
 
 
-def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
+def test_results_and_states_are_written_when_due(tmp_path, clock):
     journal = Journal(tmp_path, {}, resume=False, seconds=5.0)
 
     def files():
@@ -182,7 +182,7 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
     assert files() == [1, 2, 5, 6]
 
 
-def test_another_question_is_told_by_its_number(tmp_path):
+def test_a_different_request_is_an_error_with_its_number(tmp_path):
     journal = Journal(tmp_path, {}, resume=False, seconds=0.0)
     for k in range(3):
         assert journal.recall_or_record(f"number {k}", k + 7) == k + 7
@@ -249,7 +249,7 @@ def always(monkeypatch):
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", RANKERS)
-def test_every_solver_goes_on_from_its_state(name, files, tmp_path):
+def test_every_solver_resumes_from_its_state(name, files, tmp_path):
     def fit(lost_after=None, **options):
         data = rd.scan(files, partition_bytes=60_000)
         total, count, told = data.runner.total, [0], []

@@ -209,7 +209,7 @@ def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
 
 @pytest.mark.parametrize("name", ["y", "qid", "sample_weight"])
 def test_labels_beside_partitions_are_refused(name, parts):
-    with pytest.raises(ParameterError, match=f"{name}= was given too"):
+    with pytest.raises(ParameterError, match=f"{name}: streams and partitions include"):
         RankSVM().fit(parts, **{name: [1.0]})
 
 
@@ -302,7 +302,7 @@ def test_one_query_is_enough_for_pairs(tmp_path):
     assert (np.diff(ranker.coef_) > 0).all()
 
 
-def test_every_partition_has_a_stream_of_its_own(whole):
+def test_every_partition_has_a_separate_random_stream(whole):
     pairs = PairPassTask(
         SPDRanker().plan(), 9, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
@@ -402,7 +402,7 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied)
     np.testing.assert_allclose(cold, first)
 
 
-def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
+def test_passes_over_lists_report_the_means_of_all_lists_so_far(files):
     parts, answers = rd.scan(files, partition_bytes=20_000), []
     total = parts.runner.total
     parts.runner.total = lambda *asked: answers.append(total(*asked)) or answers[-1]
@@ -421,7 +421,7 @@ def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
     assert ranker.solution_.certificate["passes"] == 3.0
 
 
-def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
+def test_filled_columns_are_measured_on_the_same_lists():
     spec = object()
     columns = PartitionColumnStatistics("pool", (3, 0), None)
     assert columns.selection == ((3, 0), None)

@@ -44,7 +44,7 @@ def test_partitions_hold_every_row_once_and_no_query_twice(files, partition_byte
     assert len(parts) == {2_000: len(parts), 9_000: len(parts), 10**9: 3}[partition_bytes]
 
 
-def test_smaller_partitions_are_more(files):
+def test_a_smaller_partition_size_gives_more_partitions(files):
     sizes = [rd.scan(files, partition_bytes=b).n_partitions for b in (10**9, 20_000, 3_000)]
     assert sizes[0] == 3 < sizes[1] < sizes[2]
 
@@ -59,7 +59,7 @@ def test_text_files_are_one_partition_each(tmp_path, files):
     assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0)
 
 
-def test_files_are_as_wide_as_the_widest(tmp_path):
+def test_all_partitions_have_the_width_of_the_widest_file(tmp_path):
     for name, wide in (("a", 2), ("b", 5), ("c", 3)):
         (tmp_path / f"{name}.txt").write_text(f"1 qid:{wide} {wide}:1.5\n0 qid:{wide} 1:2\n")
     parts = rd.scan(f"{tmp_path}/*.txt")
@@ -98,7 +98,7 @@ def test_files_of_other_names_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"group": [1]}, {"single_query": True}, {"query": None}, {"timeout": 0}]
 )
-def test_what_cannot_be_cut_is_refused(files, options):
+def test_options_that_apply_to_one_file_are_refused(files, options):
     with pytest.raises(ParameterError):
         rd.scan(files, **options)
 

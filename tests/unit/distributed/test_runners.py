@@ -167,7 +167,7 @@ def test_large_arguments_are_sent_once(dask, numbers):
     assert all(future.released for future in client.futures if future not in placed)
 
 
-def test_a_round_without_progress_ends(dask, monkeypatch):
+def test_a_round_without_progress_is_an_error(dask, monkeypatch):
     clock, asked = [0.0], []
 
     def wait(roots, timeout):
@@ -243,7 +243,7 @@ def test_errors_of_rankine_pass_as_they_are(dask):
         DaskRunner(nameless).map(fail, [1])
 
 
-def test_a_client_is_a_client_of_dask(dask):
+def test_only_clients_of_dask_are_accepted(dask):
     assert type(partitions._make_runner(None, 5.0)) is LocalRunner
     runner = partitions._make_runner(Client(), 5.0)
     assert (type(runner), runner.timeout) == (DaskRunner, 5.0)

@@ -129,7 +129,7 @@ def test_positions_shown_once_or_never():
     np.testing.assert_allclose(expected_clicks(log, [0.5]), [2 / 3] * 3)
 
 
-def test_what_is_no_click_log():
+def test_objects_that_are_not_click_logs_are_refused():
     for nothing in ([], {"session": [], "clicked": [], "position": []}):
         with pytest.raises(EmptyDataError, match="no rows"):
             read_clicks(nothing)
@@ -249,7 +249,7 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
     data = rankine.load(tmp_path / "log.parquet", query="session", label="clicked",
                         features=["x1"], columns=["item", "search"])  # fmt: skip
     np.testing.assert_array_equal(relabelled(data, label).y, wanted)
-    assert hasattr(relabelled(found, label), "encoding")
+    assert relabelled(found, label).is_raw_log
     with pytest.raises(ParameterError) as caught:
         logs.scan(tmp_path / "log.parquet", query="session", label="coec", numeric=["x1"])
     assert caught.value.parameter == "item"

@@ -61,7 +61,7 @@ def test_partitions_that_are_sent_share_one_encoding(log):
     assert pickle.loads(pickle.dumps(other.encoding)) is not sent[0].encoding  # noqa: S301
 
 
-def test_stored_rows_are_made_up_and_reach_every_kind_of_weight(trained, log):
+def test_probe_rows_are_invented_and_use_every_kind_of_weight(trained, log):
     rows = [probe.raw for probe in trained.probes.rows]
     assert len(rows) == 4
     assert len(set(trained.probes.scores)) > 1
@@ -111,7 +111,7 @@ def test_names_are_known_unless_some_are_hashed(log):
     assert (unlabelled.load().y == 0).all()
 
 
-def test_missing_outcomes_count_as_none():
+def test_missing_values_in_labels_count_as_zero():
     for given, expected in (
         (np.array([True, None, False], dtype=object), [True, False, False]),
         (np.array([1.0, np.nan]), [1.0, 0.0]),
@@ -141,7 +141,7 @@ def test_made_up_rows_are_the_same_in_every_version():
 
 @pytest.mark.parametrize("text_ids", [True, False])
 @pytest.mark.parametrize("rows", [20, 150, 10_000])
-def test_the_lists_of_the_smallest_hashes_are_remembered(
+def test_the_sample_holds_the_lists_with_the_smallest_hashes(
     log, tmp_path, monkeypatch, text_ids, rows
 ):
     monkeypatch.setattr(encoding_module, "SAMPLE_LISTS", 5)
@@ -173,7 +173,7 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
         assert mine.tolist() == all_rows.tolist()
 
 
-def test_lists_are_sorted_out_when_there_are_twice_too_many(log, monkeypatch):
+def test_the_sample_is_reduced_when_it_is_twice_too_large(log, monkeypatch):
     monkeypatch.setattr(encoding_module, "SAMPLE_LISTS", 3)
     lists = logs.scan(log, query="session_id", numeric=["price"]).load()
     record = logs.scan(log, query="session_id", numeric=["price"]).log_encoding().start_record()

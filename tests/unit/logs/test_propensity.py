@@ -56,7 +56,7 @@ def test_harvesting_from_two_rankers():
     assert error(estimate_propensity(log, **PAIRS), log) < 0.02
 
 
-def test_harvesting_is_the_top_of_its_likelihood(moving):
+def test_harvesting_maximises_its_likelihood(moving):
     log = read_clicks(moving, item="item", search="search")
     found = estimate_propensity(moving, falling=False, **PAIRS)
     shown, clicked = (np.zeros((log.pair.max() + 1, 10)) for _ in range(2))
@@ -194,13 +194,16 @@ def test_rows_without_a_value_are_refused(moving):
         read_clicks(far)
 
 
-def test_parameters_that_mean_nothing(moving, shuffled):
-    with pytest.raises(ParameterError, match="no method"):
+def test_invalid_parameters_are_refused(moving, shuffled):
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(shuffled)
-    with pytest.raises(ParameterError, match="unknown"):
+    assert caught.value.parameter == "method"
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(shuffled, method="guess")
-    with pytest.raises(ParameterError, match="max_position"):
+    assert caught.value.parameter == "method"
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(moving, max_position=0, **PAIRS)
+    assert caught.value.parameter == "max_position"
     with pytest.raises(SchemaError, match="no column 'where'"):
         estimate_propensity(moving, position="where", **PAIRS)
     with pytest.raises(OverlapError, match="min_rows"):
@@ -425,7 +428,7 @@ def likelihood(x, log, features):
 
 
 @pytest.mark.parametrize("features", [True, False])
-def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
+def test_regression_em_converges_in_few_steps(monkeypatch, features):
     log = small(400, seed=2)
     steps = []
     arrow_solve = module._arrow_solve
@@ -438,7 +441,7 @@ def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
 
 @pytest.mark.parametrize("features", [True, False])
 @pytest.mark.parametrize("start", [None, [1.0, 0.3, 0.99]])
-def test_regression_em_begins_at_the_click_rates_or_where_it_is_told(monkeypatch, features, start):
+def test_regression_em_starts_at_the_click_rates_or_the_given_start(monkeypatch, features, start):
     log = small(400, seed=2)
     log["clicked"] = np.where(log["position"] == 2, 1 - log["clicked"], log["clicked"])
     slopes, arrow_solve = [], module._arrow_solve
@@ -577,7 +580,7 @@ def test_the_arrow_matrix_is_solved_as_a_whole_one(own_parameters):
         edge = np.vstack([cross, (own[:, None] * design).T])
         whole = np.block([[dense, edge], [edge.T, np.diag(own + ridge)]])
     np.testing.assert_allclose(whole @ found, gradient, atol=1e-7)
-    flat = module._lifted(np.zeros((2, 2)) + 4.0)
+    flat = module._regularise(np.zeros((2, 2)) + 4.0)
     np.testing.assert_allclose(flat - 4.0, np.eye(2) * 4e-10, rtol=1e-3)
 
 
@@ -605,12 +608,15 @@ def test_clicks_that_connect_nothing_are_told():
     for said in ({}, {"method": "em"}):
         with pytest.raises(OverlapError, match=r"too few to connect .*position 3 has 0 on a"):
             estimate_propensity(silent, item="item", **said, n_resamples=0)
-    with pytest.raises(ParameterError, match="'em' needs features or items"):
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(log, method="em", n_resamples=0)
-    with pytest.raises(ParameterError, match="'randomised' has no use for item"):
+    assert caught.value.parameter == "method"
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(log, method="randomised", item="item", n_resamples=0)
-    with pytest.raises(ParameterError, match="needs the item"):
+    assert caught.value.parameter == "item"
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(log, method="harvest", n_resamples=0)
+    assert caught.value.parameter == "item"
     with pytest.raises(SchemaError, match="not finite"):
         estimate_propensity({**log, "x": np.where(log["item"] == 1, np.nan, 1.0)}, method="em",
                             features=["x"], n_resamples=0)  # fmt: skip
@@ -621,9 +627,10 @@ def test_clicks_that_connect_nothing_are_told():
     [{"max_position": 0}, {"min_rows": 0}, {"n_resamples": -1}, {"confidence": 0.0},
      {"confidence": 1.0}],
 )  # fmt: skip
-def test_numbers_out_of_their_range(bad):
-    with pytest.raises(ParameterError, match="max_position and min_rows are positive"):
+def test_parameters_out_of_range_are_refused(bad):
+    with pytest.raises(ParameterError) as caught:
         estimate_propensity(small(5), **RANDOM | bad)
+    assert caught.value.parameter == next(iter(bad))
 
 
 def test_a_context_that_fails_is_named():
@@ -639,9 +646,9 @@ def test_a_context_that_fails_is_named():
 
 
 def test_many_positions_are_shortened_in_a_message():
-    assert module._listed([4]) == "position 4"
-    assert module._listed([1, 2, 3, 4, 5, 6]) == "positions 1, 2, 3, 4, 5, 6"
-    assert module._listed([1, 2, 3, 4, 5, 6, 7]) == "positions 1, 2, 3, 4, 5, 6, ..."
+    assert module._list_positions([4]) == "position 4"
+    assert module._list_positions([1, 2, 3, 4, 5, 6]) == "positions 1, 2, 3, 4, 5, 6"
+    assert module._list_positions([1, 2, 3, 4, 5, 6, 7]) == "positions 1, 2, 3, 4, 5, 6, ..."
 
 
 def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
@@ -671,10 +678,10 @@ def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
     assert (by_hand.n_units, by_hand.n_resamples, by_hand.contexts) == (0, 0, {})
 
 
-def test_likelihoods_that_are_not_climbed_are_not_called_estimates(monkeypatch):
+def test_an_estimate_that_does_not_converge_is_an_error(monkeypatch):
     log = small(100)
     monkeypatch.setattr(module, "range", lambda *_: [], raising=False)
-    for method, words in (("harvest", "did not settle"), ("em", "not climbed to its top")):
+    for method, words in (("harvest", "did not converge"), ("em", "did not converge")):
         climb = solver(log, method, item="item")
         with pytest.raises(DivergenceError, match=words):
             climb(None, None)

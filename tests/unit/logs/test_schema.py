@@ -61,7 +61,7 @@ def test_unknown_fields_are_refused():
         LogSchema.make({"query": "q", "numeric": ["a"], "colour": "red"})
 
 
-def test_what_is_given_stands_before_what_was():
+def test_new_fields_override_those_of_the_base_schema():
     before = LogSchema.make({
         "query": "q", "numeric": ["a"], "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
         "label": "clicked", "columns": ["k"],
@@ -216,7 +216,7 @@ def test_a_log_without_outcomes_or_lists(tmp_path):
         proposed(tmp_path, a=[1], b=[2])
 
 
-def test_a_schema_is_said_once(log, trained, tmp_path):
+def test_a_proposed_schema_is_written_and_read_back(log, trained, tmp_path):
     proposed, why = logs.propose_schema(log)
     assert proposed.query == "session_id"
     assert proposed.label == "clicked + 4*purchased"

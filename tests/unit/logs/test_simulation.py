@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_log(users):
 
 
 @pytest.mark.parametrize("users", USERS)
-def test_clicks_fall_on_what_was_looked_at(users):
+def test_only_examined_items_are_clicked(users):
     log = simulate(2000, users=users, random_state=1)
     assert not (log.clicked & ~log.examined).any()
     assert not (log.purchased & ~log.clicked).any()
@@ -67,7 +67,7 @@ def test_dependent_click_users_go_on_after_some_clicks():
     np.testing.assert_allclose(looked, [1, 0.8, 0.64], atol=0.01)
 
 
-def test_trusting_users_click_what_stands_high():
+def test_users_with_trust_bias_click_unwanted_items_at_the_top():
     _, clicked = shapes(TrustBias(eta=0.0, clear=0.9, fooled=0.4), [0.0, 0.0, 1.0])
     np.testing.assert_allclose(clicked, [0.4, 0.2, 0.9], atol=0.01)
 
@@ -197,7 +197,7 @@ def test_exploration_draws_the_top_by_a_softmax(exploration):
     np.testing.assert_allclose(top, chance / chance.sum(), atol=0.01)
 
 
-def test_a_shop_has_tastes_that_no_feature_shows(monkeypatch):
+def test_the_taste_of_a_shop_contains_noise(monkeypatch):
     """What is left of the taste is skewed to the right, as that of the best of many is."""
     given, plain = {}, module.simulate
     monkeypatch.setattr(
@@ -248,7 +248,7 @@ def test_every_list_is_whole_whatever_is_drawn_at_once(monkeypatch, chunk, explo
     assert set(log.ranker) == {0, 1}
 
 
-def test_what_is_bought_was_wanted():
+def test_purchases_follow_attraction():
     said = {"n_searches": 2, "base": 0.0, "strength": 0.0, "users": PositionBased(0.0)}
     for purchase, share in ((0.0, 0.0), (0.5, 0.25), (1.0, 0.5)):
         log = simulate(3000, purchase=purchase, random_state=0, **said)
@@ -266,7 +266,7 @@ def test_searches_are_drawn_by_their_rank():
         np.testing.assert_allclose(found, weight / weight.sum(), atol=0.02)
 
 
-def test_what_happened_is_told():
+def test_the_truth_is_in_the_log_and_its_tables():
     log = simulate(200, catalogue=uneven(docid=list("uvwxyz"), feature_names=["price"]),
                    popularity=None, random_state=0)  # fmt: skip
     for k in (1, 2, 3):

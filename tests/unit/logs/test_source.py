@@ -130,7 +130,7 @@ def test_every_ranker_learns_from_a_log(log, name):
             ranker.fit(lists, checkpoint="here")
 
 
-def test_a_log_goes_where_lists_go(log, tmp_path):
+def test_logs_are_accepted_wherever_lists_are(log, tmp_path):
     """Folds, tuning, paths of models and partitions take it, and give models of raw rows."""
     lists = logs.scan(log, **options(numeric=["price"], one_hot=["category"], hash_bits=6))
     ranker = LeastSquaresRanker(scale="query")
@@ -159,7 +159,7 @@ def test_partitions_of_a_log_give_the_same_bits_wherever_they_are_read(log, name
         )
 
 
-def test_few_rows_bring_few_texts_with_them(log):
+def test_selected_rows_keep_only_their_texts(log):
     wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "session_id"]}
     data = next(iter(logs.scan(log, **wanted)))
     rows = np.array([0, 5, 17])
@@ -255,13 +255,13 @@ def test_a_text_file_is_no_log(tmp_path):
         (lambda t: t.slice(0, 0), "no rows", "path"),
         (
             lambda t: t.set_column(6, "clicked", pa.array([0] * t.num_rows)),
-            "two different",
+            "two (different )?labels",
             "label",
         ),
     ],
     ids=["missing", "renamed", "text", "number", "empty", "one class"],
 )
-def test_a_bad_day_says_what_to_do(log, trained, tmp_path, change, reason, fix):
+def test_errors_about_a_bad_log_say_what_to_do(log, trained, tmp_path, change, reason, fix):
     """The same words from a training that goes on and from a first one."""
     table = pq.read_table(log)
     pq.write_table(
@@ -409,7 +409,7 @@ def test_a_model_of_features_reads_files_of_features(tmp_path):
     assert (kept.n_features, list(kept.columns)) == (2, ["when"])
 
 
-def test_what_was_not_asked_for_may_be_absent(log, trained, tmp_path):
+def test_columns_that_nobody_requested_may_be_absent(log, trained, tmp_path):
     table = pq.read_table(log)
     bare = tmp_path / "bare.parquet"
     pq.write_table(table.drop(["position", "ts", "purchased"]), bare)

@@ -137,7 +137,7 @@ def test_a_partition_without_pairs_contributes_nothing():
         assert not squares.times(np.arange(6.0)).any()
         product = squares.normal_product(Products(alone.rows, 5), np.ones(5))
         assert product.tolist() == [0.0] * 5
-        with pytest.raises(NoPairsError, match="no query holds two different labels"):
+        with pytest.raises(NoPairsError):
             LeastSquaresRisk(PairQueries.from_dataset(alone), alone.y).normalise(
                 "query", pair_totals(alone)
             )

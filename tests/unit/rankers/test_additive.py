@@ -1,5 +1,6 @@
+"""AdditiveRanker: curves, pairs, strengths, warm starts, paths."""
+
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -13,7 +14,6 @@ from rankine.cli.train import app
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.metrics import evaluate_on
 from rankine.rankers import additive, additive_search
-from rankine.solvers.tables import PenaltyStrengths
 from rankine.transforms.bins import BinCoder, fit_bins
 
 
@@ -271,24 +271,6 @@ def test_errors_name_the_parameter(wrong, parameter):
     assert caught.value.parameter == parameter
 
 
-@pytest.mark.parametrize(
-    ("wrong", "fact"),
-    [
-        ({"bins": 1}, "bins"),
-        ({"bins": 256}, "bins"),
-        ({"pairs": [(0, 9)]}, "column 9"),
-        ({"categorical": ["brand"]}, "brand"),
-        ({"categorical": [5]}, "column 5 of 5"),
-        ({"categorical": [-1]}, "column -1 of 5"),
-        ({"linear": [0], "monotone": {0: 1}}, "column 0"),
-    ],
-)
-def test_errors_name_the_column(wrong, fact):
-    X, y, qid = shop(4)
-    with pytest.raises(ParameterError, match=fact):
-        AdditiveRanker(**{"smooth": 1.0, **wrong}).fit(X, y, qid=qid)
-
-
 def test_a_registered_smooth_loss_is_minimised():
     """Curves of a loss from the registry: the same solution as that of its sum over all pairs."""
     X, y, qid = shop(40)
@@ -354,57 +336,6 @@ def test_a_start_from_a_model_of_the_same_rows_begins_at_its_gap(told, smooth):
     assert warm.solution_.certificate["gap"] <= cold.solution_.certificate["gap"] * (1 + 1e-6)
     moved = warm.predict(X) - cold.predict(X)
     np.testing.assert_allclose(moved, moved[0], atol=1e-9 * np.abs(cold.coef_).max())
-
-
-def test_cuts_are_those_of_the_first_lists_and_no_more_is_read(monkeypatch):
-    monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (7,))
-    X, y, qid = shop(20)
-    data, read = Dataset.from_arrays(X, y, qid), []
-
-    class Blocks:
-        n_features = 5
-
-        def __iter__(self):
-            for first in range(0, 20, 4):
-                read.append(first)
-                yield data.take_queries(np.arange(first, first + 4))
-
-    ranker = AdditiveRanker(smooth=1.0, pairs=0).fit(Blocks())
-    assert ranker.bins_ == fit_bins(X[: 7 * 15], 64)
-    assert read == [0, 4, *range(0, 20, 4)]
-    assert ranker.training_["queries"] == 20
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix])
-def test_linear_columns_hold_finite_numbers(make, bad):
-    """Tables have a place for any value; a linear column has none, wherever it is scored."""
-    X, y, qid = shop(6)
-    names = list("abcde")
-    told = {"smooth": 1.0, "pairs": 0, "linear": ["d"]}
-    fitted = AdditiveRanker(**told).fit(Dataset.from_arrays(X, y, qid, feature_names=names))
-    X[7, 0], X[7, 3] = np.nan, bad
-    data = Dataset.from_arrays(make(X), y, qid, feature_names=names, infinite=True)
-    whole = Dataset.from_arrays(np.nan_to_num(X, posinf=0.0), y, qid, feature_names=names)
-    for act in (
-        lambda: AdditiveRanker(**told).fit(data),
-        lambda: AdditiveRanker(**told).fit(whole, eval_set=data),
-        lambda: fitted.predict(data),
-    ):
-        with pytest.raises(SchemaError, match=rf"X\[7, 'd'\] is {bad}, and the column is linear"):
-            act()
-    unnamed = AdditiveRanker(smooth=1.0, pairs=0, linear=[3])
-    with pytest.raises(SchemaError, match=rf"X\[7, 3\] is {bad}"):
-        unnamed.fit(Dataset.from_arrays(make(X), y, qid, infinite=True))
-    with pytest.raises(SchemaError, match=f"feature 'd' is {bad}"):
-        rankine.Scorer(fitted.to_model()).score(X)
-
-
-def test_an_infinite_value_of_an_array_is_named():
-    X, y, qid = shop(6)
-    X[7, 2] = np.inf
-    with pytest.raises(SchemaError, match=r"X\[7, 2\] is inf"):
-        AdditiveRanker(smooth=1.0, pairs=0).fit(X, y, qid=qid)
 
 
 def test_columns_go_by_their_numbers_in_a_notebook(fitted):
@@ -630,133 +561,6 @@ def table_data(n_queries=30, seed=0):
     bins = fit_bins(X, 8)
     rows = BinCoder(bins).code(X)
     return additive_search.TableData(lists, np.linspace(1, 2, n_queries), rows, X[:, :2].copy())
-
-
-def test_lists_are_held_out_whole_and_once():
-    data = table_data()
-    train, valid = additive_search.hold_out(data, 3)
-    assert (train.lists.n_queries, valid.lists.n_queries) == (24, 6)
-    assert set(train.lists.qid) | set(valid.lists.qid) == set(range(30))
-    for part in (train, valid):
-        rows = np.isin(data.lists.qid, part.lists.qid)
-        np.testing.assert_array_equal(part.lists.y, data.lists.y[rows])
-        np.testing.assert_array_equal(part.linear, data.linear[rows])
-        np.testing.assert_array_equal(part.rows.codes[0].T, data.rows.codes[0].T[rows])
-        np.testing.assert_array_equal(part.query_weight, data.query_weight[part.lists.queries.ids])
-    other = additive_search.hold_out(data, 4)[1]
-    assert set(other.lists.qid) != set(valid.lists.qid)
-    few = additive_search.hold_out(table_data(4), 0)
-    assert [part.lists.n_queries for part in few] == [3, 1]
-    assert additive_search.sample(data, 3) is data
-
-
-@pytest.mark.parametrize(("rows", "kept"), [(5, 1), (6, 1), (12, 2), (17, 2), (179, 29)])
-def test_a_sample_is_no_larger_than_asked(rows, kept, monkeypatch):
-    monkeypatch.setattr(additive_search, "SEARCH_ROWS", rows)
-    assert additive_search.sample(table_data(), 0).lists.n_queries == kept
-
-
-def test_gains_of_a_list():
-    y, starts = np.array([1.0, 3.0, 1.0, 0.0, -2.0]), np.array([0, 3, 5])
-    assert additive_search.list_gains(y, starts).tolist() == [0.0, 3.0, 0.0, 3.0, 0.0]
-    at_most = additive_search.list_gains(np.array([0.0, 31.0]), np.array([0, 2]))
-    assert at_most.tolist() == [0.0, 2.0**31 - 1]
-    beyond = additive_search.list_gains(np.array([0.0, 32.0, 8.0]), np.array([0, 3]))
-    assert beyond.tolist() == [0.0, 1.0, 0.25]
-
-
-class Told:
-    """A walk whose plans are worth what a function of their strengths says."""
-
-    def __init__(self, worth, monkeypatch, metric="ndcg@10"):
-        self.tried = []
-        monkeypatch.setattr(
-            additive_search,
-            "evaluate_plan",
-            lambda plan, _valid, _theta: worth(plan.strengths, plan),
-        )
-        bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
-        counts = np.ones(sum(bins.n_cells))
-        self.plan = additive_search.Plan(
-            bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
-        )
-        solver = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space.size))
-        self.walk = additive_search.PlanSearch(None, None, self.tried.append, solver)
-
-    def smooth(self):
-        return [one["smooth"] for one in self.tried]
-
-
-def test_a_walk_ends_after_steps_that_gain_nothing_and_at_cliffs(monkeypatch):
-    worth = {100.0: 0.5, 10.0: 0.6, 1.0: 0.598, 0.1: 0.7, 0.01: 0.699, 0.001: 0.698}
-    for patience, last in ((1, 1.0), (2, 0.001)):
-        told = Told(lambda s, _: worth[s.smooth], monkeypatch)
-        assert told.walk.path(told.plan, "smooth", additive_search.DECADES, patience)
-        assert told.smooth()[-1] == last
-        assert told.walk.plan.strengths.smooth == (10.0 if patience == 1 else 0.1)
-    step = Told(lambda s, _: {100.0: 0.5, 10.0: 0.496, 1.0: 0.9}[s.smooth], monkeypatch)
-    step.walk.path(step.plan, "smooth", (100.0, 10.0, 1.0), 5)
-    assert step.smooth() == [100.0, 10.0, 1.0], "a fall by less than a hundredth is borne"
-    deeper = Told(lambda s, _: {100.0: 0.5, 10.0: 0.494, 1.0: 0.9}[s.smooth], monkeypatch)
-    deeper.walk.path(deeper.plan, "smooth", (100.0, 10.0, 1.0), 5)
-    assert deeper.smooth() == [100.0, 10.0]
-    equal = Told(lambda _s, _p: 0.5, monkeypatch)
-    assert equal.walk.path(equal.plan, "smooth", (100.0, 10.0), 1)
-    assert equal.walk.plan.strengths.smooth == 100.0
-    assert not equal.walk.path(equal.walk.plan, "smooth", (1.0, 0.1), 1)
-    errors = Told(lambda s, _: s.smooth, monkeypatch, "pairwise_error")
-    errors.walk.path(errors.plan, "smooth", (3.0, 1.0, 2.0), 1)
-    assert errors.walk.plan.strengths.smooth == 1.0
-
-
-def test_refining_goes_up_and_else_down_by_half_decades(monkeypatch):
-    half = additive_search.HALF
-    for best, tried in ((half, [1.0, half, half**2]), (1 / half, [1.0, half, 1 / half, half**-2])):
-        told = Told(lambda s, _: -abs(np.log(s.smooth / best)) + 9, monkeypatch)  # noqa: B023
-        told.walk.try_plan(told.plan, None)
-        told.walk.refine("smooth", 2)
-        np.testing.assert_allclose(told.smooth(), tried)
-        assert told.walk.plan.strengths.smooth == pytest.approx(best)
-
-
-def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
-    for useful, tried in ((0, [0, 1, 1]), (2, [0, 1, 1, 2, 2, 3, 3])):
-        told = Told(lambda s, plan: 0.5 + 0.01 * min(plan.rounds, useful) - 0.001 * plan.rounds  # noqa: B023
-                    - 1e-5 * abs(s.smooth - 0.3), monkeypatch)  # fmt: skip
-        told.walk.try_plan(told.plan, None)
-        told.walk.add_rounds(4)
-        assert [one["rounds"] for one in told.tried] == tried
-        assert told.walk.plan.rounds == useful
-        assert told.walk.plan.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
-
-
-@pytest.mark.parametrize(
-    ("worth", "tried", "kept"),
-    [({0: 0.5, 10: 0.4}, [10], 0), ({0: 0.5, 10: 0.7, 3: 0.6, 1: 0.9}, [10, 3], 10),
-     ({0: 0.5, 10: 0.7, 3: 0.8, 1: 0.75}, [10, 3, 1], 3)],
-)  # fmt: skip
-def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypatch):
-    told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
-    told.walk.try_plan(told.plan, None)
-    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
-    additive_search.search_grids(told.walk, told.plan.with_pairs(pairs), pairs, 1)
-    counts = [one["pairs"] for one in told.tried[1:]]
-    assert list(dict.fromkeys(counts)) == tried
-    assert len(told.walk.plan.pairs) == kept
-    assert told.walk.plan.pairs == pairs[:kept]
-
-
-def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    bins = fit_bins(X, 64)
-    plan = additive_search.Plan(bins, np.zeros(0), np.ones(sum(bins.n_cells)),
-                                PenaltyStrengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
-    for few, side in ((4, 32), (3, 16)):
-        monkeypatch.setattr(additive_search, "FEW_COLUMNS", few)
-        paired = plan.with_pairs([(0, 2), (1, 2)])
-        assert [axis.size for axis in paired.grids.axes] == [side + 1] * 3
-        assert paired.pairs == [(0, 2), (1, 2)]
-    assert plan.with_pairs([]).grids is None
 
 
 def test_a_sample_without_a_seed_is_that_of_seed_0(monkeypatch):

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 import rankine
+import rankine.distributed
 import rankine.distributed as rd
-from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
+from rankine import Dataset, DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.logs.simulation import simulate
+from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.registry import RANKERS, ranker_class
+from rankine.rankers.sources import (
+    MemorySource,
+)
 from rankine.transforms.clicks import add_position_columns, apply_position_weights
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -161,10 +166,55 @@ def test_what_has_no_meaning_is_refused(sources):
     with pytest.raises(ParameterError) as caught:
         DominationRanker(normalization="query", propensity=LOOKS).fit(data)
     assert caught.value.parameter == "normalization"
-    with pytest.raises(ParameterError, match="propensity must be"):
+    with pytest.raises(ParameterError) as caught:
         RankSVM(propensity=[2.0]).fit(data)
+    assert caught.value.parameter == "propensity"
     with pytest.raises(ParameterError) as caught:
         ElasticRanker(position_offset=3).path(data)
     assert caught.value.parameter == "position_offset"
     with pytest.raises(SchemaError, match="position"):
         RankSVM(propensity=LOOKS).fit(replace(data, position=None))
+
+
+def shown(n_lists=12, size=5, seed=0) -> Dataset:
+    rng = np.random.default_rng(seed)
+    n = n_lists * size
+    return Dataset.from_arrays(
+        rng.normal(size=(n, 2)),
+        rng.integers(0, 3, n),
+        np.repeat(np.arange(n_lists), size),
+        position=np.tile(np.arange(1, size + 1), n_lists),
+        weight=rng.uniform(0.5, 2, n),
+    )
+
+
+def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
+    """What a query's loss is divided by, written out."""
+    n = range(len(y))
+    pairs = [(i, j) for i in n for j in n if i < j]
+    if kind == "pairs":
+        return sum(w[i] * w[j] for i, j in pairs if y[i] != y[j])
+    if kind == "pairs and ties":
+        return sum(w[i] * w[j] for i, j in pairs)
+    if kind == "gains":
+        return sum(w * (2.0 ** (y - y.min()) - 1))
+    return sum(w) ** 2 if kind == "squared rows" else sum(w)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in QueryDivisor if kind != QueryDivisor.NOTHING])
+def test_inverse_weights_are_not_divided_out(kind):
+    data, inverse = shown(), (1.0, 2.0, 4.0)
+    light = replace(data, weight=0.02 * data.weight)
+    source = MemorySource(data, None, PositionCorrection(inverse, 0, kind))
+    lightly = MemorySource(light, None, PositionCorrection(inverse, 0, kind)).query_weight
+    np.testing.assert_allclose(lightly, source.query_weight, rtol=1e-9)
+    looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
+    for q in range(12):
+        rows = data.qid == q
+        y, w = data.y[rows], data.weight[rows]
+        before = divisor(kind, y, w)
+        expected = divisor(kind, y, w * looks[rows]) / before if before else 1.0
+        assert source.query_weight[q] == pytest.approx(expected)
+    assert (PositionCorrection((), 0, kind).query_factors(data) == 1.0).all()
+    assert (PositionCorrection(inverse).query_factors(data) == 1.0).all()
+    assert [PositionCorrection((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]

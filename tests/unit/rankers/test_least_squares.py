@@ -325,24 +325,23 @@ def test_an_automatic_l2_means_the_same_for_sums_and_means():
 
 def test_every_one_of_few_lists_is_held_out_once(monkeypatch):
     X, y, qid = even_lists(3, n_lists=42, n=5)
-    asked = []
-    one = LeastSquaresRanker._try
-    monkeypatch.setattr(
-        LeastSquaresRanker,
-        "_try",
-        lambda self, data, weight, held, kept: (
-            asked.append((held.tolist(), kept.tolist())) or one(self, data, weight, held, kept)
-        ),
-    )
+    folds = []
+    try_strengths = LeastSquaresRanker._try_strengths
+
+    def counted(self, data, weight, train, held_out):
+        folds.append((held_out.tolist(), train.tolist()))
+        return try_strengths(self, data, weight, train, held_out)
+
+    monkeypatch.setattr(LeastSquaresRanker, "_try_strengths", counted)
     LeastSquaresRanker().fit(X, y, qid=qid)
-    assert [len(held) for held, _ in asked] == [8] * 5
-    assert asked[0][0] == permutation(stream_seed(0, SPLIT), 42)[:8].tolist(), "of seed 0"
-    assert len(set().union(*(held for held, _ in asked))) == 40
-    assert all(sorted(held + kept) == list(range(42)) for held, kept in asked)
-    asked.clear()
+    assert [len(held_out) for held_out, _ in folds] == [8] * 5
+    assert folds[0][0] == permutation(stream_seed(0, SPLIT), 42)[:8].tolist(), "of seed 0"
+    assert len(set().union(*(held_out for held_out, _ in folds))) == 40
+    assert all(sorted(held_out + train) == list(range(42)) for held_out, train in folds)
+    folds.clear()
     monkeypatch.setattr("rankine.rankers.least_squares.MANY_LISTS", 42)
     LeastSquaresRanker().fit(X, y, qid=qid)
-    assert len(asked) == 1
+    assert len(folds) == 1
 
 
 def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_chance():

@@ -14,8 +14,7 @@ import rankine.distributed
 from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.rankers import sources
-from rankine.rankers.capabilities import Capabilities
-from rankine.rankers.clicks import PositionCorrection, QueryDivisor
+from rankine.rankers.clicks import PositionCorrection
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -39,38 +38,6 @@ def shown(n_lists=12, size=5, seed=0) -> Dataset:
         position=np.tile(np.arange(1, size + 1), n_lists),
         weight=rng.uniform(0.5, 2, n),
     )
-
-
-def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
-    """What a query's loss is divided by, written out."""
-    n = range(len(y))
-    pairs = [(i, j) for i in n for j in n if i < j]
-    if kind == "pairs":
-        return sum(w[i] * w[j] for i, j in pairs if y[i] != y[j])
-    if kind == "pairs and ties":
-        return sum(w[i] * w[j] for i, j in pairs)
-    if kind == "gains":
-        return sum(w * (2.0 ** (y - y.min()) - 1))
-    return sum(w) ** 2 if kind == "squared rows" else sum(w)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in QueryDivisor if kind != QueryDivisor.NOTHING])
-def test_inverse_weights_are_not_divided_out(kind):
-    data, inverse = shown(), (1.0, 2.0, 4.0)
-    light = replace(data, weight=0.02 * data.weight)
-    source = MemorySource(data, None, PositionCorrection(inverse, 0, kind))
-    lightly = MemorySource(light, None, PositionCorrection(inverse, 0, kind)).query_weight
-    np.testing.assert_allclose(lightly, source.query_weight, rtol=1e-9)
-    looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
-    for q in range(12):
-        rows = data.qid == q
-        y, w = data.y[rows], data.weight[rows]
-        before = divisor(kind, y, w)
-        expected = divisor(kind, y, w * looks[rows]) / before if before else 1.0
-        assert source.query_weight[q] == pytest.approx(expected)
-    assert (PositionCorrection((), 0, kind).query_factors(data) == 1.0).all()
-    assert (PositionCorrection(inverse).query_factors(data) == 1.0).all()
-    assert [PositionCorrection((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
 
 
 def test_a_few_rows_stand_for_many(monkeypatch):
@@ -144,19 +111,6 @@ def test_the_type_of_the_input_decides_its_source(tmp_path):
     assert classify(Blocks(data)) is classify(iter([])) is StreamSource
     assert classify(rankine.scan(path)) is StreamSource
     assert classify(rankine.distributed.scan(path)) is PartitionSource
-
-
-def test_an_action_that_is_not_supported_is_refused_with_the_alternatives():
-    able = Capabilities(fit=("memory", "stream"))
-    able.require("fit", "stream", "A")
-    with pytest.raises(ParameterError, match=r"A cannot be fitted to partitions") as caught:
-        able.require("fit", "partitions", "A")
-    assert caught.value.fix == (
-        "Use rows in memory (rankine.load(...)) or a stream (rankine.scan(...))"
-    )
-    with pytest.raises(ParameterError) as caught:
-        able.require("path", "memory", "A")
-    assert caught.value.fix == "Leave it out, or use another ranker"
 
 
 def test_a_resumed_stream_must_be_the_same_file(tmp_path):

@@ -207,7 +207,7 @@ def test_depths_are_drawn_with_their_ticks():
     assert "Height: ERR of the first k items." in other
 
 
-def test_histograms_of_queries_are_told():
+def test_captions_of_histograms_hold_their_numbers():
     spread = Spread("map", [0.0, 0.5, 1.0], [1, 3], 0.6, [0.1, 0.2, 0.65, 0.8, 0.95], 1, 4)
     gaps = Differences("map", "old", [-1.0, -0.3, 0.3, 1.0], [1, 2, 5], 5, 2, 1)
     section = queries_section(spread, gaps, "MAP", Markup("<p>lists</p>"))

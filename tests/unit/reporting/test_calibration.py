@@ -107,12 +107,12 @@ def test_the_slope_is_where_the_likelihood_is_level(noise, unit):
     assert slope > 0
 
 
-def test_scores_that_say_nothing_or_all_have_a_slope_too():
+def test_useless_and_perfect_scores_have_a_slope():
     assert _slope(np.zeros(3)) == _slope(np.array([1.0, -1.0])) == _slope(np.array([-1.0])) == 0.0
     assert _slope(np.ones(4)) == pytest.approx(2**20)  # the first power of 2 above a million
 
 
-def test_a_gap_of_scores_stands_for_a_share():
+def test_the_caption_names_the_gap_of_90_percent():
     bins = [Bin(0.5, 0.6, 0.5, 0.7, 1000), Bin(2.0, 0.9, 0.8, 0.95, 1001)]
     section = calibration_section(Calibration(bins, math.log(9) / 2.5, 0.75, 2001, 0, True))
     told = words(section.body)

@@ -176,7 +176,7 @@ def test_the_data_section_draws_labels_and_lengths():
     assert "Items by label, in intervals of equal width" in words(data_section(real).body)
 
 
-def test_drift_says_what_is_above_its_limit():
+def test_the_drift_section_names_what_is_above_its_limit():
     cells = [["a"] * 6]
     quiet = SimpleNamespace(alarms=[], cells=lambda: cells)
     loud = SimpleNamespace(alarms=["a is new", "b is gone"], cells=lambda: cells)

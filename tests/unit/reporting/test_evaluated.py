@@ -45,7 +45,7 @@ def test_the_best_single_feature_is_the_best(evaluated):
     assert evaluate("ndcg@10", test.y, found.scores, test.qid) == best
 
 
-def test_of_many_features_those_that_go_with_the_labels_are_tried():
+def test_of_many_features_the_most_correlated_are_tried():
     data = random_data(20, 10, 300, make_sparse=True)
     X = data.X.tolil()
     X[:, [271]] = -data.y[:, None]
@@ -78,14 +78,14 @@ def test_effects_are_weight_times_spread_within_query_groups():
     assert found.groups == []
 
 
-def test_metrics_that_are_one_are_told_once(scores):
+def test_aliases_of_a_metric_are_shown_once(scores):
     wanted = ["ndcg@10", "ndcg@10:gain=exp", "map"]
     found, refused = _measurable(wanted, shop()[1], scores)
     assert [str(metric) for metric in found] == ["ndcg@10", "map"]
     assert refused == {}
 
 
-def test_what_a_model_stands_against(monkeypatch):
+def test_opponents_of_a_model(monkeypatch):
     test = shop()[1]
     evaluated = evaluate_subject(fitted(), test)
     assert evaluated.rival.kind == "shown"
@@ -122,7 +122,7 @@ def test_values_are_measured_once(evaluated, monkeypatch):
 @pytest.mark.parametrize("direction", [1.0, -1.0])
 @pytest.mark.parametrize("metric", ["ndcg@10", "pairwise_error"])
 @pytest.mark.parametrize("some", [None, 3])
-def test_a_constant_feature_hides_no_good_one(direction, metric, some, monkeypatch):
+def test_the_best_feature_is_found_beside_constant_ones(direction, metric, some, monkeypatch):
     data = random_data(7, 6, 4, labels=2)
     X = data.X.copy()
     X[:, 0] = 1.0
@@ -138,7 +138,7 @@ def test_a_constant_feature_hides_no_good_one(direction, metric, some, monkeypat
 
 
 @pytest.mark.parametrize("make_sparse", [True, False])
-def test_features_that_go_with_the_labels_come_first(make_sparse, monkeypatch):
+def test_candidates_are_ordered_by_correlation_with_the_labels(make_sparse, monkeypatch):
     data = random_data(9, 6, 20, make_sparse=True, seed=2)
     X = data.X.toarray()
     X[:, 3] = 5.0
@@ -207,7 +207,7 @@ def test_metrics_are_the_models_own_then_the_usual_ones():
 
 @pytest.mark.parametrize("rule", ["zero", "mean", "query_min", "indicator"])
 @pytest.mark.parametrize("scaled", [True, False])
-def test_features_are_those_that_the_weights_meet(rule, scaled):
+def test_features_times_weights_are_the_scores(rule, scaled):
     data = random_data(5, 6, 3)
     X = data.X.copy()
     X[::4, 1] = np.nan
@@ -227,7 +227,7 @@ def test_features_are_those_that_the_weights_meet(rule, scaled):
     assert (names is not None and names[-1] == "2 missing") == (rule == "indicator")
 
 
-def test_retrievers_are_judged_by_their_normalised_scores():
+def test_retrievers_are_evaluated_on_normalised_scores():
     data = random_data(5, 6, 2)
     model = LinearModel.from_weights([1.0, 0.5], ["a", "b"], transforms=(RunScores("min_max"),))
     evaluated = evaluate_model(model, data)

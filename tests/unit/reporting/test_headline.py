@@ -93,7 +93,7 @@ def test_bootstrap_samples_are_affordable():
     assert resamples_for(100_000) == 500
 
 
-def test_the_first_sentence_tells_the_opponents_but_the_feature():
+def test_the_summary_names_all_opponents_except_the_feature():
     assert words(summary([head()])) == (
         "On 20 queries the model reaches NDCG@10 0.8000 (95 % interval 0.7500 to 0.8500): 0.2000 "
         "above the order as shown and 0.3000 above a random order."

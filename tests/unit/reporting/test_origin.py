@@ -84,7 +84,7 @@ def test_options_of_a_log_are_those_that_training_needs():
     assert "n_passes=7" in values
 
 
-def test_the_origin_tells_what_the_file_remembers():
+def test_the_origin_section_shows_what_the_file_records():
     bare = origin(LinearModel.from_weights([1.0]))
     told = words(origin_section(bare, None).body)
     assert "ranker unknown" in told
@@ -118,7 +118,7 @@ def test_the_origin_tells_what_the_file_remembers():
     assert list(dict(_parameters(strange))) == ["new"]
 
 
-def test_values_of_parameters_are_words():
+def test_parameter_values_are_readable():
     shown = {
         True: "True", None: "none", "text": "text", 12345: "12,345", 0.1: "0.1",
     }  # fmt: skip

@@ -90,7 +90,7 @@ def test_a_list_shows_ranks_labels_and_exact_terms(evaluated, scores):
     assert [item.rank for item in found.left[5:]] == missed
 
 
-def test_good_items_that_stand_too_deep_are_shown_as_well():
+def test_relevant_items_ranked_too_low_are_shown():
     found = listed([0, 0, 1, 1, 0, 1, 1, 1], np.arange(8)[::-1], depth=2)
     assert [item.rank for item in found.left] == [1, 2, 3, 4, 6]
     assert [item.label for item in found.left] == [0, 0, 1, 1, 1]
@@ -100,7 +100,7 @@ def test_good_items_that_stand_too_deep_are_shown_as_well():
     assert flat.labels == [1.0]
 
 
-def test_the_other_order_is_the_ideal_one_or_the_opponents():
+def test_the_right_list_is_the_ideal_or_the_opponents_order():
     y, scores = [0, 2, 1], [3.0, 2.0, 1.0]
     ideal = listed(y, scores)
     assert ideal.right_name == "ideal order"
@@ -114,7 +114,7 @@ def test_the_other_order_is_the_ideal_one_or_the_opponents():
     assert [(item.name, item.score) for item in shown.right] == [("row 3", None), ("row 1", None)]
 
 
-def test_queries_and_documents_have_names_where_they_are_known():
+def test_queries_and_documents_are_shown_by_name():
     assert [item.rank for item in listed([1], [2.0]).left] == [1]
     columns = {"query": np.array(["x", "x"]), "text": np.array(["y", "y"])}
     found = listed([0, 1], [1.0, 2.0], docid=np.array(["", "b"]), columns=columns)
@@ -124,7 +124,7 @@ def test_queries_and_documents_have_names_where_they_are_known():
 
 
 @pytest.mark.parametrize("make_sparse", [True, False])
-def test_terms_add_up_for_sparse_rows_too(make_sparse):
+def test_terms_of_sparse_rows_add_up_to_the_score(make_sparse):
     data = random_data(3, 5, 40, make_sparse=True)
     dense = data.X.toarray()
     weights_of = np.where(np.arange(40) % 3, np.linspace(-1, 2, 40), 0.0)
@@ -171,7 +171,7 @@ def test_lists_unfold_the_first_of_each_group_and_mark_labels():
     assert right.findall(".//div[@class='terms']") == []
 
 
-def test_a_list_tells_its_words_and_the_other_value():
+def test_a_list_shows_the_query_text_and_both_values():
     told = words(query_lists([("x", [ranked("q1", text="red shoe", other_value=0.5)])], "MAP"))
     assert "“red shoe” MAP 0.250 other 0.500 1,200 items" in told
     assert "label high" in query_lists([("x", [ranked("q1", labels=(1.0, 0.0))])], "MAP")

@@ -141,7 +141,7 @@ def comparison(n=2, metric="ndcg@10", **held):
     return replace(made, **held)
 
 
-def test_a_comparison_is_told_in_words():
+def test_the_text_of_a_comparison():
     told = words(rankine.report(comparison()).html)
     assert "a against b" in told
     assert "b has the best NDCG@10: 0.6000 on 20 queries. Of 2 pairs of systems, 1 differs" in told
@@ -184,7 +184,7 @@ def test_differences_stand_around_zero():
     assert "0.4000 to 0.9000" in words(_means(comparison()))
 
 
-def test_what_is_no_result_is_no_result():
+def test_other_objects_are_not_taken_for_results():
     for subject in ([], [comparison(), 1], None, {}, LeastSquaresRanker()):
         assert result_report(subject, title=None, command=None) is None
 
@@ -198,7 +198,7 @@ def letor(n_own=1, n_tasks=1, metric="map", folds=3):
     return LetorResult(metric, tasks)
 
 
-def test_the_letor_protocol_is_told_in_words():
+def test_the_text_of_a_letor_result():
     result = letor(7, 4)
     report = rankine.report(result, command="rankine letor x")
     told = words(report.html)
@@ -262,7 +262,7 @@ def test_lines_of_methods_own_ones_in_front():
     assert depths.find("ul") is None
 
 
-def test_an_interleaving_is_told_in_words():
+def test_the_text_of_an_interleaving():
     def preference(verdict):
         return Preference(**{
             field.name: verdict if field.name == "verdict" else "x" if field.name in "ab" else 1
@@ -308,7 +308,7 @@ TRACE = [
 ]
 
 
-def test_a_search_is_told_in_words():
+def test_the_text_of_a_search():
     report = rankine.report(search(TRACE))
     told = words(report.html)
     assert (
@@ -423,7 +423,7 @@ def test_parameters_are_numbers_or_choices():
     assert f"The top {TOP} of 30 trials" in words(rankine.report(search(many)).html)
 
 
-def test_a_path_is_told_in_words():
+def test_the_text_of_a_path():
     train, test = shop()
     path = rankine.DominationRanker(scale="standard").path(train, eval_set=test, n_steps=5)
     report = rankine.report(path)

@@ -125,7 +125,7 @@ def test_labels_that_the_metric_refuses_fall_back_to_pairs():
     assert "cannot be measured here" in report.html
 
 
-def test_positions_weights_and_reader_notes_are_told():
+def test_positions_weights_and_reader_counts_are_shown():
     data = random_data(5, 6, 3)
     full = Dataset.from_arrays(
         data.X, data.y, data.qid, weight=np.ones(30), position=np.tile(np.arange(1, 7), 5)
@@ -137,7 +137,7 @@ def test_positions_weights_and_reader_notes_are_told():
     assert [s["name"] for s in report.figures["headline"][0]["systems"]][1] == "order as shown"
 
 
-def test_data_the_model_was_trained_on_is_noticed():
+def test_training_data_in_the_report_raises_a_warning():
     train = replace(shop()[0], sources=("log.txt",))
     ranker = rankine.LeastSquaresRanker().fit(train)
     assert "flatter it" in rankine.report(ranker, train).html

@@ -177,7 +177,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_curves_stand_where_the_axes_say(case):
+def test_points_are_drawn_at_their_values(case):
     line, options = LINES[case]
     logs = {key: options[key] for key in ("log_x", "log_y") if key in options}
     drawn = Drawn(line_chart("title", [line], ("across", "up"), "words", **options), **logs)
@@ -207,7 +207,7 @@ def test_curves_stand_where_the_axes_say(case):
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_the_frame_holds_everything_in_its_place(case):
+def test_everything_is_drawn_inside_the_frame(case):
     line, options = LINES[case]
     drawn = Drawn(line_chart("title", [line], ("across", "up"), "words", **options))
     picture = drawn.of("chart")[0]
@@ -284,7 +284,7 @@ def test_tips_ticks_and_keys_are_those_that_are_given():
         ([float(k) for k in range(401)], [k % 7 for k in range(400)]),
     ],
 )
-def test_columns_stand_between_their_edges(edges, counts):
+def test_columns_are_drawn_between_their_edges(edges, counts):
     drawn = Drawn(
         histogram("t", edges, counts, ("x", "y"), "words", about="all", rules=[("soft", edges[1])])
     )
@@ -337,7 +337,7 @@ def test_only_columns_wholly_below_the_split_have_the_other_colour(reach):
 
 # ---------------------------------------------------------------------- tables
 @pytest.mark.parametrize("largest", [None, 8.0])
-def test_a_bar_is_as_long_as_its_share_and_stands_in_the_middle_of_its_cell(largest):
+def test_a_bar_is_as_long_as_its_share_and_centred_in_its_cell(largest):
     sizes = [2.0, -0.5, 0.001, 0.0]
     rows = [Bar(f"n{k}", size, f"tip {k}", ("x", "y")) for k, size in enumerate(sizes)]
     header = ("a", "b", "c", "d")
@@ -362,7 +362,7 @@ def test_bars_of_nothing_have_no_length():
 
 @pytest.mark.parametrize("zero", [None, 0.25, 0.5])
 @pytest.mark.parametrize("ends", [None, (0.4, 0.6), (0.5, 0.5)])
-def test_an_interval_stands_at_its_share_of_the_width(zero, ends):
+def test_an_interval_is_drawn_at_its_share_of_the_width(zero, ends):
     third = str(interval(1 / 3, (1 / 7, 2 / 3), linear([0.0, 1.0]), "model", "tip"))
     assert not re.search(r"\.\d{3}", third)
     drawn = Drawn(interval(0.5, ends, linear([0.0, 1.0]), "model", "tip", zero=zero))

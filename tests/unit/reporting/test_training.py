@@ -106,7 +106,7 @@ def test_the_objective_is_logarithmic_where_it_falls_far():
     assert "0" in across
 
 
-def test_curves_leave_out_what_is_not_known():
+def test_curves_leave_out_missing_values():
     assert story(trace={"step": [1, 2], "lower_bound": [1.0, 2.0]}) is None
     assert story(trace={"step": [1, 2], "objective": [None, None]}) is None
     assert story(trace={"step": [1, 2], "gap": [0.0, -1.0]}) is None

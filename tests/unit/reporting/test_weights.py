@@ -76,7 +76,7 @@ def test_the_size_curve_measures_models_of_the_strongest_weights(evaluated, scor
     assert values[found.enough] >= 0.99 * found.values[-1]
 
 
-def test_weights_of_no_effect_share_nothing():
+def test_weights_without_effect_have_no_share():
     model = LinearModel.from_weights([1.0, -2.0, 3.0], ["x=1", "x=2", "y"])
     found = weights(model, np.zeros(3))
     assert (found.idle, found.for_half, found.for_most) == (3, 0, 0)
@@ -114,7 +114,7 @@ def test_features_of_binned_columns_have_their_source():
 
 
 @pytest.mark.parametrize("metric", ["p@1", "pairwise_error"])
-def test_the_smallest_model_that_is_good_enough(metric):
+def test_enough_is_the_smallest_size_within_one_percent(metric):
     data = random_data(6, 5, 30)
     y = (data.X[:, 0] > 0) * 1.0
     data = Dataset.from_arrays(data.X, y, data.qid)
@@ -143,8 +143,8 @@ def test_the_smallest_model_that_is_good_enough(metric):
 
 
 def test_weights_are_bars_on_one_scale():
-    section = weights_section(learned(), "Meaning.")
-    assert section.lead == "3 features of 10 have a weight. Meaning."
+    section = weights_section(learned(), effects=True)
+    assert section.lead.startswith("3 features of 10 have a weight. A bar is the weight times")
     drawn = Drawn(Markup("<div>%s</div>") % section.body)
     assert [bar["width"] for bar in drawn.of("column plus")] == [100, 90]
     assert [bar["width"] for bar in drawn.of("column minus")] == [25]
@@ -155,36 +155,40 @@ def test_weights_are_bars_on_one_scale():
     assert "How many features decide" in told
     assert "half of it is in 1 feature, nine tenths in 2." in told
     assert "By source column" not in told
-    assert "decide nothing" not in told
+    assert "have no effect here" not in told
 
 
-def test_few_weights_are_told_as_such():
-    one = weights_section(learned(1, 0), "Meaning.")
+def test_texts_about_few_weights_are_singular_or_left_out():
+    one = weights_section(learned(1, 0), effects=False)
     assert one.lead.startswith("1 feature of 10 has a weight.")
     assert "Lowers the score" not in words(one.body)
     assert "How many features decide" not in words(one.body)
-    assert "How many" not in words(weights_section(learned(1, 1), "Meaning.").body)
-    none = weights_section(learned(0, 0), "Meaning.")
+    assert "How many" not in words(weights_section(learned(1, 1), effects=False).body)
+    none = weights_section(learned(0, 0), effects=False)
     assert "All weights are zero" in words(none.body)
-    assert "1 weight belongs to features" in words(weights_section(learned(idle=1), "M").body)
-    assert "2 weights belong to features" in words(weights_section(learned(idle=2), "M").body)
+    assert "1 weight belongs to features" in words(
+        weights_section(learned(idle=1), effects=True).body
+    )
+    assert "2 weights belong to features" in words(
+        weights_section(learned(idle=2), effects=True).body
+    )
 
 
 def test_columns_and_concentration_are_drawn():
     groups = [Group("brand", 2, 3.0, 0.75), Group("price", 1, 1.0, 0.25)]
-    body = weights_section(learned(groups=groups), "M").body
+    body = weights_section(learned(groups=groups), effects=True).body
     drawn = Drawn(Markup("<div>%s</div>") % body)
     assert [bar["width"] for bar in drawn.of("column model")][:2] == [100, pytest.approx(33.33)]
     assert "brand 2 weights" in words(body)
     assert "75 %" in words(body)
     for largest, dots in ((40, True), (41, False)):
         along = [(k, k / largest) for k in range(1, largest + 1)]
-        body = weights_section(learned(concentration=along), "M").body
+        body = weights_section(learned(concentration=along), effects=True).body
         drawn = Drawn(Markup("<div>%s</div>") % body)
         assert (len(drawn.of("dot")) == largest) == dots
     for largest, powers in ((60, False), (61, True)):
         body = weights_section(
-            learned(concentration=[(1, 0.2), (9, 0.6), (largest, 1.0)]), "M"
+            learned(concentration=[(1, 0.2), (9, 0.6), (largest, 1.0)]), effects=True
         ).body
         ticks = [tick["text"] for tick in Drawn(Markup("<div>%s</div>") % body).of("tick mid")]
         assert (ticks[0] == "1") == powers

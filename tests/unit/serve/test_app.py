@@ -29,8 +29,8 @@ JSON = {b"host": b"localhost", b"content-type": b"application/json"}
 ITEM = {"features": {NAMES[0]: 1.0}}
 
 
-class House:
-    """A service, and what it counts."""
+class RunningService:
+    """A service without sockets, and its metrics."""
 
     def __init__(self, *models, access=None, strict=False, **limits):
         self.registry = Registry()
@@ -60,49 +60,49 @@ def error(reply):
 
 
 def test_paths_methods_and_hosts():
-    house = House(shop())
+    service = RunningService(shop())
     for target in (b"/healthz", b"/healthz?x=%2f", b"/%68ealthz"):
-        reply = house.ask(b"GET", target)
+        reply = service.ask(b"GET", target)
         assert (reply.status, reply.body, reply.kind) == (
             200,
             b"ok\n",
             b"text/plain; charset=utf-8",
         )
-    assert house.ask(b"GET", b"/v1/models/%73hop").status == 200
+    assert service.ask(b"GET", b"/v1/models/%73hop").status == 200
     for method, target, allow in (
         (b"POST", b"/healthz", b"GET, HEAD"),
         (b"GET", b"/v1/rank", b"POST"),
         (b"POST", b"/v1/models/shop", b"GET, HEAD"),
     ):
-        reply = house.ask(method, target)
+        reply = service.ask(method, target)
         assert (reply.status, reply.fields) == (405, ((b"allow", allow),))
-    status, told = error(house.ask(b"GET", b"/v1/model"))
+    status, told = error(service.ask(b"GET", b"/v1/model"))
     assert (status, told["fix"]) == (404, "See /openapi.json")
-    status, told = error(house.ask(b"GET", b"/", host=b"evil.example"))
+    status, told = error(service.ask(b"GET", b"/", host=b"evil.example"))
     assert (status, told["fix"]) == (421, "Start it with --allow-host")
     nameless = Request(b"GET", b"/healthz", {}, b"", close=False)
-    assert house.service.handle(nameless, False).status == 421
-    assert house.ask(b"HEAD", b"/").body == page_reply().body
+    assert service.service.handle(nameless, False).status == 421
+    assert service.ask(b"HEAD", b"/").body == page_reply().body
 
 
-def test_a_token_opens_the_paths_that_are_not_public():
+def test_private_paths_need_the_token():
     token = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="
-    house = House(shop(), access=AccessPolicy("127.0.0.1", token))
-    assert house.ask(b"GET", b"/readyz").status == 200
-    reply = house.ask(b"GET", b"/v1/models")
+    service = RunningService(shop(), access=AccessPolicy("127.0.0.1", token))
+    assert service.ask(b"GET", b"/readyz").status == 200
+    reply = service.ask(b"GET", b"/v1/models")
     assert (reply.status, reply.fields) == (401, ((b"www-authenticate", b"Bearer"),))
     good = b"bearer  " + token
-    assert house.ask(b"GET", b"/v1/models", authorization=good).status == 200
-    assert house.ask(b"GET", b"/v1/models", authorization=token).status == 401
+    assert service.ask(b"GET", b"/v1/models", authorization=good).status == 200
+    assert service.ask(b"GET", b"/v1/models", authorization=token).status == 401
 
 
-def test_ready_means_models_and_no_stop():
-    empty = House()
+def test_readyz_needs_models_and_no_stop():
+    empty = RunningService()
     assert empty.ask(b"GET", b"/readyz")[:2] == (503, b"no model\n")
-    house = House(shop())
-    assert house.ask(b"GET", b"/readyz")[:2] == (200, b"ready\n")
-    house.pool.stopping = True
-    assert house.ask(b"GET", b"/readyz")[:2] == (503, b"stopping\n")
+    service = RunningService(shop())
+    assert service.ask(b"GET", b"/readyz")[:2] == (200, b"ready\n")
+    service.pool.stopping = True
+    assert service.ask(b"GET", b"/readyz")[:2] == (503, b"stopping\n")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_ready_means_models_and_no_stop():
         ({}, False),
     ],
 )
-def test_only_plain_json_is_taken(fields, good):
+def test_only_uncompressed_json_is_accepted(fields, good):
     if good:
         check_json(fields)
     else:
@@ -130,14 +130,14 @@ def test_only_plain_json_is_taken(fields, good):
 
 def test_large_requests_and_explanations_leave_the_event_loop():
     body = json.dumps({"items": [ITEM]}).encode()
-    house = House(shop(), inline_bytes=len(body))
+    service = RunningService(shop(), inline_bytes=len(body))
     for path in (b"/v1/rank", b"/v1/score"):
-        assert house.ask(b"POST", path, body, on_event_loop=True).status == 200
-        assert house.ask(b"POST", path, body + b" ", on_event_loop=True) is None
-        assert house.ask(b"POST", path, body + b" ").status == 200
+        assert service.ask(b"POST", path, body, on_event_loop=True).status == 200
+        assert service.ask(b"POST", path, body + b" ", on_event_loop=True) is None
+        assert service.ask(b"POST", path, body + b" ").status == 200
     for explain in (True, 0, 3):
         asked = {"items": [ITEM], "explain": explain}
-        wide = House(shop())
+        wide = RunningService(shop())
         assert wide.ask(b"POST", b"/v1/rank", asked, on_event_loop=True) is None
         assert wide.ask(b"POST", b"/v1/rank", asked).status == 200
     asked = {"items": [ITEM], "explain": False}
@@ -146,59 +146,59 @@ def test_large_requests_and_explanations_leave_the_event_loop():
 
 
 def test_explained_items_have_a_limit_of_their_own():
-    house = House(shop(), explained=3)
+    service = RunningService(shop(), explained=3)
     for sizes, k, status in (([3], None, 200), ([4], None, 422), ([4], 3, 200), ([2, 2], None, 422),
                              ([2, 1], None, 200), ([9, 9], 1, 200)):  # fmt: skip
         asked = {"lists": [{"items": [ITEM] * size} for size in sizes], "explain": 1}
         asked |= {} if k is None else {"k": k}
-        reply = house.ask(b"POST", b"/v1/rank", asked)
+        reply = service.ask(b"POST", b"/v1/rank", asked)
         assert reply.status == status, (sizes, k)
     del asked["explain"]
-    assert house.ask(b"POST", b"/v1/rank", asked).status == 200
-    assert json.loads(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 9}).body)["ranking"]
-    status, told = error(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 4, "explain": True}))
+    assert service.ask(b"POST", b"/v1/rank", asked).status == 200
+    assert json.loads(service.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 9}).body)["ranking"]
+    status, told = error(service.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 4, "explain": True}))
     assert (status, told["code"]) == (422, "limit")
 
 
 def test_a_batch_is_answered_list_by_list():
-    house = House(shop(), ServedModel("log", log_model()))
+    service = RunningService(shop(), ServedModel("log", log_model()))
     items = [ITEM, {"features": {NAMES[1]: 2.0}, "id": "b"}]
     lists = [{"items": [], "id": "none"}, {"items": items, "id": 7}, {"items": items[:1]}]
     scores = Scorer(make_model(0)).score([item["features"] for item in items]).tolist()
     asked = {"model": "shop", "lists": lists}
-    found = json.loads(house.ask(b"POST", b"/v1/score", asked).body)
+    found = json.loads(service.ask(b"POST", b"/v1/score", asked).body)
     assert found["lists"] == [
         {"scores": [], "id": "none"}, {"scores": scores, "id": 7}, {"scores": scores[:1]},
     ]  # fmt: skip
     assert "scores" not in found
-    ranked = json.loads(house.ask(b"POST", b"/v1/rank", asked).body)["lists"]
+    ranked = json.loads(service.ask(b"POST", b"/v1/rank", asked).body)["lists"]
     best = sorted((0, 1), key=lambda i: -scores[i])
     assert [[one["index"] for one in each["ranking"]] for each in ranked] == [[], best, [0]]
     assert [one.get("id") for one in ranked[1]["ranking"]] == [[None, "b"][i] for i in best]
     wrong = {"model": "shop", "lists": [*lists, {"items": [{"features": {"x": 1}}]}]}
-    status, told = error(house.ask(b"POST", b"/v1/score", wrong))
+    status, told = error(service.ask(b"POST", b"/v1/score", wrong))
     assert status == 422
     assert told["message"].startswith("list 3: ")
     raw = {"price": 2.0, "brand": "a", "colour": 1}
     shared = {"model": "log", "items": [{"raw": raw}, {"raw": {}}], "context": {"shop": "north"}}
-    found = json.loads(house.ask(b"POST", b"/v1/score", shared).body)
+    found = json.loads(service.ask(b"POST", b"/v1/score", shared).body)
     rows = [{"shop": "north", **raw}, {"shop": "north"}]
     assert found["scores"] == Scorer(log_model(), unknown="zero").score(rows).tolist()
     assert found["unknown_columns"] == {"colour": 1}
-    assert house.value("unknown_columns_total") == 1
+    assert service.value("unknown_columns_total") == 1
     lacking = sum(found["missing_columns"].values())
-    assert house.value("missing_columns_total") == lacking > 0
-    strict = House(ServedModel("log", log_model()), strict=True)
+    assert service.value("missing_columns_total") == lacking > 0
+    strict = RunningService(ServedModel("log", log_model()), strict=True)
     assert strict.ask(b"POST", b"/v1/score", shared).status == 422
-    assert house.ask(b"POST", b"/v1/score", {**shared, "unknown": "error"}).status == 422
+    assert service.ask(b"POST", b"/v1/score", {**shared, "unknown": "error"}).status == 422
 
 
-def test_an_explanation_shows_ten_terms_unless_told():
-    house = House(shop())
+def test_an_explanation_has_ten_terms_by_default():
+    service = RunningService(shop())
     rows = [dict(zip(NAMES, np.random.default_rng(k).normal(size=20), strict=True)) for k in (1, 2)]
     items = [{"features": {name: float(x) for name, x in row.items()}} for row in rows]
     for explain, shown in ((True, 10), (0, 0), (1, 1), (1000, 20)):
-        reply = house.ask(b"POST", b"/v1/rank", {"items": items, "explain": explain})
+        reply = service.ask(b"POST", b"/v1/rank", {"items": items, "explain": explain})
         first, second = json.loads(reply.body)["ranking"]
         for why in (first["explanation"], first["lead"], second["explanation"]):
             assert len(why["contributions"]) == shown
@@ -213,54 +213,56 @@ def test_an_explanation_shows_ten_terms_unless_told():
 
 def test_a_lead_is_that_over_the_next_item():
     asked = {"items": [{"features": {NAMES[0]: x}} for x in (1.0, 5.0, 2.0, -4.0)], "explain": 1}
-    ranking = json.loads(House(shop()).ask(b"POST", b"/v1/rank", asked).body)["ranking"]
+    ranking = json.loads(RunningService(shop()).ask(b"POST", b"/v1/rank", asked).body)["ranking"]
     assert len({one["index"] for one in ranking}) == 4
     for one, below in itertools.pairwise(ranking):
         assert one["lead"]["total"] == pytest.approx(one["score"] - below["score"])
     assert "lead" not in ranking[-1]
 
 
-def test_what_is_counted():
-    house = House(shop())
+def test_replies_items_and_unknown_columns_are_counted():
+    service = RunningService(shop())
     asked = {"items": [ITEM, {"features": {"x": 1.0, "y": 2.0}}], "unknown": "zero"}
-    house.ask(b"POST", b"/v1/score", asked)
-    house.ask(b"POST", b"/v1/score", {**asked, "unknown": "error"})
-    house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 3})
-    house.ask(b"POST", b"/v1/rank", b"{")
+    service.ask(b"POST", b"/v1/score", asked)
+    service.ask(b"POST", b"/v1/score", {**asked, "unknown": "error"})
+    service.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 3})
+    service.ask(b"POST", b"/v1/rank", b"{")
     for name in (b"/v1/models", b"/v1/models/shop", b"/v1/models/none"):
-        house.ask(b"GET", name)
-    assert house.value("items_scored_total") == 5
-    assert house.value("unknown_features_total") == 2
-    assert house.value("unknown_columns_total") == 0
-    assert house.value("scoring_seconds_count") == 4
-    assert 0 < house.value("scoring_seconds_sum") < 60
+        service.ask(b"GET", name)
+    assert service.value("items_scored_total") == 5
+    assert service.value("unknown_features_total") == 2
+    assert service.value("unknown_columns_total") == 0
+    assert service.value("scoring_seconds_count") == 4
+    assert 0 < service.value("scoring_seconds_sum") < 60
     for path, status, count in (("/v1/score", 200, 1), ("/v1/score", 422, 1), ("/v1/rank", 200, 1),
                                 ("/v1/rank", 400, 1), ("/v1/models", 200, 2),
                                 ("/v1/models", 404, 1)):  # fmt: skip
-        assert house.value("http_requests_total", path=path, status=str(status)) == count
-    house.pool.queued, house.pool.buffered = 3, 70
-    house.pool.connections = {1, 2}
-    assert house.value("queue_length") == 3
-    assert house.value("buffered_bytes") == 70
-    assert house.value("connections") == 2
-    house.registry.report("shop", "cut")
-    house.registry.report("other", "empty")
+        assert service.value("http_requests_total", path=path, status=str(status)) == count
+    service.pool.queued, service.pool.buffered = 3, 70
+    service.pool.connections = {1, 2}
+    assert service.value("queue_length") == 3
+    assert service.value("buffered_bytes") == 70
+    assert service.value("connections") == 2
+    service.registry.report("shop", "cut")
+    service.registry.report("other", "empty")
     assert (
-        house.value("model_error", model="shop") == house.value("model_error", model="other") == 1
+        service.value("model_error", model="shop")
+        == service.value("model_error", model="other")
+        == 1
     )
     digest = make_model(0).digest
-    assert house.value("model_info", model="shop", kind="linear", digest=digest) == 1
-    house.registry.report("shop", None)
-    assert house.value("model_error", model="shop") == 0
-    assert house.value("build_info", version=rankine.__version__) == 1
+    assert service.value("model_info", model="shop", kind="linear", digest=digest) == 1
+    service.registry.report("shop", None)
+    assert service.value("model_error", model="shop") == 0
+    assert service.value("build_info", version=rankine.__version__) == 1
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     told = next(line.split() for line in lines if line.startswith("VmRSS"))
     resident = _resident_bytes()
     assert resident == pytest.approx(1024 * int(told[1]), rel=0.1)
-    assert resident == pytest.approx(house.value("resident_memory_bytes"), rel=0.1)
+    assert resident == pytest.approx(service.value("resident_memory_bytes"), rel=0.1)
 
 
-def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
+def test_unknown_memory_is_reported_as_zero(monkeypatch):
     def absent(*_, **__):
         raise FileNotFoundError
 
@@ -269,47 +271,51 @@ def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
 
 
 def test_models_are_listed_with_their_errors():
-    house = House(shop(), ServedModel("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
-    house.registry.report("shop", "the new file is cut")
-    house.registry.report("absent", "no such thing")
-    reply = json.loads(house.ask(b"GET", b"/v1/models").body)
+    service = RunningService(
+        shop(), ServedModel("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]}))
+    )
+    service.registry.report("shop", "the new file is cut")
+    service.registry.report("absent", "no such thing")
+    reply = json.loads(service.ask(b"GET", b"/v1/models").body)
     assert [(one["name"], one["kind"], one["error"]) for one in reply["models"]] == [
         ("absent", "none", "no such thing"),
         ("shop", "linear", "the new file is cut"),
         ("topics", "bundle", None),
     ]
     assert reply["default"] is None
-    assert json.loads(house.ask(b"GET", b"/v1/models/shop").body)["error"] == "the new file is cut"
-    assert json.loads(house.ask(b"GET", b"/v1/models/topics").body)["topics_count"] == 2
+    assert (
+        json.loads(service.ask(b"GET", b"/v1/models/shop").body)["error"] == "the new file is cut"
+    )
+    assert json.loads(service.ask(b"GET", b"/v1/models/topics").body)["topics_count"] == 2
     for name, reason in ((b"none", "no model of this name"), (b"topics/x", "no such topic"),
                          (b"shop/x", "is one model"), (b"absent", "no model")):  # fmt: skip
-        reply = house.ask(b"GET", b"/v1/models/" + name)
+        reply = service.ask(b"GET", b"/v1/models/" + name)
         status, told = error(reply)
         assert (status, reply.kind) == (404, b"application/json")
         assert reason in told["message"]
-    house.registry.drop("topics")
-    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] == "shop"
-    house.registry.drop("shop")
-    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] is None
-    house.registry.drop("absent")
-    assert house.registry.current.errors == {}
+    service.registry.drop("topics")
+    assert json.loads(service.ask(b"GET", b"/v1/models").body)["default"] == "shop"
+    service.registry.drop("shop")
+    assert json.loads(service.ask(b"GET", b"/v1/models").body)["default"] is None
+    service.registry.drop("absent")
+    assert service.registry.current.errors == {}
 
 
 def test_a_request_without_a_name_goes_to_the_only_model():
-    house = House(shop())
-    assert house.registry.find(None).name == "shop"
-    house.registry.put(ServedModel("other", make_model(1)))
+    service = RunningService(shop())
+    assert service.registry.find(None).name == "shop"
+    service.registry.put(ServedModel("other", make_model(1)))
     for name, reason in ((None, "names no model"), ("nothing", "no model of this name"),
                          ("shop/", "is one model")):  # fmt: skip
         with pytest.raises(RequestError, match=reason) as caught:
-            house.registry.find(name)
+            service.registry.find(name)
         assert caught.value.status == 404
     bundle = ServedModel("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
-    house.registry.put(bundle)
-    assert house.registry.find("b/a/b").name == "b/a/b"
-    assert house.registry.find("b/").model.values.tolist() == [2.0]
+    service.registry.put(bundle)
+    assert service.registry.find("b/a/b").name == "b/a/b"
+    assert service.registry.find("b/").model.values.tolist() == [2.0]
     with pytest.raises(RequestError, match="is a bundle"):
-        house.registry.find("b")
+        service.registry.find("b")
 
 
 def test_an_entry_says_what_a_model_is():
@@ -326,7 +332,7 @@ def test_an_entry_says_what_a_model_is():
     assert ServedModel("log", log_model()).entry().reads == "raw"
 
 
-def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
+def test_recently_requested_topics_are_kept(monkeypatch):
     bundle = ModelBundle.from_weights({name: [1.0, 2.0] for name in "abcdefgh"})
     monkeypatch.setattr(registry_module, "MAX_TOPICS_READY", 2)
     served = ServedModel("b", bundle)
@@ -439,7 +445,7 @@ def test_the_document_names_every_reply():
 
 
 def test_unknown_names_are_refused_unless_raw_columns_are_read():
-    house = House(shop(), ServedModel("log", log_model()))
+    service = RunningService(shop(), ServedModel("log", log_model()))
     for model, form, status in (
         ("log", "features", 422),
         ("log", "raw", 200),
@@ -447,4 +453,4 @@ def test_unknown_names_are_refused_unless_raw_columns_are_read():
         ("shop", "raw", 422),
     ):
         asked = {"model": model, "items": [{form: {"colour": 1.0}}]}
-        assert house.ask(b"POST", b"/v1/score", asked).status == status, (model, form)
+        assert service.ask(b"POST", b"/v1/score", asked).status == status, (model, form)

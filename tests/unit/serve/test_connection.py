@@ -38,7 +38,7 @@ def test_pieces_do_not_matter(data, step):
     assert all(not isinstance(request, int) for request in read(data))
 
 
-def test_a_request_is_read_as_it_stands():
+def test_a_request_is_read_unchanged():
     (request,) = read(POST.replace(b"Host: a", b"Host:  a b \r\nX-y: \t1, 2"))
     assert (request.method, request.target) == (b"POST", b"/v1/rank")
     assert request.fields == {b"host": b"a b", b"x-y": b"1, 2", b"content-length": b"4"}

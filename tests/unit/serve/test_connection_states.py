@@ -201,7 +201,7 @@ def test_a_request_is_answered_and_the_next_one_awaited():
     [(b"", False), (b"Connection: close\r\n", True), (b"Connection: keep-alive\r\n", False)],
 )
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
-def test_who_asks_to_close_is_told_so(line, closes, version):
+def test_a_close_request_is_confirmed_in_the_reply(line, closes, version):
     one = House().connect()
     feed(one, GET.replace(b"1.1", version)[:-2] + line + b"\r\n")
     ((status, fields, _),) = replies(one)
@@ -324,7 +324,7 @@ def test_an_unfinished_request_behind_another_is_read_on():
     assert house.pool.buffered == 0
 
 
-def test_continue_is_said_once_for_a_body_that_is_awaited():
+def test_continue_is_sent_once_per_expected_body():
     for more, body in ((b"", b"x" * 9), (b"Expect: 100-continue\r\n", b"x" * 9)):
         one = House().connect()
         feed(one, HEAD_OF_BODY + more + b"\r\n")

@@ -22,7 +22,7 @@ from rankine.serve.registry import _category_values
 from rankine.serve.schemas import RequestError
 
 
-def test_a_refusal_scores_nothing_and_names_the_model_once_it_is_known():
+def test_an_error_names_the_model_if_it_is_known():
     refusal = RequestError(422, "schema", "wrong", "Mend it")
     answer = error_result(refusal)
     assert (answer.status, answer.n_items, answer.issues) == (422, 0, None)
@@ -70,7 +70,7 @@ def test_limits_of_lists_items_and_features():
         b'{"lists":[{"items":[],"items":[{"features":{}}]}]}',
     ],
 )
-def test_a_key_that_stands_twice_is_refused(body):
+def test_a_repeated_key_is_refused(body):
     with pytest.raises(RequestError, match="is repeated"):
         decode_request(_RANK, body, Limits())
 
@@ -120,7 +120,7 @@ def test_null_is_a_missing_value_for_a_model_that_has_a_rule_for_it():
     )
 
 
-def test_other_faults_keep_the_path_of_the_decoder():
+def test_other_errors_keep_the_path_of_the_decoder():
     for body in (b'{"items": [{"indices": ["a"], "values": [1]}]}', b'{"items": 1}', b'{"x": 1}'):
         with pytest.raises(RequestError) as caught:
             decode_request(_RANK, body, Limits())
@@ -193,7 +193,7 @@ def test_an_item_has_one_form(item):
         {"indices": [1, 3], "values": [0.5, 2.0]},
     ],
 )
-def test_good_items_are_taken_with_and_without_names_and_colons(form, more):
+def test_valid_items_are_accepted_with_names_and_colons(form, more):
     request = {"items": [{**form, **more}, form], "model": "m:n", "unknown": "zero", "k": 3}
     found, (one,) = decode_request(_RANK, json.dumps(request).encode(), Limits())
     assert (found.model, found.k, len(one.items)) == ("m:n", 3, 2)
@@ -218,21 +218,21 @@ def test_good_items_are_taken_with_and_without_names_and_colons(form, more):
         ({"items": [{"indices": [-(2**70)], "values": [1]}]}, "outside 1 .. 5"),
     ],
 )
-def test_what_does_not_go_together_is_refused(request_, reason):
+def test_fields_that_exclude_each_other_are_refused(request_, reason):
     with pytest.raises(RequestError, match=reason) as caught:
         _, (one,) = decode_request(_RANK, json.dumps(request_).encode(), Limits())
         _rows(one, 1, 5)
     assert caught.value.status == 422
 
 
-def test_a_batch_has_a_limit_and_contexts_of_its_own():
+def test_a_batch_has_a_limit_and_no_common_context():
     two = {"lists": [{"items": []}, {"items": []}]}
     assert len(decode_request(_RANK, json.dumps(two).encode(), Limits(lists=2))[1]) == 2
     with pytest.raises(RequestError, match="context beside lists"):
         decode_request(_RANK, json.dumps({**two, "context": {"a": 1}}).encode(), Limits())
 
 
-def test_what_a_value_should_be_is_told():
+def test_an_error_names_the_expected_type():
     for form, wanted in (
         ("features", "not a number or null"),
         ("raw", "not text, a number, a bool or null"),

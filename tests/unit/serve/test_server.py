@@ -48,7 +48,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_allowed(
     assert bool(caplog.records) == (after == 300)
 
 
-def test_a_server_says_what_it_serves_and_stops_when_told(tmp_path, request):
+def test_a_server_reports_its_status_and_stops_on_request(tmp_path, request):
     for name in ("zoo", "shop"):
         make_model(0).save(tmp_path / f"{name}.rankine")
     server = LocalServer(tmp_path, allowed_hosts=("Shop.Internal",), limits=Limits(queue=7))

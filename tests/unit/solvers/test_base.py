@@ -36,7 +36,7 @@ def test_all_callbacks_are_called_and_only_true_stops():
 def test_not_finite_numbers_name_method_and_step():
     require_finite(np.array([1e308, -1e308]), 3, "descent")
     for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(DivergenceError, match=r"descent diverged.*at step 3"):
+        with pytest.raises(DivergenceError, match=r"descent.*step 3"):
             require_finite(np.array([0.0, bad]), 3, "descent")
     proof = gap_certificate(3.0, 2.0, 4.0, cuts=5)
     assert proof == {

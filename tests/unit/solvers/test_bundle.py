@@ -69,7 +69,7 @@ def test_the_dual_value_is_the_models_minimum(seed, positive):
 
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_bundle_that_was_kept_goes_on_to_the_same_bits(seed, positive):
+def test_a_restored_bundle_continues_with_the_same_bits(seed, positive):
     """Room for more cuts, which a kept bundle does not have, changes nothing."""
     rng = np.random.default_rng(seed)
     bundle = filled(rng, 9 + seed, 20, positive=positive)
@@ -86,7 +86,7 @@ def test_a_bundle_that_was_kept_goes_on_to_the_same_bits(seed, positive):
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_any_accuracy_gives_a_true_lower_bound(positive):
+def test_every_tolerance_gives_a_valid_lower_bound(positive):
     rng = np.random.default_rng(9)
     bundle = filled(rng, 10, 5, positive=positive)
     expected, _ = model_minimum(bundle.cuts, bundle.b, 0.1, positive=positive)
@@ -125,7 +125,7 @@ def duals(seed, n_cuts=7, n=4):
 
 
 @pytest.mark.parametrize("l2", [0.05, 3.0])
-def test_weight_is_exchanged_where_it_gains_most(l2):
+def test_exchanges_choose_the_pair_of_largest_gain(l2):
     single = 0
     for seed in range(30):
         gram, b, alpha, _ = duals(seed)
@@ -143,7 +143,7 @@ def test_weight_is_exchanged_where_it_gains_most(l2):
     assert single > 10
 
 
-def test_a_dual_point_within_the_tolerance_is_left_as_it_is():
+def test_a_dual_point_within_the_tolerance_is_not_changed():
     """Gradients 0, 3, 1: the gap of all weight on the first is 3, with or without w >= 0."""
     cuts, b = np.zeros((3, 2)), np.array([0.0, 3.0, 1.0])
     for tol, moved in ((3.0, False), (np.nextafter(3.0, 0.0), True)):
@@ -165,7 +165,7 @@ def test_a_dual_point_within_the_tolerance_is_left_as_it_is():
     assert not bundle.coarse
 
 
-def test_a_weight_that_an_exchange_leaves_as_dust_goes_with_it():
+def test_negligible_weights_are_moved_completely():
     """All but 5e-17 of a weight of 1e-8 is to move from the second cut to the first."""
     gram, rest = np.diag([0.5, 0.5, 0.0]), 5e-17
     b = np.array([0.5e-8 - rest, 0.0, 0.5e-8 - rest])
@@ -205,7 +205,7 @@ def slow_interior(gram, b, l2, tol):
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_interior_point_takes_newtons_steps(seed, tol):
+def test_interior_point_steps_are_newton_steps(seed, tol):
     gram, b, alpha, _ = duals(seed)
     found = alpha.copy()
     interior_dual(gram, b, 0.3, found, tol)
@@ -214,7 +214,7 @@ def test_the_interior_point_takes_newtons_steps(seed, tol):
     assert abs(found.sum() - 1.0) < 5e-16
 
 
-def test_the_interior_point_keeps_what_is_better():
+def test_interior_point_returns_the_better_point():
     gram, b, alpha, _ = duals(1)
     best = alpha.copy()
     maximise_dual(gram, b, 0.3, best, 1e-14)
@@ -223,7 +223,7 @@ def test_the_interior_point_keeps_what_is_better():
     np.testing.assert_array_equal(found, best)
 
 
-def test_two_systems_are_solved_at_once_or_not_at_all():
+def test_two_systems_are_solved_or_the_factorisation_fails():
     rng = np.random.default_rng(2)
     root = rng.normal(size=(5, 5))
     matrix, u, v = root @ root.T, *rng.normal(size=(2, 5))
@@ -234,14 +234,14 @@ def test_two_systems_are_solved_at_once_or_not_at_all():
         assert not module._solve_two(wrong.copy(), np.ones(2), np.ones(2))
 
 
-def test_the_masked_gram_leaves_columns_out():
+def test_masked_gram_ignores_masked_columns():
     cuts = duals(3)[3]
     mask = np.array([1.0, 0.0, 1.0, 1.0])
     np.testing.assert_allclose(module._masked_gram(cuts, mask), cuts * mask @ cuts.T)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_dual_step_goes_to_the_highest_point_of_its_way(seed):
+def test_dual_step_maximises_along_its_direction(seed):
     rng = np.random.default_rng(seed)
     _, b, alpha, cuts = duals(seed)
     target = np.eye(len(b))[rng.integers(len(b))]
@@ -253,7 +253,7 @@ def test_a_dual_step_goes_to_the_highest_point_of_its_way(seed):
     assert found == pytest.approx(steps[values.argmax()], abs=1e-4)
 
 
-def test_weights_off_the_simplex_are_put_back():
+def test_weights_off_the_simplex_are_normalised():
     bundle = filled(np.random.default_rng(4), 5, 3, positive=False)
     bundle.solve(0.5, 1e-10)
     bundle.alpha *= 1.001
@@ -263,7 +263,7 @@ def test_weights_off_the_simplex_are_put_back():
     assert bound == pytest.approx(dual, abs=1e-12)
 
 
-def test_a_bound_leaves_room_for_rounding():
+def test_the_bound_subtracts_rounding_errors():
     """Of offsets made from large numbers, and of a mean of long slopes."""
     bundle = Bundle(2)
     bundle.add(np.array([3e5, 4e5]), 1e12, 2e12)
@@ -306,11 +306,11 @@ def test_a_full_bundle_merges_half_of_its_cuts():
     assert bundle.alpha[-2:].tolist() == [pytest.approx(21 / 78), 0.0]
 
 
-def test_cuts_beyond_the_numbers_are_refused():
+def test_cuts_that_overflow_raise_an_error():
     bundle = Bundle(2)
     with (
         np.errstate(over="ignore"),
-        pytest.raises(DivergenceError, match=r"bundle method diverged.*at step 1"),
+        pytest.raises(DivergenceError, match=r"bundle method.*step 1"),
     ):
         bundle.add(np.array([1e200, 0.0]), 0.0)
 
@@ -373,7 +373,7 @@ def unasked(_step):
 @pytest.mark.parametrize(
     ("slope", "line"), [(5.0, (1.0, 1.0)), (-1.0, (1.0, 1.0)), (-5.0, (1.0, 0.0))]
 )
-def test_line_search_stays_when_the_start_is_a_minimum(slope, line):
+def test_line_search_returns_a_start_that_is_a_minimum(slope, line):
     start = Trial(0.0, 2.0, 1.0, slope, None)
     assert minimise_along(unasked, start, line) is start
 
@@ -434,7 +434,7 @@ def test_the_next_trial_is_the_minimum_between_two(seed):
     assert found == pytest.approx(expected, abs=2e-3)
 
 
-def test_the_longest_step_ends_where_a_weight_reaches_zero():
+def test_longest_step_stops_when_a_weight_reaches_zero():
     w = np.array([0.0, 4.0, 3.0, 1.0])
     assert module._longest_step(w, np.array([0.0, -1.0, -2.0, 5.0])) == 1.5
     assert module._longest_step(w, np.array([0.0, 0.0, 2.0, 5.0])) == float("inf")
@@ -468,14 +468,14 @@ def flat_problem(at_zero=1.0):
         ([0.5, 0.6, 1.0], False, "converged", 3),
     ],
 )
-def test_a_run_that_cannot_go_on_says_why(bounds, coarse, reason, n_iter):
+def test_stop_reason_of_a_stalled_run(bounds, coarse, reason, n_iter):
     given = Scripted(bounds, coarse=coarse)
     solution = solve_bundle(flat_problem(), 0.1, tol=1e-30, max_iter=90, bundle=given)
     assert (solution.stop_reason, solution.n_iter) == (reason, n_iter)
     assert solution.certificate["lower_bound"] == max(0.0, *bounds[:n_iter])
 
 
-def test_without_an_iteration_nothing_is_known_but_the_start():
+def test_zero_iterations_return_the_start():
     solution = solve_bundle(flat_problem(), 0.1, start=np.array([2.0]), max_iter=0)
     assert (solution.stop_reason, solution.n_iter, list(solution.trace)) == ("max_iter", 0, [])
     certificate = solution.certificate
@@ -489,7 +489,7 @@ def test_a_gap_that_equals_the_tolerance_is_within_it():
 
 
 @pytest.mark.parametrize(("tol", "inner"), [(0.4, 8e-3), (1e-3, 2e-5), (1e-30, 1e-13)])
-def test_cuts_are_minimised_to_a_hundredth_of_the_gap(tol, inner):
+def test_the_dual_is_solved_to_a_hundredth_of_the_gap(tol, inner):
     given = Scripted([0.0] * 3)
     solve_bundle(flat_problem(at_zero=2.0), 0.1, tol=tol, max_iter=2, bundle=given)
     assert given.tols == [pytest.approx(inner)] * 2

@@ -38,7 +38,7 @@ def test_every_iterate_is_the_minimum_over_its_krylov_space(gamma):
     assert solution.objective == pytest.approx(system.objective(expected, gamma))
 
 
-def test_shifted_systems_share_products_and_go_the_way_of_each_alone():
+def test_shifted_systems_share_products_and_equal_separate_runs():
     gammas, system = [2.0, 0.1, 0.5], random_system(1)
     together = solve_shifted_cg(system, gammas, tol=1e-9)
     assert system.products == 6 + 2 * len(gammas)  # then the true residual of each, twice
@@ -53,7 +53,7 @@ def test_shifted_systems_share_products_and_go_the_way_of_each_alone():
         np.testing.assert_allclose(told[:-1], own[:-1], rtol=1e-5)
 
 
-def test_a_shifted_system_that_is_done_moves_no_more():
+def test_a_converged_shifted_system_does_not_change():
     """The easy system ends at its own tolerance, while the hard one goes on."""
     easy, hard = solve_shifted_cg(random_system(2), [50.0, 0.0], tol=1e-3)
     assert easy.n_iter == solve_cg(random_system(2), 50.0, tol=1e-3).n_iter < hard.n_iter
@@ -61,7 +61,7 @@ def test_a_shifted_system_that_is_done_moves_no_more():
 
 
 @pytest.mark.parametrize("place", [0, 2, 4])
-def test_shifted_systems_go_on_from_a_bookmark(place):
+def test_shifted_systems_resume_with_the_same_bits(place):
     def run(marks):
         system = random_system(3)
         system.problem.resume_point = marks
@@ -103,7 +103,7 @@ def test_a_budget_is_kept_by_all_systems():
     assert [end.n_iter for end in ends] == [4, 4]
 
 
-def test_products_too_coarse_for_the_tolerance_are_tried_a_few_times():
+def test_imprecise_products_are_retried_a_few_times():
     """The recursion says converged, the true residual says no, again and again."""
     plain = random_system(6)
     system = DenseSystem(plain.A, plain.b, np.float32)
@@ -118,7 +118,7 @@ def test_products_too_coarse_for_the_tolerance_are_tried_a_few_times():
 
 
 @pytest.mark.parametrize("bend", [0.0, -1.0])
-def test_a_system_that_does_not_bend_upwards_ends_at_once(bend):
+def test_a_direction_without_positive_curvature_ends_the_run(bend):
     system = DenseSystem(bend * np.eye(3), np.ones(3))
     solution = solve_cg(system, 0.0, max_iter=50)
     assert (solution.stop_reason, system.products) == ("precision", 2 * MAX_REFRESH)
@@ -128,7 +128,7 @@ def test_a_system_that_does_not_bend_upwards_ends_at_once(bend):
     assert system.products == 1 + 2 * MAX_REFRESH
 
 
-def test_what_is_solved_is_not_improved_any_further():
+def test_a_solved_system_takes_no_iteration():
     """Numbers that rounding does not touch: a tolerance of 0 is met."""
     system = DenseSystem(np.diag([2.0, 2.0]), [4.0, 0.0])
     solution = solve_cg(system, 0.0, tol=0.0)
@@ -139,7 +139,7 @@ def test_what_is_solved_is_not_improved_any_further():
     assert (half.n_iter, half.trace[0]["residual"]) == (0, 0.5)
 
 
-def test_labels_that_explain_nothing_need_no_step():
+def test_a_zero_right_hand_side_takes_no_step():
     nothing = DenseSystem(np.eye(2), np.zeros(2))
     for solution in (solve_cg(nothing, 0.1), *solve_shifted_cg(nothing, [0.1, 1.0])):
         assert (solution.stop_reason, solution.n_iter) == ("converged", 0)

@@ -76,7 +76,7 @@ def test_steps_minimise_their_bounds(g, h, R, w, l1, l2):
 
 
 @pytest.mark.parametrize(("g", "h", "R", "w", "l1", "l2"), DRAWS)
-def test_the_longer_of_two_steps_is_taken_and_is_sure_to_gain_more(g, h, R, w, l1, l2):
+def test_the_longer_step_is_taken_and_has_the_larger_guaranteed_decrease(g, h, R, w, l1, l2):
     for beta in (h, 3 * h, 40 * h, 1e15 * h):
         plain = quadratic_step(g, beta, w, l1, l2)
         bold = exponential_step(g, h, R, w, l1, l2)
@@ -94,7 +94,7 @@ def test_the_longer_of_two_steps_is_taken_and_is_sure_to_gain_more(g, h, R, w, l
         assert not longer or far <= near + 1e-12 * abs(near)
 
 
-def test_a_gentle_exponential_is_newtons_parabola():
+def test_exponential_step_tends_to_newtons_step():
     """R of 1e-6: a step of 1 / h."""
     for beta in (1.001, 1.1, 5.0):
         assert newton_step(-1.0, 1.0, 1e-6, beta, 0.0, 0.0, 0.0) == pytest.approx(1.0, rel=1e-5)
@@ -117,7 +117,7 @@ def test_violation_is_zero_exactly_at_the_optimum():
     assert violation(-0.5, 2.0, 0.4, 0.3) == pytest.approx(0.5)
 
 
-def test_a_linear_sequence_is_followed_to_its_end():
+def test_a_linear_sequence_is_extrapolated_to_its_limit():
     """As many steps as directions tell the fixed point of x -> A x + b."""
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     A = turn @ np.diag([0.9, 0.5, 0.2]) @ turn.T
@@ -132,7 +132,7 @@ def test_a_linear_sequence_is_followed_to_its_end():
         assert extrapolated([end, 5e307 * end, -5e307 * end]) is None
 
 
-def test_the_end_of_a_sequence_does_not_depend_on_units():
+def test_extrapolation_does_not_depend_on_units():
     points = [np.array([1.0 - 0.6**k, 2.0 + 0.9**k, 0.3 - 0.2**k]) for k in range(5)]
     for factor in (2.0**-900, 2.0**-40, 2.0**900):  # their squares are no numbers
         found = extrapolated([factor * point for point in points])
@@ -147,7 +147,7 @@ def test_an_extrapolated_weight_keeps_its_sign_or_is_zero():
 
 @pytest.mark.parametrize("l1", [0.0, 0.1])
 @pytest.mark.parametrize("n_active", [3, 2 * FIRST_VIOLATORS])
-def test_a_working_set_is_every_weight_and_the_worst_of_the_others(l1, n_active):
+def test_working_set_has_all_nonzero_weights_and_the_worst_violators(l1, n_active):
     slopes = np.random.default_rng(1).permutation(np.linspace(0.2, 1.0, 1000))
     w = np.zeros(1000)
     w[:n_active] = -1.0
@@ -185,7 +185,9 @@ def descent(seed=0, m=60, n=8, correlated=0.0, noise=1.0):
     ("left", "moves", "expected"),
     [(1e9, 0, (False, 1)), (1e9, 1, (True, 50)), (0.0, 1, (True, 1)), (0.0, 0, (False, 1))],
 )
-def test_sweeps_go_on_while_weights_move_and_much_is_left(left, moves, expected, monkeypatch):
+def test_sweeps_continue_while_weights_change_and_violation_is_large(
+    left, moves, expected, monkeypatch
+):
     monkeypatch.setattr(module, "sweep", lambda *_: (left, moves))
     run = descent()
     slopes, settings = run.gradient(), DescentSettings(plain=True)
@@ -195,14 +197,14 @@ def test_sweeps_go_on_while_weights_move_and_much_is_left(left, moves, expected,
         assert (solution.stop_reason, solution.n_iter) == ("precision", 1)
 
 
-def test_one_column_is_enough():
+def test_a_single_column_is_solved():
     solution = descent(n=1).solve(Penalty(0.1, 0.1), DescentSettings(tol=1e-9))
     assert solution.stop_reason == "converged"
     assert solution.coef[0] != 0.0
 
 
 @pytest.mark.parametrize("paper", [False, True])
-def test_a_weight_that_the_loss_does_not_depend_on_is_put_to_zero(paper):
+def test_a_weight_without_influence_is_set_to_zero(paper):
     run = descent()
     values = run.columns.values.reshape(8, 60)
     values[3] = 0.0
@@ -213,7 +215,7 @@ def test_a_weight_that_the_loss_does_not_depend_on_is_put_to_zero(paper):
     assert np.count_nonzero(solution.coef) > 3
 
 
-def test_shuffled_columns_have_an_order_of_their_own_in_every_sweep(monkeypatch):
+def test_each_sweep_shuffles_columns_differently(monkeypatch):
     orders, sweep = [], module.sweep
 
     def noted(loss, columns, order, *rest):
@@ -229,7 +231,7 @@ def test_shuffled_columns_have_an_order_of_their_own_in_every_sweep(monkeypatch)
     assert orders == expected
 
 
-def test_sweeps_are_counted_and_kept_within_the_budget():
+def test_sweeps_are_counted_and_limited():
     penalty = Penalty(0.5, 0.1)
     whole = descent().solve(penalty, DescentSettings(tol=1e-9))
     assert whole.stop_reason == "converged"
@@ -261,7 +263,7 @@ def test_sweeps_are_counted_and_kept_within_the_budget():
             assert (again.stop_reason, again.n_iter) == ("converged", record["sweep"])
 
 
-def test_a_descent_goes_on_from_its_weights_and_a_given_gradient():
+def test_solve_continues_from_weights_and_gradient():
     one, two = descent(), descent()
     penalty, settings = Penalty(0.5, 0.1), DescentSettings(tol=1e-9)
     solution = one.solve(penalty, settings)
@@ -303,7 +305,7 @@ def test_an_extrapolation_is_kept_only_where_the_objective_falls(better):
     assert len(moved) == (1 if better else 2)
 
 
-def test_correlated_columns_are_followed_to_their_limit(monkeypatch):
+def test_extrapolation_speeds_up_correlated_columns(monkeypatch):
     """Extrapolation saves most sweeps; without it they creep to the same weights."""
     points, extrapolate = set(), CoordinateDescent._extrapolate
 
@@ -323,7 +325,7 @@ def test_correlated_columns_are_followed_to_their_limit(monkeypatch):
     assert points == {module.EXTRAPOLATE_EVERY + 1}
 
 
-def test_weights_beyond_the_numbers_are_errors():
+def test_infinite_weights_raise_an_error():
     run = descent()
     run._require_finite(1.0, 3)
     with pytest.raises(DivergenceError, match="after 3 sweeps"):
@@ -333,15 +335,15 @@ def test_weights_beyond_the_numbers_are_errors():
         run._require_finite(1.0, 4)
     run._require_curvature(1)
     run.limits[5, 2] = np.inf
-    with pytest.raises(DivergenceError, match=r"squares of column 5 overflow.*after 2 sweeps"):
+    with pytest.raises(DivergenceError, match=r"column 5 .*after 2 sweeps"):
         run._require_curvature(2)
 
 
-def test_a_grid_of_strengths_falls_to_its_share():
+def test_l1_grid_falls_geometrically_to_its_ratio():
     np.testing.assert_allclose(l1_grid(8.0, 4, 1e-3), [8.0, 0.8, 0.08, 0.008])
 
 
-def test_a_walk_begins_each_step_where_the_last_ended():
+def test_path_starts_each_solve_from_the_previous_solution():
     run, alone = descent(), descent()
     settings = DescentSettings(tol=1e-8)
     for point, l1 in zip(
@@ -357,7 +359,7 @@ def test_a_walk_begins_each_step_where_the_last_ended():
 
 
 @pytest.mark.parametrize("edge", [0.3, 0.7, 1.5e-4, 0.0])
-def test_models_of_a_size_are_searched_by_steps_and_halvings(edge, monkeypatch):
+def test_models_of_a_size_are_found_by_ratio_and_bisection(edge, monkeypatch):
     """More than three weights below the edge."""
     asked = []
 

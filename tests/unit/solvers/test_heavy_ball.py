@@ -73,26 +73,26 @@ def test_a_callback_ends_the_run_at_once(method):
 
 
 @pytest.mark.parametrize("eta", [100.0, stable_eta(10.0, 0.9), 0.0, -0.1, float("nan")])
-def test_steps_outside_the_stable_region_are_refused(eta):
+def test_steps_outside_the_stable_region_are_rejected(eta):
     with pytest.raises(ParameterError, match="diverges"):
         solve_gdm(system(), 0.1, 10.0, eta=eta)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_an_eigenvalue_that_is_far_too_small_ends_in_an_error():
+def test_a_much_too_small_eigenvalue_raises_divergence():
     equations = system()
     largest = lanczos(equations.times, 5, 0).shifted(0.1)[0]
-    with pytest.raises(DivergenceError, match="diverged at step"):
+    with pytest.raises(DivergenceError, match=r"step [0-9]+"):
         solve_gdm(equations, 0.1, largest / 1000)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_spectrum_beyond_the_numbers_is_an_error():
+def test_an_infinite_spectrum_raises_an_error():
     with pytest.raises(DivergenceError, match="spectrum"):
         lanczos(system(scale=1e170).times, 5, 0)
 
 
-def test_passes_that_end_short_of_the_tolerance_say_so():
+def test_unconverged_passes_have_the_stop_reason_max_iter():
     solution = solve_query_sgd(system(), 0.1, seed=0, tol=1e-12, n_passes=2)
     assert solution.unfinished
     assert solution.certificate["residual"] > 1e-12
@@ -112,7 +112,7 @@ def test_residuals_are_relative_to_the_labels(solve):
     np.testing.assert_array_equal(1024.0 * found[0].coef, found[1].coef)
 
 
-def test_labels_that_explain_nothing_need_no_step():
+def test_a_zero_right_hand_side_takes_no_step():
     equations = system()
     equations.b *= 0.0
     solution = solve_gdm(equations, 0.1, lanczos(equations.times, 5, 0).shifted(0.1)[0])
@@ -201,7 +201,7 @@ def slow_power(A, seed, steps):
     return told, o @ A @ o
 
 
-def test_power_iteration_is_the_printed_one():
+def test_power_iteration_equals_the_published_algorithm():
     system = random_system(2)
     found = power_iteration(system.times, 6, 5, steps=7)
     told, smallest = slow_power(system.A, 5, 7)
@@ -214,7 +214,7 @@ def test_power_iteration_is_the_printed_one():
     assert (nothing.largest, nothing.smallest) == (0.0, 0.0)
 
 
-def test_power_iteration_by_blocks_takes_each_for_the_whole():
+def test_online_power_iteration_scales_each_block():
     blocks = [random_system(seed).A for seed in range(3)]
     blocks.insert(1, np.zeros((6, 6)))  # blind to every direction
     found = online_power_iteration([lambda v, A=A: A @ v for A in blocks], 6, 7, passes=2)
@@ -371,7 +371,7 @@ def test_stochastic_descent_is_momentum_descent_on_a_few_queries_at_a_time():
         assert [one["iteration"] for one in solution.trace] == list(range(1, n_passes + 1))
 
 
-def test_a_step_costs_as_much_as_its_weights():
+def test_batches_balance_gradient_and_update_cost():
     """Six features: one list of dense rows has more numbers, sparse lists need some of them."""
     X = np.zeros((24, 6))
     X[::2, 0] = 1.0  # a number in every other row: 12 of them in 8 lists
@@ -391,7 +391,7 @@ def test_a_step_costs_as_much_as_its_weights():
     assert 0.0 < query_curvature(problem(flat), 0) < np.inf
 
 
-def test_batches_that_do_not_fit_are_averaged_over_their_own_lists():
+def test_a_smaller_last_batch_is_averaged_over_its_own_lists():
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.normal(size=(21, 12)) * (rng.random((21, 12)) < 0.1))
     data = Dataset.from_arrays(X, rng.integers(0, 3, 21), np.repeat(range(7), 3))

@@ -29,7 +29,7 @@ def hinge(data):
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_cuts_and_rounding_find_the_same_optimum(positive):
+def test_cuts_and_smoothing_find_the_same_optimum(positive):
     problem = hinge(badly_scaled(1.0))
     found = [
         solve(problem, 0.05, tol=1e-4, positive=positive)
@@ -50,7 +50,7 @@ def test_a_column_of_another_scale_is_solved_to_its_certificate(scale):
 
 
 @pytest.mark.parametrize("scale", [1e20, 1e60])
-def test_no_solver_says_converged_where_numbers_are_too_coarse(scale):
+def test_no_solver_reports_convergence_beyond_precision(scale):
     """A bound that rounding has lifted above the objective proves nothing."""
     problem = hinge(badly_scaled(scale))
     for solve in (solve_bundle, solve_nonsmooth):
@@ -60,7 +60,7 @@ def test_no_solver_says_converged_where_numbers_are_too_coarse(scale):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_overflow_is_an_error_with_a_cure():
+def test_overflow_raises_an_error_with_a_remedy():
     data = badly_scaled(1e170)
     squared = RowsProblem.from_dataset(data, pair_risk(data, None, "squared_hinge"))
     for solve, problem in ((solve_bundle, hinge(data)), (solve_newton, squared)):
@@ -109,7 +109,7 @@ def smooth(n=5, seed=0):
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_the_gap_of_a_ridge_is_that_of_its_best_move(positive):
+def test_ridge_gap_equals_the_best_possible_decrease(positive):
     rng = np.random.default_rng(2)
     w, g, l2 = np.abs(rng.normal(size=4)) * [1, 0, 1, 0], rng.normal(size=4), 0.4
     moves = np.linspace(-8, 8, 160_001)
@@ -141,7 +141,7 @@ def slow_direction(H, M, wanted, free, forcing, penalty=None, allowed=0.0, w=Non
 
 @pytest.mark.parametrize("allowed", [0.0, 3.0])
 @pytest.mark.parametrize("forcing", [0.5, 0.1, 1e-6])
-def test_directions_solve_newtons_equations_as_far_as_asked(forcing, allowed):
+def test_directions_solve_newtons_equations_to_the_requested_accuracy(forcing, allowed):
     problem, _ = smooth()
     rng = np.random.default_rng(1)
     penalty = module._Ridge(0.5, 5, positive=True)
@@ -182,7 +182,7 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
     assert (nothing.products, nothing.d.any()) == (0, False)
 
 
-def test_a_residual_whose_square_is_lost_gives_no_direction():
+def test_an_underflowing_residual_gives_no_direction():
     problem, _ = smooth()
     penalty = module._Ridge(0.5, 5, positive=False)
     point = module._evaluate_point(problem, penalty, np.zeros(5))
@@ -193,7 +193,7 @@ def test_a_residual_whose_square_is_lost_gives_no_direction():
 
 @pytest.mark.parametrize("size", [1.0, -1.0, 40.0, 1e3])
 @pytest.mark.parametrize("positive", [False, True])
-def test_steps_are_halved_until_they_gain_enough(size, positive):
+def test_steps_are_halved_until_the_decrease_suffices(size, positive):
     problem, X = smooth()
     penalty = module._Ridge(0.5, 5, positive=positive)
     objective = lambda w: 0.25 * w @ w + (np.maximum(0, 1 - X @ w) ** 2).sum()  # noqa: E731
@@ -226,7 +226,7 @@ class Ahead(module._Ridge):
 
 @pytest.mark.parametrize("kind", [module._Ridge, Ahead])
 @pytest.mark.parametrize("positive", [False, True])
-def test_newton_solves_its_equations_more_exactly_near_the_end(positive, kind, monkeypatch):
+def test_newton_equations_are_solved_more_accurately_near_the_optimum(positive, kind, monkeypatch):
     """What every direction is asked: the free coordinates, and the share that may be left."""
     problem, X = smooth()
     penalty = 0.5 if kind is module._Ridge else kind(0.5, 5, positive=positive)
@@ -282,7 +282,7 @@ def test_a_gap_that_equals_the_tolerance_is_within_it(monkeypatch):
     assert (rounded.stop_reason, rounded.n_iter) == ("converged", 2)
 
 
-def test_an_estimate_may_end_the_run_but_not_before_a_step():
+def test_an_estimated_gap_can_end_the_run_after_one_step():
     problem, _ = smooth()
     runs = [
         solve_newton(problem, 0.5, tol=1e-5, certify=False, max_iter=budget)
@@ -301,7 +301,7 @@ def test_an_estimate_may_end_the_run_but_not_before_a_step():
     assert again.n_iter > 0 or again.stop_reason == "precision"
 
 
-def test_a_gap_that_is_rounding_is_no_convergence(monkeypatch):
+def test_a_gap_of_rounding_errors_is_not_convergence(monkeypatch):
     problem, _ = smooth()
     solution = solve_newton(problem, 0.5, tol=1e-300)
     assert (solution.stop_reason, solution.n_iter < 30) == ("precision", True)
@@ -311,7 +311,7 @@ def test_a_gap_that_is_rounding_is_no_convergence(monkeypatch):
     assert (stuck.stop_reason, stuck.n_iter) == ("precision", 0)
 
 
-def test_cuts_hand_over_to_rounding_when_they_are_slow(monkeypatch):
+def test_slow_cuts_are_followed_by_smoothed_newton(monkeypatch):
     monkeypatch.setattr(module, "CUTS", 7)
     problem = hinge(badly_scaled(1.0))
     for budget in (7, 5):
@@ -327,7 +327,7 @@ def test_cuts_hand_over_to_rounding_when_they_are_slow(monkeypatch):
     assert (rough.stop_reason, rough.n_iter < 7) == ("converged", True)
 
 
-def test_the_rounding_is_narrowed_until_the_tolerance_or_the_numbers_end(monkeypatch):
+def test_smoothing_is_narrowed_to_the_tolerance_or_precision(monkeypatch):
     """Widths fall by a fifth; the first, of a squared hinge, bounds nothing from below."""
     problem = hinge(badly_scaled(1.0))
     asked, newton = [], module.solve_newton
@@ -352,7 +352,7 @@ def test_the_rounding_is_narrowed_until_the_tolerance_or_the_numbers_end(monkeyp
     assert solution.objective == pytest.approx(told, rel=1e-12)
 
 
-def test_a_width_that_is_worse_is_left_and_one_too_narrow_ends_the_run(monkeypatch):
+def test_a_worse_point_is_discarded_and_a_too_narrow_width_ends_the_run(monkeypatch):
     problem = hinge(badly_scaled(1.0))
     starts = []
 

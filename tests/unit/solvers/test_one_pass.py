@@ -152,7 +152,7 @@ def learn_in(pieces, data, seed=3):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_result_does_not_depend_on_the_cut(tied):
+def test_result_does_not_depend_on_block_boundaries(tied):
     """Nor do draws, which decide between equal rows: they belong to the number of a list."""
     data = make_lists(7, lists=30)
     if tied:
@@ -196,7 +196,7 @@ def test_dense_sparse_and_ungrouped_rows_agree():
         np.testing.assert_allclose(learner.coef(), grouped.coef(), rtol=0, atol=tolerance)
 
 
-def test_lists_with_one_level_teach_nothing_and_take_no_step():
+def test_lists_with_one_level_take_no_step():
     data = Dataset.from_arrays(np.ones((4, 2)), [1, 1, 0, 0], [1, 1, 2, 2])
     learner = OnePassLearner(Rda(1.0, 0.5, 0.0, 0.0), parse_objective("ndcg"), 2)
     learner.learn(data)
@@ -216,22 +216,22 @@ def test_divergence_names_the_query():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_weights_that_give_no_scores_are_noticed_at_the_first_list():
+def test_infinite_weights_raise_an_error_at_the_first_list():
     data = Dataset.from_arrays(np.array([[1e300], [-1e300]]), [1, 0], [7, 7])
     learner = OnePassLearner(
         Fobos(1.0, 0.5, 0.0, 0.0), parse_objective("pairwise"), 1, start=np.array([1e300])
     )
-    with pytest.raises(DivergenceError, match="query 7 are not finite after 0 steps"):
+    with pytest.raises(DivergenceError, match=r"query 7 .*after 0 steps"):
         learner.learn(data)
 
 
-def test_a_wider_block_is_refused():
+def test_a_wider_block_is_rejected():
     learner = OnePassLearner(Rda(1.0, 0.5, 0.0, 0.0), parse_objective("ndcg"), 3)
     with pytest.raises(FeatureMismatchError, match="12 features"):
         learner.learn(make_lists())
 
 
-def test_the_mean_loss_counts_weighted_lists_that_taught():
+def test_mean_loss_counts_lists_with_a_gradient():
     """Steps so short that no list changes the next one's loss."""
     data, parsed = make_lists(11, lists=9), parse_objective("pairwise")
     weight = np.linspace(0.5, 2.0, 9)
@@ -251,7 +251,7 @@ def test_the_mean_loss_counts_weighted_lists_that_taught():
 
 
 @pytest.mark.parametrize("optimizer", [Rda(0.5, 0.5, 1e-3, 1e-3), Fobos(0.3, 0.5, 0.01, 0.0)])
-def test_the_largest_weights_are_kept_as_they_are(optimizer):
+def test_largest_weights_are_unchanged(optimizer):
     learner = OnePassLearner(optimizer, parse_objective("ndcg"), 12)
     learner.learn(make_lists(12))
     coef = learner.coef()
@@ -267,7 +267,7 @@ def test_the_largest_weights_are_kept_as_they_are(optimizer):
     assert np.abs(learner.largest_weights(1)).max() >= np.abs(coef).max() - 1e-12
 
 
-def test_a_narrower_block_teaches_the_weights_that_it_has():
+def test_a_narrower_block_updates_only_its_features():
     data = make_lists(13)
     wide = OnePassLearner(Fobos(0.5, 0.5, 0.0, 0.0), parse_objective("pairwise"), 15)
     same = OnePassLearner(Fobos(0.5, 0.5, 0.0, 0.0), parse_objective("pairwise"), 12)
@@ -277,7 +277,7 @@ def test_a_narrower_block_teaches_the_weights_that_it_has():
     assert wide.intercept() == 0.0
 
 
-def test_lists_that_are_left_out_keep_no_score_and_are_not_seen():
+def test_omitted_lists_have_no_score_and_are_not_counted():
     data = make_lists(14)
     learner = OnePassLearner(Rda(0.5, 0.5, 0.0, 0.0), parse_objective("ndcg"), 12)
     scores = learner.learn(data, np.array([7, 2]))

@@ -74,9 +74,7 @@ def expected_reports(n, batch, n_passes, every):
 @pytest.mark.parametrize(
     ("n", "batch", "n_passes"), [(45, 1, 2), (45, 4, 3), (7, 3, 1), (90, 1, 1)]
 )
-def test_rows_in_memory_are_reported_twenty_times_a_pass_and_learnt_in_an_order_of_their_own(
-    n, batch, n_passes
-):
+def test_datasets_are_reported_twenty_times_per_pass_in_a_new_order(n, batch, n_passes):
     data, told = lists(n), []
     run = new_run(batch, callbacks=[told.append])
     weight = np.linspace(0.5, 1.5, n)
@@ -134,7 +132,7 @@ def test_a_shuffled_stream_is_shuffled_buffer_by_buffer(batch):
     np.testing.assert_array_equal(run.coef(), alone.coef())
 
 
-def test_weights_of_a_stream_are_asked_for_by_the_number_of_the_first_list():
+def test_stream_weights_are_requested_by_the_first_list_number():
     data, asked = lists(30), []
 
     def weigh(block, first):
@@ -185,26 +183,26 @@ def test_a_pass_over_few_lists_is_reported_at_its_end():
     assert stopped.checkpointer.steps == [12]
 
 
-def test_weights_beyond_the_numbers_are_not_saved():
+def test_infinite_weights_are_not_saved():
     run = new_run(checkpointer=Keeps(5))
     run.learn_block(lists(3), np.arange(3))
     run.learner.state[0, 0] = np.inf
-    with pytest.raises(DivergenceError, match=f"no longer finite after {run.learner.steps} steps"):
+    with pytest.raises(DivergenceError, match=f"after {run.learner.steps} steps"):
         run._save()
     run.checkpointer = None
     run._save()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_scores_beyond_the_numbers_end_the_run():
+def test_infinite_scores_end_the_run():
     run = new_run()
     run.learner.state[:, 0] = 1e300
     data = Dataset.from_arrays(1e300 * np.eye(3), [0, 1, 0])
-    with pytest.raises(DivergenceError, match="not finite after 0 steps"):
+    with pytest.raises(DivergenceError, match="after 0 steps"):
         run.learn_block(data, np.arange(1))
 
 
-def test_a_report_shows_the_weights_of_a_model_of_its_size():
+def test_reports_limit_the_number_of_weights():
     run = new_run(max_nonzero=1)
     run.learn_block(lists(20), np.arange(20))
     assert np.count_nonzero(run.coef()) == 1 < np.count_nonzero(run.learner.coef())
@@ -212,7 +210,7 @@ def test_a_report_shows_the_weights_of_a_model_of_its_size():
 
 @pytest.mark.parametrize("metric", ["recall@1", "ndcg@3:ties=worst", "map"])
 @pytest.mark.parametrize("cut", ["whole", "pieces", "permuted"])
-def test_progressive_means_are_those_of_the_lists_in_turn(metric, cut):
+def test_progressive_mean_equals_the_mean_over_lists_in_order(metric, cut):
     data = lists(64, seed=3)
     scores = np.round(np.random.default_rng(1).normal(size=data.n_rows))
     order = np.arange(64)
@@ -254,7 +252,7 @@ def test_many_lists_have_milestones_at_round_numbers():
     assert judged.milestones == [(k, 0.5) for k in (*tens, *(10 * t for t in tens), 1000)]
 
 
-def test_labels_that_do_not_suit_the_metric_are_not_judged():
+def test_labels_outside_the_metrics_domain_are_not_evaluated():
     data = Dataset.from_arrays(np.zeros((4, 1)), [0, -1, 2, 1], [0, 0, 1, 1])
     judged = ProgressiveMetric("ndcg")
     judged.add(data, np.zeros(4), None)
@@ -266,7 +264,7 @@ def test_labels_that_do_not_suit_the_metric_are_not_judged():
     assert judged.to_records() == []
 
 
-def test_rows_that_are_not_grouped_are_judged_by_their_lists():
+def test_ungrouped_rows_are_evaluated_by_list():
     data = lists(30, seed=4)
     mixed = data.take(np.random.default_rng(0).permutation(data.n_rows))
     assert mixed.queries.rows is not None

@@ -92,7 +92,7 @@ def run(stops=(60,), taken=0, **options):
     return solve_pairs(spans, plan.phases(60 - taken, taken), np.full(6, 0.2), 9, **options)
 
 
-def test_reports_come_after_the_steps_asked_for_and_at_the_end():
+def test_reports_come_after_the_requested_steps_and_at_the_end():
     told, recorded = [], []
 
     def record(step, coef):
@@ -133,7 +133,7 @@ def test_spans_reports_and_checkpoints_change_no_bit():
 
 
 @pytest.mark.parametrize("steps", [14, 28, 56])
-def test_a_saved_run_goes_on(steps):
+def test_a_saved_run_resumes_with_the_same_bits(steps):
     record = lambda step, coef: {"first": float(coef[0]), "at": step}  # noqa: E731
     options = {"report_at": range(5, 60, 5), "record": record}
     whole, checkpointer = run(**options), Keeps(7)
@@ -163,7 +163,7 @@ def test_the_mean_is_over_the_second_half():
     np.testing.assert_array_equal(average_iterate(w), last_iterate(w))
 
 
-def test_a_long_phase_is_its_pieces():
+def test_a_split_phase_has_the_same_bits():
     """Rows are fetched ahead by batches of 64 steps."""
     data = lists()
     sampler, found = pair_sampler(data, np.ones(4)), []
@@ -177,7 +177,7 @@ def test_a_long_phase_is_its_pieces():
     assert w.c[COUNT] == 100
 
 
-def test_a_step_that_finds_no_pair_is_an_error_that_names_it():
+def test_a_step_without_a_pair_raises_an_error_with_its_number():
     data = Dataset.from_arrays(np.eye(4), [0, 0, 0, 1], [0, 0, 0, 0])
     sampler = pair_sampler(data, np.ones(1), sampling="rejection", max_trials=1)
     found = [draw_pair(sampler, random_bits(np.uint64(2), i), i)[2] >= 0 for i in range(20)]
@@ -197,20 +197,20 @@ def test_tied_pairs_are_pairs():
     assert last_iterate(w)[3] > max(last_iterate(w)[:3])
 
 
-def test_results_are_looked_at_when_a_phase_ends():
+def test_results_are_checked_when_a_phase_ends():
     data = Dataset.from_arrays(np.eye(4), [0, 0, 0, 1])
     sampler, far = pair_sampler(data, np.ones(1)), new_vector(np.array([9.0, 0.0, 0.0, 0.0]))
     projected = Phase(gradient_step(Hinge(), 1.0, project=True), 0, 9, 0, 9)
     run_phase(data.rows, sampler, projected, far, 2, (3, 3))
-    with pytest.raises(DivergenceError, match="the weights have length 9"):
+    with pytest.raises(DivergenceError, match="length 9"):
         run_phase(data.rows, sampler, projected, far, 2, (9, 9))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_features_that_cannot_be_squared_are_an_error():
+def test_features_whose_squares_overflow_raise_an_error():
     data = Dataset.from_arrays(1e200 * np.eye(4), [0, 0, 0, 1])
     spans = [Span(data.rows, pair_sampler(data, np.ones(1)), 9)]
-    with pytest.raises(DivergenceError, match="no longer finite at step 9"):
+    with pytest.raises(DivergenceError, match="step 9"):
         solve_pairs(spans, [Phase(PassiveAggressiveStep(1.0), 0, 9, 0, 0)], np.zeros(4), 2)
 
 
@@ -234,11 +234,11 @@ def test_projected_weights_lie_in_their_ball():
         {"length": 9.0, "average_from": 4},
         {"length": 9.0, "counted": 1.0},
     ):
-        with pytest.raises(DivergenceError, match="after 9 steps the weights have length"):
+        with pytest.raises(DivergenceError, match="after 9 steps"):
             require(**given)
 
 
-def test_weights_beyond_the_numbers_are_noticed_at_reports_and_checkpoints():
+def test_infinite_weights_raise_an_error_at_reports_and_checkpoints():
     data = lists()
     sampler = pair_sampler(data, np.ones(4))
     learner = PassiveAggressiveStep(0.5)
@@ -254,5 +254,5 @@ def test_weights_beyond_the_numbers_are_noticed_at_reports_and_checkpoints():
         (5, {"report_at": [5], "record": lambda *_: {}}),
         (7, {"checkpointer": Keeps(7)}),
     ):
-        with pytest.raises(DivergenceError, match=f"stochastic pairwise descent.*step {at}"):
+        with pytest.raises(DivergenceError, match=f"step {at}"):
             broken(**options)

@@ -138,7 +138,7 @@ def test_tied_pairs_are_pulled_together(sign):
 
 
 @pytest.mark.kernels
-def test_equal_rows_move_nothing_but_the_shrinking():
+def test_equal_rows_only_shrink_the_weights():
     X = np.ones((2, 4))
     w = np.array([0.5, -1.0, 0.0, 2.0])
     for learner in (PassiveAggressiveStep(3.0), RommaStep(math.inf), PerceptronStep(1.0)):
@@ -148,7 +148,7 @@ def test_equal_rows_move_nothing_but_the_shrinking():
 
 
 @pytest.mark.kernels
-def test_a_ball_holds_the_optimum_of_its_loss():
+def test_the_ball_contains_the_optimum():
     """l2/2 |w|^2 is at most the loss at 0; half of that for the hinge of margin 1."""
     losses = [(Logistic(), math.log(2)), (SquaredHinge(), 1.0), (Hinge(2.0), 2.0), (Hinge(), 0.5)]
     for loss, at_zero in losses:
@@ -162,7 +162,7 @@ def test_a_ball_holds_the_optimum_of_its_loss():
 
 
 @pytest.mark.kernels
-def test_a_large_penalty_shrinks_to_nothing_and_not_beyond():
+def test_a_large_penalty_shrinks_weights_to_zero_at_most():
     X, w = problem()[0], np.linspace(-1, 1, 5)
     learner = gradient_step(Hinge(), 5.0, project=False, inverse=10.0)
     x = X[0] - X[1]
@@ -181,7 +181,7 @@ def lists_of_steps(seed, n, steps):
 @pytest.mark.kernels
 @pytest.mark.parametrize("n", [6, 300])
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_scaled_weights_are_the_plain_ones_after_any_steps(storage, n):
+def test_scaled_vector_equals_plain_weights_after_any_steps(storage, n):
     """Shrinking by 1 to 1e-4 a step; the last iterate, the mean, the length, after every step."""
     lam, c = 1.9998, 1.0
     learner = gradient_step(Hinge(), lam, project=False, inverse=c)
@@ -210,7 +210,7 @@ def test_scaled_weights_are_the_plain_ones_after_any_steps(storage, n):
 @pytest.mark.kernels
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e8, 1e20, 1e150, 1e300])
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits(storage, size):
+def test_long_steps_end_in_the_ball_and_keep_the_mean_accurate(storage, size):
     """A column of 1e300 makes steps that cannot be squared; two rows of it are equal."""
     rng, n, lam = np.random.default_rng(1), 6, 3e-3
     X = rng.normal(size=(12, n))
@@ -239,7 +239,7 @@ def test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits(stora
 
 @pytest.mark.kernels
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_rows_that_differ_by_next_to_nothing_leave_romma_its_mean(storage):
+def test_nearly_equal_rows_keep_rommas_mean_accurate(storage):
     """The shortest vector that tells them apart is 1e20 long, and so was the mean."""
     rng = np.random.default_rng(21)
     X = rng.normal(size=(12, 3)) * [1.0, 1.0, 1e-20]
@@ -258,7 +258,7 @@ def test_rows_that_differ_by_next_to_nothing_leave_romma_its_mean(storage):
 
 @pytest.mark.kernels
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_weights_made_of_numbers_beyond_the_numbers_are_none():
+def test_overflowing_numbers_make_all_weights_nan():
     """Squares of 1e200, and steps of 1e200 times 1e300."""
     far = np.vstack([np.full(3, 1e200), np.zeros(3)])
     cases = [(PassiveAggressiveStep(1.0), far), (RommaStep(math.inf), far), (RommaStep(9.0), far)]
@@ -272,7 +272,7 @@ def test_weights_made_of_numbers_beyond_the_numbers_are_none():
 
 @pytest.mark.kernels
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_weights_too_long_to_be_squared_are_shrunk_as_others_are():
+def test_weights_whose_squares_overflow_are_shrunk():
     lam, plain = 0.5, np.zeros(2)
     X = np.array([[1e160, 0.0], [0.0, 1.0], [0.0, 0.0]])
     vector, rows = new_vector(plain), rows_of(X, "dense")
@@ -296,7 +296,7 @@ def shrink(vector, factor, *, adds=0):
 
 
 @pytest.mark.kernels
-def test_the_scale_is_folded_beyond_its_window():
+def test_the_scale_is_folded_outside_its_window():
     for factor, left in ((_LOW, _LOW), (0.9 * _LOW, 1.0), (0.5, 0.5)):
         vector = new_vector(np.ones(3))
         shrink(vector, factor)
@@ -314,7 +314,7 @@ def test_the_scale_is_folded_beyond_its_window():
 
 
 @pytest.mark.kernels
-def test_folds_that_additions_do_not_pay_for_are_put_off():
+def test_expensive_folds_become_lazy():
     """A fold costs the weights, an addition pays for 64; debts do not fall below nothing."""
     vector = new_vector(np.ones(256))
     for adds, debt in ((0, 256), (1, 448), (4, 448), (9, 128), (40, 0), (3, 64)):
@@ -332,7 +332,7 @@ def test_folds_that_additions_do_not_pay_for_are_put_off():
 
 
 @pytest.mark.kernels
-def test_folds_put_off_are_kept_until_they_are_many_or_paid_for():
+def test_lazy_folds_are_applied_when_many_or_cheap():
     vector = new_vector(np.linspace(1, 2, 128))
     vector.c[LAZY], vector.c[AL], vector.c[COUNT] = 1.0, 1.0, 1.0
     shrink(vector, 0.5)  # nothing to fold yet
@@ -355,7 +355,7 @@ def test_folds_put_off_are_kept_until_they_are_many_or_paid_for():
 
 
 @pytest.mark.kernels
-def test_a_weight_that_faded_in_the_folds_it_missed_is_zero():
+def test_a_weight_that_shrank_away_in_missed_folds_is_zero():
     """To less than 1e-18 of what it was after the first of them."""
     for last, kept in ((1.1e-6, True), (0.9e-6, False)):
         vector = new_vector(np.array([3.0, 0.0]))
@@ -372,7 +372,7 @@ def test_a_weight_that_faded_in_the_folds_it_missed_is_zero():
 
 
 @pytest.mark.kernels
-def test_weights_that_missed_other_folds_end_as_if_they_had_missed_none():
+def test_missed_folds_do_not_change_weights():
     """Each is touched once, after some of the folds; by definition, one weight at a time."""
     rng = np.random.default_rng(3)
     rows, n = rows_of(np.vstack([np.eye(9), np.zeros(9)]), "csr"), 9
@@ -391,7 +391,7 @@ def test_weights_that_missed_other_folds_end_as_if_they_had_missed_none():
 
 
 @pytest.mark.kernels
-def test_a_full_history_is_settled():
+def test_a_full_history_is_applied_and_cleared():
     vector = new_vector(np.ones(2))
     vector.c[LAZY], vector.c[FOLDS], vector.folds[:] = 1.0, _HISTORY - 2, _HISTORY - 2
     for left in (_HISTORY - 1, 0):
@@ -403,7 +403,7 @@ def test_a_full_history_is_settled():
 
 
 @pytest.mark.kernels
-def test_the_length_is_summed_afresh_after_many_additions():
+def test_the_norm_is_recomputed_after_many_additions():
     X = np.vstack([np.eye(3)[0], np.zeros(3)])
     for adds, fresh in ((_REFRESH - 2, False), (_REFRESH - 1, True)):
         vector, rows = new_vector(np.full(3, 0.1)), rows_of(X, "dense")
@@ -550,13 +550,13 @@ def test_romma_without_guard_grows_and_with_guard_stays():
         ("hybrid_second", "romma"),
     ],
 )
-def test_bad_parameters_are_refused_by_name(name, value):
+def test_invalid_parameters_are_rejected_by_name(name, value):
     X, y, qid = problem()
     with pytest.raises(ParameterError, match=name):
         SPDRanker(**{name: value}).fit(X, y, qid=qid)
 
 
-def test_folds_that_are_put_off_change_rounding_alone(monkeypatch):
+def test_lazy_folds_change_rounding_only(monkeypatch):
     calls, run = [], pair_sgd._run
     monkeypatch.setattr(pair_sgd, "_run", lambda *given: calls.append(given[5]) or run(*given))
     rng = np.random.default_rng(8)

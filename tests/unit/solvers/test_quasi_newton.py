@@ -61,7 +61,7 @@ def test_the_compact_form_is_the_recursion_of_bfgs(pairs):
         assert known.gamma == pytest.approx(y @ y / (s @ y))
 
 
-def test_the_last_steps_are_remembered_and_those_without_curvature_are_not():
+def test_last_steps_are_stored_unless_without_curvature():
     known, _ = curvature(2, module.MEMORY + 3)
     assert len(known.steps) == len(known.changes) == module.MEMORY
     last = known.steps[-1]
@@ -115,7 +115,7 @@ def test_the_model_is_minimised_by_sweeps(seed, l1):
         np.testing.assert_allclose(v, N.T @ d, atol=1e-9)
 
 
-def test_a_model_that_rounding_has_flattened_bends_a_little():
+def test_a_flat_model_gets_a_minimal_curvature():
     """1e-10 of its gamma."""
     for gamma in (1e6, 1e-3):
         d, v = np.zeros(1), np.zeros(1)
@@ -137,7 +137,7 @@ def optimum(problem, penalty):
     return w, w @ problem.A @ w / 2 - problem.b @ w + problem.constant + penalty.value(w)
 
 
-def test_the_optimum_its_bound_and_the_rounds_are_true():
+def test_optimum_bound_and_number_of_rounds_are_correct():
     problem = Quadratic()
     w, best = optimum(problem, PENALTY)
     assert 0 < np.count_nonzero(w) < 6
@@ -161,7 +161,7 @@ def test_the_optimum_its_bound_and_the_rounds_are_true():
 
 
 @pytest.mark.parametrize("d", [-0.05 * np.ones(6), 3.0 * np.ones(6), -3e5 * np.ones(6)])
-def test_a_step_is_halved_until_it_gains_enough(d):
+def test_a_step_is_halved_until_the_decrease_suffices(d):
     problem = Quadratic(1)
     run = module._QuasiNewton(problem, PENALTY, np.zeros(6), None)
     start, gradient = run.point, run._smooth_gradient(run.point)
@@ -185,7 +185,7 @@ def test_a_step_is_halved_until_it_gains_enough(d):
         assert run.point is start
 
 
-def test_a_step_that_only_keeps_the_objective_is_taken_but_said_to_gain_nothing():
+def test_a_step_with_equal_objective_is_taken_but_reports_no_improvement():
     problem = Quadratic()
     problem.value_and_gradient = lambda w: (1.0, np.zeros_like(w))
     run = module._QuasiNewton(problem, Penalty(0.0, 0.0), np.zeros(6), None)
@@ -193,7 +193,7 @@ def test_a_step_that_only_keeps_the_objective_is_taken_but_said_to_gain_nothing(
     assert run.point.w.tolist() == [1.0] * 6
 
 
-def test_bounds_are_asked_for_at_both_ends_and_every_so_often(monkeypatch):
+def test_bounds_are_computed_at_both_ends_and_regularly(monkeypatch):
     monkeypatch.setattr(module, "NEAR", 0.0)
     monkeypatch.setattr(module, "BOUND_EVERY", 3)
     problem = Quadratic(2)
@@ -216,7 +216,7 @@ def test_bounds_are_asked_for_at_both_ends_and_every_so_often(monkeypatch):
     assert (solution.stop_reason, solution.n_iter) == ("max_iter", 8)
 
 
-def test_bounds_are_asked_for_where_the_model_promises_no_more_than_the_goal():
+def test_bounds_are_computed_when_the_predicted_decrease_is_small():
     problem = Quadratic(2)
     asked, promises = [], []
     direction = module._QuasiNewton.direction
@@ -236,7 +236,7 @@ def test_bounds_are_asked_for_where_the_model_promises_no_more_than_the_goal():
     assert sum(expected[1:]) >= 1
 
 
-def test_a_direction_is_the_models_minimum_and_promises_its_linear_part():
+def test_direction_minimises_the_model_and_predicts_its_linear_part():
     problem = Quadratic(3)
     run = module._QuasiNewton(problem, PENALTY, np.linspace(-1, 1, 6), None)
     d, promise = run.direction()
@@ -248,7 +248,7 @@ def test_a_direction_is_the_models_minimum_and_promises_its_linear_part():
 
 
 @pytest.mark.parametrize(("fails_at", "n_iter"), [(0, 0), (3, None)])
-def test_a_step_that_fails_forgets_the_curvature_or_ends_the_run(fails_at, n_iter, monkeypatch):
+def test_a_failed_step_resets_the_curvature_or_ends_the_run(fails_at, n_iter, monkeypatch):
     step, calls = module._QuasiNewton.step, []
 
     def failing(run, d, promise):
@@ -264,7 +264,7 @@ def test_a_step_that_fails_forgets_the_curvature_or_ends_the_run(fails_at, n_ite
         assert (solution.stop_reason, solution.n_iter) == ("precision", n_iter)
 
 
-def test_the_run_ends_as_soon_as_the_gap_equals_the_goal():
+def test_the_run_ends_when_the_gap_equals_the_tolerance():
     trace = solve_quasi_newton(Quadratic(), PENALTY, np.zeros(6), at_zero=1.0, tol=1e-3).trace
     again = solve_quasi_newton(Quadratic(), PENALTY, np.zeros(6), at_zero=1.0, tol=trace[-1]["gap"])
     assert (again.stop_reason, again.certificate["gap"]) == ("converged", trace[-1]["gap"])

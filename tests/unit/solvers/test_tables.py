@@ -1,3 +1,5 @@
+"""Tables, their penalty and its factors; risks of tables."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,6 @@ from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries
 from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from rankine.solvers.newton import solve_newton
-from rankine.solvers.pair_search import interaction_gains
 from rankine.solvers.tables import (
     PenaltyStrengths,
     TablePenalty,
@@ -74,6 +75,8 @@ def delta(queries):
 
 
 RISKS = [squared_hinge, softmax, delta]
+
+
 STRENGTHS = PenaltyStrengths(0.5, 0.2, 0.3)
 
 
@@ -170,7 +173,7 @@ def test_penalty_parameters_and_their_bounds_are_as_defined(shape):
     np.testing.assert_allclose(space.adjoint(weight), tables @ weight, atol=1e-12)
 
 
-def test_factors_do_not_depend_on_threads_and_are_made_once():
+def test_factors_do_not_depend_on_threads_and_are_cached():
     space = build(lists(), lambda _queries: None).space
     one, two = (TablePenalty(space, STRENGTHS, threads) for threads in (1, 2))
     b = np.random.default_rng(0).normal(size=space.size)
@@ -188,7 +191,7 @@ def test_factors_do_not_depend_on_threads_and_are_made_once():
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the last column
-def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
+def test_bin_centres_are_the_middles_of_cuts(cuts, counts, middles):
     """Between columns of which nothing can be told."""
     nothing, weight, at = (0.0, 0.0, 0.0), np.array(counts), np.array(middles)
     bins = Bins(((2.0,), (), cuts, (5.0, 6.0), cuts, (-1e308, 1e308)), unordered=(0,))
@@ -202,7 +205,7 @@ def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
 
 
 @pytest.mark.parametrize("cuts", [(0.7,), (-3.0,), (0.1, 0.7, 2.0)])
-def test_places_of_bins_do_not_depend_on_units(cuts):
+def test_bin_centres_do_not_depend_on_units(cuts):
     counts = np.array([3.0, 1.0, 2.0, 7.0, 1.0])[: len(cuts) + 2]
     first = standardised_bin_centres(Bins((cuts,)), counts)
     assert first.any()
@@ -212,7 +215,7 @@ def test_places_of_bins_do_not_depend_on_units(cuts):
 
 
 @pytest.mark.parametrize("monotone", [None, {0: 1}])
-def test_penalty_charges_neighbours_and_is_inverted_exactly(monotone):
+def test_penalty_of_neighbours_is_inverted_exactly(monotone):
     problem = build(lists(), squared_hinge, monotone)
     penalty = TablePenalty(problem.space, STRENGTHS)
     K = dense(penalty)
@@ -289,7 +292,7 @@ def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
     assert warm.n_iter == 0
 
 
-def test_strong_smoothing_leaves_a_linear_ranker():
+def test_strong_smoothing_gives_a_linear_ranker():
     problem = build(lists(), squared_hinge, pairs=())
     found = solve_newton(
         problem, TablePenalty(problem.space, PenaltyStrengths(1e7, 1.0, 0.1)), tol=1e-8
@@ -335,7 +338,7 @@ def test_a_grid_is_pure_only_when_all_its_rows_and_columns_are():
     np.testing.assert_allclose(pure + across[:, None] + down, grid, atol=1e-12)
 
 
-def test_cells_that_no_row_fell_into_say_nothing_unless_they_are_in_order():
+def test_cells_without_rows_are_zero_unless_ordered():
     """Of missing and unknown values alone; others keep what their neighbours say."""
     data = lists()
     data = replace(data, X=np.nan_to_num(data.X))  # nothing is missing
@@ -362,43 +365,6 @@ def test_cells_that_no_row_fell_into_say_nothing_unless_they_are_in_order():
     empty = purify(space, tables, np.zeros(space.layout.size))
     inner = space.layout.starts[0] + np.arange(space.sizes[0] - 1)
     np.testing.assert_array_equal(empty[inner], tables[inner])
-
-
-def slow_gain(a, b, side, slope, curvature, damping):
-    """Best contrast over all cuts of the grid of two columns, quadrant by quadrant."""
-    best = 0.0
-    for r in range(1, side):
-        for s in range(1, side):
-            masks = [(a < r) & (b < s), (a < r) & (b >= s), (a >= r) & (b < s), (a >= r) & (b >= s)]
-            h = np.array([curvature[mask].sum() + damping for mask in masks])
-            f = np.array([slope[mask].sum() for mask in masks]) / h
-            best = max(best, 0.5 * (f[0] - f[1] - f[2] + f[3]) ** 2 / (1 / h).sum())
-    return best
-
-
-def test_the_true_pair_gains_most():
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(800, 4))
-    bins = fit_bins(X, 16)
-    rows = BinCoder(bins).code(X)
-    slope = 2 * np.sign(X[:, 1] * X[:, 3]) + rng.normal(size=len(X)) + X[:, 0] + X[:, 3]
-    curvature = rng.uniform(0.5, 3.0, len(X))
-    pairs = np.array([(a, b) for a in range(4) for b in range(a + 1, 4)])
-    places = np.zeros((4, 256), dtype=np.uint16)
-    for j in range(4):
-        cells = grid_axis(bins, j, np.ones(len(bins.cuts[j]) + 2), 8).cells
-        places[j, : len(cells)] = cells
-    gains = interaction_gains(rows, pairs, places, 9, slope, curvature, 0.7)
-    assert pairs[gains.argmax()].tolist() == [1, 3]
-    codes = np.concatenate(list(rows.codes.transpose(0, 2, 1)))[: len(X)]
-    own = [places[j][codes[:, j]] for j in range(4)]
-    expected = [slow_gain(own[a], own[b], 9, slope, curvature, 0.7) for a, b in pairs]
-    np.testing.assert_allclose(gains, expected, rtol=1e-9)
-    # More pairs than are looked at together.
-    many = interaction_gains(
-        rows, np.tile(pairs, (12, 1)), places, 9, slope, curvature, 0.7, threads=1
-    )
-    np.testing.assert_array_equal(many, np.tile(gains, 12))
 
 
 def test_linear_columns_add_to_the_scores():

@@ -15,7 +15,7 @@ X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0, 8.0, 9.0]])
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_names_decide_where_both_have_them(kind):
+def test_columns_are_matched_by_name_if_both_have_names(kind):
     model = LinearModel.from_weights([1.0, 10.0], ["stars", "price"])
     data = Dataset.from_arrays(kind(X), np.zeros(3), feature_names=NAMES)
     fitted = align_columns(model, data)

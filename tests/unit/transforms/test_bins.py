@@ -89,7 +89,7 @@ def slow_ends(counts, bins):
 @given(
     st.lists(st.sampled_from([1, 1, 2, 3, 7, 20, 60]), min_size=1, max_size=40), st.integers(2, 12)
 )
-def test_cuts_are_those_of_the_words(counts, bins):
+def test_cuts_follow_the_documented_rule(counts, bins):
     values = np.arange(len(counts)) * 2.0
     found = quantile_cuts(values, np.array(counts), bins)
     assert found == tuple(2.0 * k - 1.0 for k in slow_ends(counts, bins))
@@ -243,8 +243,9 @@ def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
 
 def test_refusals():
     for bins in (1, MAX_CUTS + 2):
-        with pytest.raises(ParameterError, match=f"bins={bins} "):
+        with pytest.raises(ParameterError) as caught:
             fit_bins(np.zeros((3, 1)), bins)
+        assert caught.value.parameter == "bins"
     assert len(fit_bins(np.arange(999.0)[:, None], MAX_CUTS + 1).cuts[0]) == MAX_CUTS
     assert len(fit_bins(np.arange(999.0)[:, None], 2).cuts[0]) == 1
     with pytest.raises(SchemaError, match="2 columns"):

@@ -127,7 +127,7 @@ def test_offsets_are_columns_after_the_features(kind):
     assert scaling.unfold(scaling.fold(learnt)).tolist() == [5.0, 6.0, 0.0, 0.0]
 
 
-def test_nothing_asked_changes_nothing():
+def test_no_correction_returns_the_same_data():
     data = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
     assert apply_position_weights(data, ()) is data
     assert add_position_columns(data, 0) is data
@@ -139,7 +139,7 @@ def test_nothing_asked_changes_nothing():
         add_position_columns(data, 3)
 
 
-def test_an_offset_takes_up_what_the_position_explains():
+def test_an_offset_learns_the_effect_of_the_position():
     log = simulate(4000, exploration=0.5, random_state=1)
     data, judged = log.to_dataset(), log.catalogue
     plain = LeastSquaresRanker().fit(data)

@@ -77,7 +77,7 @@ def test_a_day_like_the_training_is_quiet(model, tmp_path):
         ({"missing": 0.5}, "price", "missing"),
     ],
 )
-def test_what_changed_is_told_and_ends_with_3(model, tmp_path, change, column, reason):
+def test_drift_raises_an_alarm_and_exit_code_3(model, tmp_path, change, column, reason):
     path = write(tmp_path / "day.parquet", seed=1, **change)
     code, found = watch(model, path)
     assert code == 3
@@ -292,7 +292,7 @@ def test_one_row_is_a_whole():
     assert [one.missing for one in gone.drift() if one.column in ("price", "brand")] == [1.0, 1.0]
 
 
-def test_a_watcher_that_saw_nothing_or_only_new_values():
+def test_a_monitor_with_no_rows_or_only_new_values():
     before, scores = made()
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
     empty = {one.column: one for one in DriftMonitor(summary, SPEC).drift()}
@@ -310,7 +310,7 @@ def test_a_watcher_that_saw_nothing_or_only_new_values():
     assert {one.column: one.unseen for one in unknown.drift()}["brand"] is None
 
 
-def test_alarms_ring_above_their_limits_and_not_at_them():
+def test_alarms_are_raised_above_their_limits_and_not_at_them():
     before, scores = made()
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
     drift_monitor = DriftMonitor(summary, SPEC)

@@ -215,7 +215,7 @@ def test_rows_may_be_empty_and_tables_have_a_column_each():
     np.testing.assert_array_equal(LogEncoder(spec).matrix({"price": [7]}, 1), [[7, nan, nan]])
 
 
-def test_places_are_minus_one_for_what_is_not_there():
+def test_feature_indices_of_missing_and_unknown_values_are_minus_one():
     places = HashedFeatures(["a"], 4, 100)
     assert [places[value] for value in (None, "", ("x", None), ("x", ""))] == [-1] * 4
     assert places["7"] == places[7] >= 100

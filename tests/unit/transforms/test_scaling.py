@@ -58,7 +58,7 @@ def _by_the_words(X, weight=None):
 
 
 @pytest.mark.parametrize("weighed", [False, True])
-def test_auto_does_what_it_says(weighed):
+def test_auto_scaling_follows_its_rule(weighed):
     rng = np.random.default_rng(0)
     data = _lists(rng)
     weight = rng.integers(0, 4, data.n_rows).astype(float) if weighed else None
@@ -207,7 +207,7 @@ def test_limits_of_auto():
 
 @pytest.mark.parametrize(("kind", "used", "reads"), [("auto", 1.0, 3), ("auto", 0.0, 1),
                          ("maxabs", 1.0, 1), ("standard", 1.0, 3)])  # fmt: skip
-def test_rows_are_read_no_oftener_than_needed(kind, used, reads):
+def test_rows_are_read_no_more_often_than_needed(kind, used, reads):
     data = Dataset.from_arrays(np.full((20, 1), used), np.zeros(20))
     count = []
 

@@ -206,7 +206,7 @@ def test_the_choice_by_hand():
         assert choose("ei", fixed_process(**values), constraints, points, 0.0, None) == best
 
 
-def test_believing_keeps_the_mean_and_shrinks_the_doubt():
+def test_expected_values_keep_the_mean_and_shrink_the_variance():
     X, y, groups, rng = problem()
     process = fit_process(X, y, groups, rng)
     place = np.array([[0.9, 0.1, 0.9]])

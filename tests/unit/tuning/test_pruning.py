@@ -74,7 +74,7 @@ def tune(**options):
 
 # ---------------------------------------------------------------------- the whole search
 @pytest.mark.parametrize("pruner", ["gain", "median", "halving"])
-def test_training_stops_where_a_trial_cannot_win(pruner):
+def test_training_stops_when_a_trial_cannot_win(pruner):
     Climber.reports = 0
     found = tune(pruner=pruner)
     watched = Climber.reports
@@ -85,7 +85,7 @@ def test_training_stops_where_a_trial_cannot_win(pruner):
     assert found.best_value == max(r.value for r in found.trace if r.value is not None)
 
 
-def test_what_is_not_given_up_ends_as_if_nobody_had_watched():
+def test_a_pruner_does_not_change_trials_that_finish():
     watched, alone = tune(), tune(pruner="none")
     assert {r.state for r in alone.trace} == {"complete"}
     both = [
@@ -132,7 +132,7 @@ def test_the_mean_so_far_is_what_is_reported():
 
 
 @pytest.mark.parametrize("scale", ["none", "standard", "maxabs", "query"])
-def test_reports_judge_the_weights_that_the_ranker_would_keep(scale):
+def test_reports_evaluate_the_weights_that_the_ranker_would_return(scale):
     """The fourth report of 20, step 80 of 400, is a run that ends there, whatever the scaling."""
     ranker = rankine.SPDRanker(n_steps=400, scale=scale)
     space = {"l2": (1e-4, 1e-2)}
@@ -157,7 +157,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_watching_changes_no_weight(name):
+def test_monitoring_changes_no_weight(name):
     options = {"ranker": name, "valid": make_data(1), "metric": "map", "trials": 2}
     models = [
         rankine.tune(make_data(), parameters=FIXED[name], pruner=pruner, **options)
@@ -264,7 +264,7 @@ def test_winners_are_rarely_given_up():
     assert lost < 0.05 * pruned
 
 
-def test_nonsense_is_refused():
+def test_invalid_parameters_are_refused():
     with pytest.raises(ParameterError, match="gain, median, halving, none"):
         make_pruner("hope")
     for bad in ({"n_trials": 0}, {"slack": -0.1}):

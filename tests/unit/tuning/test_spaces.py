@@ -165,7 +165,7 @@ def test_unknown_parameters_and_empty_spaces_are_refused():
         Space({"ranksvm": RankSVM()}, None, {"l2": 1.0, "loss": "hinge", "scale": "none"})
 
 
-def test_what_a_user_registers_enters_by_itself(monkeypatch):
+def test_registered_updates_and_losses_are_searched(monkeypatch):
     monkeypatch.setitem(UPDATES, "mine", UPDATES["rda"])
     monkeypatch.setitem(PAIR_LOSSES, "my_loss", PAIR_LOSSES["hinge"]._replace(name="my_loss"))
     elastic = Space({"elastic": ElasticRanker()})

@@ -229,7 +229,7 @@ def test_candidates_lie_anywhere_and_near_the_best_that_keeps_the_limits(
     assert [len(gp.y) for gp in seen["limits"]] == [4 - sizes.count(None)] * bool(sizes)
 
 
-def test_what_a_trial_tells():
+def test_what_the_sampler_learns_from_a_trial():
     states = optuna.trial.TrialState
     space = {"x": FloatDistribution(0, 1)}
 
@@ -328,7 +328,7 @@ def test_parameters_outside_the_common_space_are_drawn_at_random():
     assert study.best_value > 0.7
 
 
-def test_nonsense_is_refused():
+def test_invalid_parameters_are_refused():
     with pytest.raises(ParameterError, match="acquisition"):
         ThompsonSampler(acquisition="ucb")
     for bad in ({"n_startup_trials": 0}, {"n_candidates": 0}, {"n_local": -1}):

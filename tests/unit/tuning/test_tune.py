@@ -87,7 +87,7 @@ def test_the_result_holds_the_best_model_and_how_it_was_found():
     assert found.test is None
 
 
-def test_progress_tells_of_every_trial_and_the_best_so_far():
+def test_progress_reports_every_trial_and_the_best_so_far():
     calls = []
     found = tune(trials=5, progress=lambda *given: calls.append(given))
     assert [call[:2] for call in calls] == [(k, 5) for k in range(1, 6)]
@@ -433,7 +433,7 @@ def test_all_rankers_at_once():
     assert type(found.ranker).system == found.best_params["ranker"]
 
 
-def test_trials_are_watched_with_the_scaling_of_their_own_ranker():
+def test_trials_are_monitored_with_the_scaling_of_their_ranker():
     """Tables scale nothing, and are no weights of columns: they are judged after each fold."""
     data = make_data()
     data = replace(data, X=data.X * np.geomspace(1.0, 1e4, data.n_features))
@@ -491,7 +491,7 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch):
         import_optuna()
 
 
-def test_nonsense_is_refused():
+def test_invalid_parameters_are_refused():
     for bad in ({"trials": 0}, {"workers": 0}):
         with pytest.raises(ParameterError) as caught:
             tune(**bad)

@@ -68,7 +68,7 @@ class ColumnPlan:
     dtype
         Type of the feature matrix.
     n_features
-        Its width; None where only the rows tell.
+        Its width; None where it is not known before the rows are read.
     feature_names
         Names of the features, or None.
     dictionaries
@@ -129,7 +129,7 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
 
 
 def read_metadata(schema: pa.Schema) -> FileMetadata:
-    """Return rankine's metadata of a file, checked; the defaults where there are none."""
+    """Return rankine's metadata of a file, checked, or the defaults if there are no metadata."""
     raw = (schema.metadata or {}).get(_METADATA_KEY)
     if raw is None:
         return FileMetadata()

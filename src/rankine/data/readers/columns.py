@@ -1,7 +1,7 @@
 """Turn one Arrow batch into a Dataset, and check every value.
 
 Numbers are views of Arrow's memory where type and layout allow it. Two list columns become CSR:
-Arrow's offsets are the row pointer, its values those of the matrix. Nulls, NaN, infinities,
+Arrow's offsets are the row pointer, its values the values of the matrix. Nulls, NaN, infinities,
 integers that a float cannot hold, and unusable types are errors that name file, row and column.
 """
 
@@ -58,7 +58,7 @@ def batch_to_dataset(
     location: BatchLocation,
     out: NDArray[Any] | None = None,
 ) -> Dataset:
-    """Convert one validated batch; dense features are written to ``out`` where it is given."""
+    """Convert one validated batch; dense features are written to ``out`` if it is given."""
     with wrap_arrow_errors(location.part or "the table"):
         faults = RowFaults(location, batch.num_rows, skip=options.on_bad_row == "skip")
         if plan.sparse:
@@ -112,7 +112,7 @@ def _rows_to_dataset(
 
 
 def _force_storage(X: Any, options: ReadOptions) -> Any:
-    """Convert to a dense array or CSR matrix where the caller asks for one of them."""
+    """Convert to a dense array or CSR matrix where the options require one of them."""
     if options.dense is None or options.dense != sparse.issparse(X):
         return X
     if not options.dense:

@@ -1,7 +1,7 @@
-"""LETOR / SVMlight text, strictly: exact values, or an error with file, line and column.
+"""Read LETOR / SVMlight text strictly: exact values, or an error with file, line and column.
 
-Text comes in windows of whole lines, in a buffer that no line can blow up; the tokenizer appends
-rows to growing arrays.
+Text is read in windows of whole lines, in a buffer of limited size; the tokenizer
+(``letor_tokens``) appends rows to growing arrays.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, neare
 from rankine.data.sources import Source
 from rankine.kernels.compile import jit
 
-#: Fixed-width strings up to this length; longer ones get numpy's variable-width type, so that one
-#: long text does not make every row as wide.
-_WIDEST = 256
+#: Texts up to this length are fixed-width strings; longer ones have numpy's variable-width type, so
+#: that one long text does not make every row as wide.
+_MAX_WIDTH = 256
 
 
-def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
-    r"""String k is ``heap[ends[k - 1]:ends[k]]``, decoded as UTF-8.
+def decode_texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
+    r"""Decode texts as UTF-8; text k is ``heap[ends[k - 1]:ends[k]]``.
 
-    Bytes that are not UTF-8, and control characters, are shown escaped (``\xff``).
+    Bytes that are not UTF-8, and control characters, are escaped (``\xff``).
     """
     width, plain = _survey(heap, ends)
-    if plain and width <= _WIDEST:
+    if plain and width <= _MAX_WIDTH:
         out = np.zeros((len(ends), width), dtype=np.uint32)
         _spread(heap, ends, out)
         return out.view(f"U{width}").ravel()
     starts = np.concatenate([[0], ends[:-1]]).tolist()
     data = heap.tobytes()
-    decoded = [_decode(data[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
-    if max(map(len, decoded)) <= _WIDEST:
+    spans = zip(starts, ends.tolist(), strict=True)
+    decoded = [_decode(data[start:end]) for start, end in spans]
+    if max(map(len, decoded)) <= _MAX_WIDTH:
         return np.array(decoded, dtype=np.str_)
     return np.array(decoded, dtype=np.dtypes.StringDType())
 
@@ -55,7 +56,7 @@ def _decode(data: bytes) -> str:
 
 @jit
 def _survey(heap: Any, ends: Any) -> Any:
-    """(length of the longest text, at least 1; whether all bytes are printable ASCII)."""
+    """Return the length of the longest text, at least 1, and whether all are printable ASCII."""
     width = 1
     start = 0
     for end in ends:
@@ -81,9 +82,14 @@ _CR = 13
 
 @dataclass
 class Window:
-    """Whole lines ``buffer[:end]``; a last line without a line feed is closed by one.
+    """Whole lines of a file.
 
-    ``cut`` says that the file ends without a line feed.
+    Attributes
+    ----------
+    buffer, end
+        The lines are ``buffer[:end]``; a line feed is added to a last line without one.
+    cut
+        Whether the file ends without a line feed.
     """
 
     buffer: NDArray[np.uint8]
@@ -98,76 +104,87 @@ def line_windows(
     max_line_bytes: int,
     lines: NDArray[np.int64],
 ) -> Iterator[Window]:
-    """Read windows of whole lines from ``head`` (read already) and the stream.
+    """Yield windows of whole lines of ``head``, which was read before, and the stream.
 
     The buffer holds at most a chunk and one line of ``max_line_bytes``; a longer line is refused
-    before it is read. ``lines[0]``, the lines parsed so far, gives such an error its place.
+    before it is read. ``lines[0]`` is the number of lines parsed so far, for such an error.
     """
-    store = bytearray(len(head) + 2 * chunk_bytes)
-    store[: len(head)] = head
-    held, stop = 0, len(head)
+    buffer = bytearray(len(head) + 2 * chunk_bytes)
+    buffer[: len(head)] = head
+    pending, stop = 0, len(head)  # bytes of a line that is not complete, and of all
     while True:
-        stop += fill(stream, memoryview(store)[stop : stop + chunk_bytes])
-        if stop == held:
-            if held:
-                yield _last_window(store, held)
+        stop += fill(stream, memoryview(buffer)[stop : stop + chunk_bytes])
+        if stop == pending:
+            if pending:
+                yield _last_window(buffer, pending)
             return
-        last = store.rfind(b"\n", held, stop) + 1
+        last = buffer.rfind(b"\n", pending, stop) + 1
         if last:
-            yield Window(_array(store), last)
-            store[: stop - last] = store[last:stop]
+            yield Window(_as_array(buffer), last)
+            buffer[: stop - last] = buffer[last:stop]
             stop -= last
-        held = stop
-        if held > max_line_bytes:
-            raise long_line(max_line_bytes, int(lines[0]) + 1)
-        if held + chunk_bytes + 2 > len(store):
-            longest = max_line_bytes + 2 * chunk_bytes + 2
-            store = store[:held] + bytearray(min(2 * len(store), longest) - held)
+        pending = stop
+        if pending > max_line_bytes:
+            raise line_length_error(max_line_bytes, int(lines[0]) + 1)
+        if pending + chunk_bytes + 2 > len(buffer):
+            max_bytes = max_line_bytes + 2 * chunk_bytes + 2
+            # A new buffer: the arrays of earlier windows keep the old one from growing.
+            buffer = buffer[:pending] + bytearray(min(2 * len(buffer), max_bytes) - pending)
 
 
-def _last_window(store: bytearray, held: int) -> Window:
-    """Close the last line; a blank keeps a carriage return from being taken for its end."""
-    closing = b" \n" if store[held - 1] == _CR else b"\n"
-    store[held : held + len(closing)] = closing
-    return Window(_array(store), held + len(closing), cut=True)
+def _last_window(buffer: bytearray, length: int) -> Window:
+    """Add a line feed to the last line.
+
+    A blank before it keeps a carriage return from being taken for a part of the line's end.
+    """
+    line_end = b" \n" if buffer[length - 1] == _CR else b"\n"
+    buffer[length : length + len(line_end)] = line_end
+    return Window(_as_array(buffer), length + len(line_end), cut=True)
 
 
-def long_line(limit: int, line: int) -> LimitError:
-    """The error for a line above the limit."""
+def line_length_error(limit: int, line: int) -> LimitError:
+    """Build the error for a line above the limit."""
     return LimitError(
         f"the line is longer than {limit} bytes",
+        parameter="max_line_bytes",
         line=line,
-        fix="Check that the file is text; raise max_line_bytes if it is",
+        fix="Check that the file is text; raise the limit if it is",
     )
 
 
-def _array(store: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(store, dtype=np.uint8)
+def _as_array(buffer: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(buffer, dtype=np.uint8)
 
 
-#: Columns by what they are counted in: rows, stored values, bytes of text.
+#: Arrays with one element per row.
 _ROW_COLUMNS = ("indptr", "y", "qid", "lines", "qid_ends", "docid_ends", "starts", "stops")
 #: Slabs in which a matrix goes from sparse to dense storage, so that memory is not needed twice.
 _SLABS = 64
 
 
 class Columns:
-    """Rows read so far, and room for more.
+    """Arrays of the rows read so far, with room for more.
 
     Room is reserved, not touched: the system gives memory only to the parts that are filled.
+
+    Parameters
+    ----------
+    state
+        Counters that the tokenizer keeps; see ``letor_tokens.State``.
     """
 
     def __init__(self, options: ReadOptions, state: NDArray[np.int64]) -> None:
         self._options = options
+        # One array of counters is shared with the tokenizer, which updates it in compiled code.
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
-        self._before: Counter[str] = Counter()
+        self._last_lengths: Counter[str] = Counter()  # before the last reset
         self.reset()
 
     def reset(self) -> None:
-        """Forget all rows, but not how much room they took; arrays handed out stay untouched."""
-        self._before = Counter({name: self._need(name, 0)[0] for name in self._arrays})
-        kinds: dict[str, Any] = {
+        """Remove all rows; arrays that were handed out stay unchanged."""
+        self._last_lengths = Counter({name: self._length(name) for name in self._arrays})
+        dtypes: dict[str, Any] = {
             "indptr": np.int64,
             "indices": np.int32,
             "values": np.dtype(self._options.dtype),
@@ -181,39 +198,49 @@ class Columns:
             "starts": np.int64,
             "stops": np.int64,
         }
-        self._arrays = {name: np.array([0], dtype=kind) for name, kind in kinds.items()}
+        self._arrays = {name: np.array([0], dtype=dtype) for name, dtype in dtypes.items()}
         for slot in (State.ROWS, State.NNZ, State.IMPLIED, State.QID_BYTES, State.DOCID_BYTES):
             self._state[slot] = 0
 
     def make_room(self, n_bytes: int, ahead: float = 0.0) -> Arrays:
-        """Room for whatever ``n_bytes`` of text can hold: a row takes 2 bytes and a value 4.
+        """Return the arrays with room for what ``n_bytes`` of text can hold.
 
         ``ahead`` is the expected final size divided by the size so far, 0 when unknown.
         """
         for name in self._arrays:
-            used, worst = self._need(name, n_bytes)
-            room = worst + 2
-            if used + room > len(self._arrays[name]):
-                expected = max(int(used * max(1.5, 1.05 * ahead)), self._before[name])
-                self._grow(name, used, expected + room)
+            length = self._length(name)
+            room = self._max_growth(name, n_bytes) + 2
+            if length + room > len(self._arrays[name]):
+                expected = max(int(length * max(1.5, 1.05 * ahead)), self._last_lengths[name])
+                self._grow(name, length, expected + room)
         return Arrays(**self._arrays)
 
     def settle(self) -> None:
-        """Forget the indices of rows that are all full: they can be told from the width."""
+        """Drop the indices where all rows are full: the width determines them."""
         state = self._state
         if state[State.NNZ] == state[State.ROWS] * state[State.WIDTH]:
             state[State.IMPLIED] = state[State.NNZ]
 
-    def _need(self, name: str, n_bytes: int) -> tuple[int, int]:
+    def _length(self, name: str) -> int:
+        """Return the number of elements of an array that are in use."""
         state = self._state
+        if name == "indptr":
+            return int(state[State.ROWS]) + 1
         if name in _ROW_COLUMNS:
-            return int(state[State.ROWS]) + (name == "indptr"), n_bytes // 2
+            return int(state[State.ROWS])
         if name == "values":
-            return int(state[State.NNZ]), n_bytes // 4
+            return int(state[State.NNZ])
         if name == "indices":
-            return int(state[State.NNZ] - state[State.IMPLIED]), n_bytes // 4
-        slot = State.QID_BYTES if name == "qid_heap" else State.DOCID_BYTES
-        return int(state[slot]), n_bytes
+            return int(state[State.NNZ] - state[State.IMPLIED])
+        return int(state[State.QID_BYTES if name == "qid_heap" else State.DOCID_BYTES])
+
+    def _max_growth(self, name: str, n_bytes: int) -> int:
+        """Return the most elements that ``n_bytes`` of text can add: a row takes 2, a value 4."""
+        if name in _ROW_COLUMNS:
+            return n_bytes // 2
+        if name in ("values", "indices"):
+            return n_bytes // 4
+        return n_bytes
 
     def _grow(self, name: str, used: int, length: int) -> None:
         old = self._arrays[name]
@@ -221,7 +248,8 @@ class Columns:
         if length * old.itemsize > limit and (used * old.itemsize > limit // 2):
             raise LimitError(
                 f"the data need more than {limit / 2**30:.1f} GiB",
-                fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
+                parameter="max_memory",
+                fix="Stream them with rankine.scan, read them as float32, or raise the limit",
             )
         try:
             new = np.empty(length, dtype=old.dtype)
@@ -233,29 +261,29 @@ class Columns:
         self._arrays[name] = new
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of numbers, one per row, without the room behind it."""
+        """Return an array with one number per row, without the room behind it."""
         return self._trimmed(name, int(self._state[State.ROWS]))
 
     def qid(self) -> NDArray[Any]:
-        """Query ids of the rows."""
+        """Return the query ids of the rows."""
         if not self._options.has_query_ids:
             return np.zeros(int(self._state[State.ROWS]), dtype=np.int64)
         if self._options.qid_type == "int":
             return self.column("qid")
-        used = int(self._state[State.QID_BYTES])
-        return texts(self._arrays["qid_heap"][:used], self.column("qid_ends"))
+        heap = self._arrays["qid_heap"][: self._length("qid_heap")]
+        return decode_texts(heap, self.column("qid_ends"))
 
     def docid(self) -> NDArray[Any] | None:
-        """Document ids of the rows, or None when no row has one."""
-        used = int(self._state[State.DOCID_BYTES])
-        if used == 0:
+        """Return the document ids of the rows, or None when no row has one."""
+        heap = self._arrays["docid_heap"][: self._length("docid_heap")]
+        if len(heap) == 0:
             return None
-        return texts(self._arrays["docid_heap"][:used], self.column("docid_ends"))
+        return decode_texts(heap, self.column("docid_ends"))
 
     def matrix(self, n_features: int, dense: bool | None) -> Any:
-        """The features: CSR, or dense when asked or when at least half of it is stored.
+        """Return the features: CSR, or dense where ``dense`` or at least half of it is stored.
 
-        Takes the arrays away: call it last.
+        This takes the arrays away: call it last.
         """
         n_rows, nnz = int(self._state[State.ROWS]), int(self._state[State.NNZ])
         if dense is None:
@@ -264,37 +292,40 @@ class Columns:
         if dense and nnz == n_rows * n_features:
             # Every row is full and sorted: the values are the matrix.
             return self._trimmed("values", nnz).reshape(n_rows, n_features)
-        self._spell_out(nnz)
+        self._restore_indices(nnz)
         if dense:
             return self._dense(indptr, n_rows, n_features)
         indices, values = self._trimmed("indices", nnz), self._trimmed("values", nnz)
         return make_csr(values, indices, indptr, (n_rows, n_features))
 
-    def _spell_out(self, nnz: int) -> None:
-        """Write the indices that ``settle`` left out."""
+    def _restore_indices(self, nnz: int) -> None:
+        """Fill in the indices that ``settle`` dropped."""
         implied = int(self._state[State.IMPLIED])
         if implied:
-            width = self._arrays["indptr"][1]  # that of the first row, and of all others left out
-            rest = self._trimmed("indices", nnz - implied)
-            full = np.empty(nnz, dtype=np.int32)
-            full[:implied].reshape(-1, width)[:] = np.arange(width, dtype=np.int32)
-            full[implied:] = rest
-            self._arrays["indices"] = full
+            width = self._arrays["indptr"][1]  # of the first row, and of all rows that were full
+            stored = self._trimmed("indices", nnz - implied)
+            indices = np.empty(nnz, dtype=np.int32)
+            indices[:implied].reshape(-1, width)[:] = np.arange(width, dtype=np.int32)
+            indices[implied:] = stored
+            self._arrays["indices"] = indices
 
     def _dense(self, indptr: NDArray[np.int64], n_rows: int, n_features: int) -> Any:
-        """Move rows to a dense array from the last to the first, giving memory back on the way."""
+        """Move rows to a dense array, from the last to the first, and release memory on the way."""
         dtype = self._arrays["values"].dtype
         if n_rows * n_features * dtype.itemsize > self._options.memory_limit:
             raise LimitError(
-                f"{n_rows} x {n_features} numbers do not fit in memory", fix="Pass dense=False"
+                f"{n_rows} x {n_features} numbers do not fit in memory",
+                parameter="dense",
+                fix="Read the rows as a sparse matrix",
             )
-        out = np.zeros((n_rows, n_features), dtype=dtype)
+        dense = np.zeros((n_rows, n_features), dtype=dtype)
+        # Last rows first: their sparse storage is at the end of the arrays, which can then shrink.
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
         for start, stop in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
-            _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
+            _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, dense)
             self._trimmed("indices", int(indptr[start]))
             self._trimmed("values", int(indptr[start]))
-        return out
+        return dense
 
     def _trimmed(self, name: str, length: int) -> NDArray[Any]:
         array = self._arrays[name]
@@ -314,7 +345,7 @@ _BLOCK_VALUES = 2**19
 
 
 def read(source: Source, options: ReadOptions) -> Dataset:
-    """The whole file."""
+    """Read the whole file."""
     reader = Reader(source, options)
     for _ in reader.windows():
         pass
@@ -322,7 +353,7 @@ def read(source: Source, options: ReadOptions) -> Dataset:
 
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
-    """Blocks of at most about ``block_rows`` rows or a few megabytes, in file order."""
+    """Yield blocks of about ``block_rows`` rows or a few megabytes, in file order."""
     reader = Reader(source, options, streaming=True)
     for _ in reader.windows():
         if reader.n_rows >= options.block_rows or reader.n_values >= _BLOCK_VALUES:
@@ -332,7 +363,7 @@ def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
 
 
 def measure(source: Source, options: ReadOptions) -> int:
-    """Number of features: the largest index of the file; one pass, bounded memory."""
+    """Return the number of features, the largest index of the file, in bounded memory."""
     reader = Reader(source, options, streaming=True)
     for _ in reader.windows():
         reader.forget()
@@ -345,20 +376,29 @@ def feature_names(source: Source, options: ReadOptions) -> None:
 
 
 def _refuse_columns(options: ReadOptions) -> None:
-    """Text has no columns to be named."""
-    usual = ReadOptions()
+    """Refuse options that name columns: text has none."""
+    defaults = ReadOptions()
     for name in ("label", "query", "docid", "weight", "position", "columns", "features"):
         value = getattr(options, name)
-        if value and value != getattr(usual, name):
-            first = value if isinstance(value, str) else value[0]
+        if value and value != getattr(defaults, name):
+            column = value if isinstance(value, str) else value[0]
             raise ParameterError(
-                f"{name}={first!r} names a column, and a text file has none",
+                f"{column!r} names a column, and a text file has none",
+                parameter=name,
                 fix="Leave it out, or convert the file to Parquet",
             )
 
 
 class Reader:
-    """One pass over one file: windows of lines, rows appended to columns."""
+    """One pass over a file.
+
+    Parameters
+    ----------
+    streaming
+        Whether rows are taken block by block: with their line numbers, CSR unless ``dense`` is set.
+    keep_spans
+        Whether to record where each row's line is in its window (``take_spans``).
+    """
 
     def __init__(
         self,
@@ -375,12 +415,15 @@ class Reader:
         self._state = np.zeros(len(State), dtype=np.int64)
         self._columns = Columns(options, self._state)
         self._dtype = options.dtype or "float64"
-        self._hards = np.zeros(64, dtype=np.int64)
-        self._taken_missing = 0
+        self._hard_spans = np.zeros(64, dtype=np.int64)
+        self._reported_missing = 0
         self.read_counts: dict[str, int] = {}
+        max_features = options.max_features
+        if options.n_features is not None:
+            max_features = options.n_features
         self._rules = Rules(
             options.base,
-            options.max_features if options.n_features is None else options.n_features,
+            max_features,
             options.max_line_bytes,
             options.has_query_ids,
             options.qid_type == "str",
@@ -389,22 +432,23 @@ class Reader:
 
     @property
     def n_rows(self) -> int:
-        """Rows in the columns."""
+        """Number of rows read and not taken."""
         return int(self._state[State.ROWS])
 
     @property
     def n_values(self) -> int:
-        """Values in the columns."""
+        """Number of values read and not taken."""
         return int(self._state[State.NNZ])
 
     @property
     def width(self) -> int:
-        """Number of features seen, or as declared."""
-        declared = self._options.n_features
-        return int(self._state[State.WIDTH]) if declared is None else declared
+        """Number of features: as declared, or the largest index so far."""
+        if self._options.n_features is not None:
+            return self._options.n_features
+        return int(self._state[State.WIDTH])
 
     def windows(self) -> Iterator[Window]:
-        """Parse window after window, handing each out after it is parsed."""
+        """Parse window after window, and yield each when it is parsed."""
         options, state = self._options, self._state
         size = None if self._streaming else self._source.size
         lines = state[State.LINE :]
@@ -429,14 +473,14 @@ class Reader:
 
     @property
     def narrower(self) -> bool:
-        """Whether the lines read so far have fewer features than they may have."""
+        """Whether the lines read so far have fewer features than declared."""
         return bool(self._state[State.WIDTH] < self.width)
 
     def take(self, *, last: bool = False) -> Dataset:
-        """The rows read so far as a dataset; the columns start anew."""
+        """Take the rows read so far, as a dataset."""
         columns = self._columns
-        n_missing = int(self._state[State.MISSING]) - self._taken_missing
-        self._taken_missing += n_missing
+        n_missing = int(self._state[State.MISSING]) - self._reported_missing
+        self._reported_missing += n_missing
         if n_missing:
             self.read_counts["missing_values"] = n_missing
         if last and self.narrower:
@@ -456,11 +500,11 @@ class Reader:
         return data
 
     def take_spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Where each row's line lies in the last window, and its query id; then forget the rows."""
+        """Take the rows: where each one's line is in the last window, and its query id."""
         columns = self._columns
-        found = columns.column("starts"), columns.column("stops"), columns.qid()
+        spans = columns.column("starts"), columns.column("stops"), columns.qid()
         columns.reset()
-        return found
+        return spans
 
     def forget(self) -> None:
         """Drop the rows read so far."""
@@ -476,7 +520,9 @@ class Reader:
         while True:
             with np.errstate(over="ignore"):
                 fault = Fault(
-                    parse_lines(window.buffer, self._rules, arrays, state, decided, self._hards)
+                    parse_lines(
+                        window.buffer, self._rules, arrays, state, decided, self._hard_spans
+                    )
                 )
             if fault == Fault.DONE:
                 self._columns.settle()
@@ -488,18 +534,18 @@ class Reader:
                 decided = decided[:0]
 
     def _decide(self, window: Window) -> tuple[NDArray[np.float64], Fault]:
-        """Exact values of the hard numbers of the row at hand."""
+        """Return the exact hard numbers of the current row, and a fault if one is too large."""
         state = self._state
         count = int(state[State.HARDS])
-        if 2 * count > len(self._hards):
-            self._hards = np.zeros(4 * count, dtype=np.int64)
+        if 2 * count > len(self._hard_spans):
+            self._hard_spans = np.zeros(4 * count, dtype=np.int64)
             return np.zeros(0), Fault.UNDECIDED
         values = np.zeros(count)
         label = int(state[State.POS])
         while window.buffer[label] in b" \t":
             label += 1
         for k in range(count):
-            start, stop = int(self._hards[2 * k]), int(self._hards[2 * k + 1])
+            start, stop = int(self._hard_spans[2 * k]), int(self._hard_spans[2 * k + 1])
             dtype = "float64" if start == label else self._dtype
             values[k] = nearest(window.buffer[start:stop].tobytes(), dtype)
             if np.isinf(values[k]):
@@ -508,13 +554,13 @@ class Reader:
         return values, Fault.UNDECIDED
 
     def _refuse(self, fault: Fault, window: Window) -> None:
-        """Raise the error of a bad line, or skip the line when that was asked for."""
+        """Raise the error of a bad line, or skip the line where ``on_bad_row`` is "skip"."""
         state, options = self._state, self._options
         start = int(state[State.POS])
         stop = _line_end(window, start)
         number = int(state[State.LINE]) + 1
         if stop - start > options.max_line_bytes:
-            raise long_line(options.max_line_bytes, number)
+            raise line_length_error(options.max_line_bytes, number)
         if options.on_bad_row == "error":
             line = window.buffer[start:stop].tobytes()
             offset = int(state[State.FAULT]) - start
@@ -524,18 +570,19 @@ class Reader:
         state[State.LINE] += 1
 
     def _check_cut(self) -> None:
-        """Note, or refuse, a last line without a line feed."""
+        """Count a last line without a line feed, or refuse it where the options do."""
         self.read_counts["no_final_newline"] = 1
         if self._options.require_final_newline:
             raise ParseError(
                 "the file does not end in a line feed: it may have been cut",
                 line=int(self._state[State.LINE]) + 1,
-                fix="Fetch it again, or pass require_final_newline=False",
+                parameter="require_final_newline",
+                fix="Fetch it again, or accept such files",
             )
 
 
 def _line_end(window: Window, start: int) -> int:
-    """Position of the line feed that ends the line."""
+    """Return the position of the line feed that ends a line."""
     stop = start
     step = 4096
     while True:

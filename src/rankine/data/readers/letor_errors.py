@@ -1,4 +1,4 @@
-"""What is wrong with a line, in words: from the tokenizer's verdict to an error with a fix."""
+"""Build the errors for bad lines of text from the faults that the tokenizer reports."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _GROUP = "pass group= (rows per query), or single_query=True if all rows are one
 
 
 def explain(fault: Fault, line: bytes, offset: int, options: ReadOptions, number: int) -> DataError:
-    """The error for ``line`` (without its line feed), whose byte ``offset`` breaks a rule."""
+    """Return the error for ``line`` (without its line feed), which is wrong at byte ``offset``."""
     if fault == Fault.DUPLICATE:
         offset = _second_use(line)
     token = _token(line, offset)
     if fault in {Fault.INDEX_HIGH, Fault.DUPLICATE}:
         token = token.partition(b":")[0]
-    kind, reason, fix = _words(fault, token, options)
-    return kind(reason, line=number, column=offset + 1, fix=fix)
+    error_type, reason, fix = _describe(fault, token, options)
+    return error_type(reason, line=number, column=offset + 1, fix=fix)
 
 
-def _words(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[DataError], str, str]:
+def _describe(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[DataError], str, str]:
+    """Return type, reason and fix of the error for a fault."""
     shown = _show(token)
     if fault == Fault.CARRIAGE:
         return (
@@ -110,9 +111,9 @@ def _bad_number(what: str, token: bytes, shown: str) -> tuple[type[DataError], s
     if not token:
         return ParseError, f"empty {what}", _NUMBER
     if lower in {b"nan", b"null", b"na", b"none", b"?"}:
-        fix = "Every row needs a number as label"
-        if what == "value":
-            fix = "Write NULL or NaN where a value is missing"
+        fix = "Write NULL or NaN where a value is missing"
+        if what == "label":
+            fix = "Every row needs a number as label"
         return ParseError, f"{what} is missing ({shown})", fix
     if lower.startswith(b"inf"):
         return ParseError, f"{what} {shown} is infinite", "Write a finite number"
@@ -140,22 +141,22 @@ def _odd_byte(token: bytes) -> str:
 
 
 def _second_use(line: bytes) -> int:
-    """Offset of the first index that appears for the second time."""
-    seen: set[int] = set()
-    place = 0
+    """Return the offset of the first index that appears for the second time."""
+    indices: set[int] = set()
+    offset = 0
     for token in line.partition(b"#")[0].replace(b"\t", b" ").split(b" "):
         index, colon, _ = token.partition(b":")
         if colon and index.isdigit():
             number = int(index)
-            if number in seen:
-                return place
-            seen.add(number)
-        place += len(token) + 1
-    return place
+            if number in indices:
+                return offset
+            indices.add(number)
+        offset += len(token) + 1
+    return offset
 
 
 def _token(line: bytes, offset: int) -> bytes:
-    """The token at a place, up to a blank, a colon after an index, or a comment."""
+    """Return the token at ``offset``, up to a blank or a comment."""
     stop = offset
     while stop < len(line) and line[stop] not in b" \t#\r":
         stop += 1

@@ -1,14 +1,17 @@
-"""Lines of LETOR / SVMlight text to arrays: the compiled part of the reader.
+"""Parse lines of LETOR / SVMlight text into arrays: the compiled part of the reader.
 
 ::
 
     line = label [ "qid:" id ] { index ":" value } [ "#" comment ]
 
 Tokens are separated by blanks (spaces and tabs). Lines end in LF or CRLF. Blank lines and lines
-that hold only a comment are no rows. The buffer must end in a line feed, which is what stops
-every inner loop. A row is committed to the arrays only when its whole line is good. Query ids are
-exact 64-bit integers, or UTF-8 text kept as bytes; document ids come from comments
-(``#docid = GX001 inc = 1`` and ``# 7555 rambo``).
+that hold only a comment are not rows. The buffer must end in a line feed, which stops every inner
+loop. A row is added to the arrays only when its whole line is valid. Query ids are exact 64-bit
+integers, or UTF-8 text kept as bytes; document ids are in comments (``#docid = GX001 inc = 1`` and
+``# 7555 rambo``).
+
+*Hard* numbers are decimals that the fast conversion cannot round for certain. The tokenizer returns
+their places (``Fault.UNDECIDED``), and is called again with their exact values.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
 
 class _Slots(NamedTuple):
-    """Slots of the integer array that survives from call to call."""
+    """Slots of the integer array that keeps the tokenizer's state between calls."""
 
     POS: int = 0
     END: int = 1
@@ -46,7 +49,7 @@ State = _Slots()
 
 
 class Fault(IntEnum):
-    """Why the tokenizer stopped; DONE is not a fault, UNDECIDED asks for numbers."""
+    """Why the tokenizer stopped; DONE is not a fault, UNDECIDED requests exact numbers."""
 
     DONE = 0
     LABEL = 1
@@ -67,7 +70,7 @@ class Fault(IntEnum):
 
 @jit
 def ends_token(c: Any) -> Any:
-    """Blank, tab, LF, CR or ``#``."""
+    """Whether a byte ends a token: blank, tab, LF, CR or ``#``."""
     return c == 32 or c == 10 or c == 9 or c == 13 or c == 35  # noqa: PLR1714 (compiles to one mask)
 
 
@@ -76,27 +79,29 @@ _FLOAT32_END = Decimal(2**128 - 2**103)
 
 
 def nearest(text: bytes, dtype: str) -> float:
-    """The number of the given type nearest to a decimal text, ties to even; may be infinite."""
+    """Return the number of a type nearest to a decimal text, ties to even; it may be infinite."""
     value = float(text)
     if dtype == "float64" or math.isinf(value):
         return value
     with np.errstate(over="ignore"):
         rounded = np.float32(value)
     if np.isinf(rounded):
-        small = Decimal(text.decode()).copy_abs() < _FLOAT32_END
-        limit = float(np.finfo(np.float32).max)
-        return math.copysign(limit if small else math.inf, value)
+        if Decimal(text.decode()).copy_abs() >= _FLOAT32_END:
+            return math.copysign(math.inf, value)
+        return math.copysign(float(np.finfo(np.float32).max), value)
     stored = float(rounded)
     if stored == value:
         return value
-    # The double lies between two floats; when it is exactly half way, the text decides.
-    other = 2.0 * value - stored
-    if float(np.float32(other)) != other:
+    # The double is between two floats; when it is exactly half way, the text decides.
+    neighbour = 2.0 * value - stored
+    if float(np.float32(neighbour)) != neighbour:
         return stored
     side = Decimal(text.decode()).compare(Decimal(value))
     if side > 0:
-        return max(stored, other)
-    return min(stored, other) if side < 0 else stored
+        return max(stored, neighbour)
+    if side < 0:
+        return min(stored, neighbour)
+    return stored
 
 
 _0, _1, _2, _3, _4, _10, _48 = (np.uint64(k) for k in (0, 1, 2, 3, 4, 10, 48))
@@ -113,7 +118,7 @@ def _skip_blanks(buf: Any, pos: Any) -> Any:
 
 @jit
 def _after_docid(buf: Any, pos: Any) -> Any:
-    """Position after ``docid =``, or ``pos`` when the comment does not start with it."""
+    """Return the position after ``docid =``, or ``pos`` if the comment does not start with it."""
     k = pos
     for letter in _DOCID:
         if buf[k] != letter:
@@ -127,7 +132,7 @@ def _after_docid(buf: Any, pos: Any) -> Any:
 
 @jit
 def copy_docid(buf: Any, pos: Any, stop: Any, heap: Any, used: Any) -> Any:
-    """Copy the id found in the comment ``buf[pos:stop]`` to the heap; returns the bytes used.
+    """Copy the document id of the comment ``buf[pos:stop]`` to the heap; return its used bytes.
 
     The id is the token after ``docid =``, else the first token of the comment. ``buf[stop]`` is a
     line feed or a carriage return.
@@ -146,7 +151,7 @@ _TENTH = np.uint64(2**63 // 10)
 
 @jit
 def parse_int_qid(buf: Any, pos: Any) -> Any:
-    """(fault, value, end) of ``[+-]?[0-9]+`` within [-2^63, 2^63 - 1]."""
+    """Parse ``[+-]?[0-9]+`` within [-2^63, 2^63 - 1]; return (fault, value, end)."""
     begin = pos
     negative = buf[pos] == 45
     if negative or buf[pos] == 43:
@@ -161,33 +166,33 @@ def parse_int_qid(buf: Any, pos: Any) -> Any:
         value = value * _10 + digit
         pos += _1
         digit = np.uint64(buf[pos]) - _48
-    found = np.int64(_0 - value if negative else value)
+    qid = np.int64(_0 - value if negative else value)
     if pos == start or not ends_token(buf[pos]):
-        return Fault.QID_BAD, found, begin
+        return Fault.QID_BAD, qid, begin
     if not fits:
-        return Fault.QID_RANGE, found, begin
-    return Fault.DONE, found, pos
+        return Fault.QID_RANGE, qid, begin
+    return Fault.DONE, qid, pos
 
 
 @jit
 def parse_text_qid(buf: Any, pos: Any, heap: Any, used: Any) -> Any:
-    """(fault, end, bytes used) of a non-empty token, copied to the heap.
+    """Copy a non-empty token to the heap; return (fault, end, used bytes of the heap).
 
     Control characters are refused, and so is anything that is not UTF-8.
     """
     begin = pos
-    plain = True
+    is_ascii = True
     while not ends_token(buf[pos]):
         c = buf[pos]
         if c < 32 or c == 127:
             return Fault.QID_BAD, begin, used
-        plain = plain and c < 128
+        is_ascii = is_ascii and c < 128
         heap[used] = c
         used += 1
         pos += _1
     if pos == begin:
         return Fault.QID_BAD, begin, used
-    if not plain and not _is_utf8(buf, begin, pos):
+    if not is_ascii and not _is_utf8(buf, begin, pos):
         return Fault.QID_UTF8, begin, used
     return Fault.DONE, pos, used
 
@@ -222,7 +227,7 @@ def _is_utf8(buf: Any, pos: Any, stop: Any) -> bool:
 
 
 class Rules(NamedTuple):
-    """What the caller declared about the file."""
+    """What the caller declared about the file; see ``ReadOptions``."""
 
     base: int
     max_features: int
@@ -233,10 +238,11 @@ class Rules(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """Where rows go; ``*_ends`` close the texts that lie one after the other in a heap.
+    """Arrays that rows are appended to.
 
-    Indices of the first ``state[IMPLIED]`` values are not stored: these rows are full.
-    ``starts`` and ``stops`` are where the row's line lies in the buffer, for those who move lines.
+    Texts follow one another in a heap; ``*_ends`` are their ends. Indices of the first
+    ``state[IMPLIED]`` values are not stored: these rows are full. ``starts`` and ``stops`` are the
+    place of each row's line in the buffer, for sorting of lines.
     """
 
     indptr: Any
@@ -258,7 +264,7 @@ _HUGE = np.uint64(1) << np.uint64(40)
 
 @jit
 def _is_missing(buf: Any, pos: Any) -> int:
-    """Length of a ``NaN`` or ``NULL`` in any case, or 0."""
+    """Return the length of a ``NaN`` or ``NULL`` in upper or lower case, or 0."""
     if buf[pos] | 32 != 110:  # n
         return 0
     second = buf[pos + _1] | 32
@@ -271,7 +277,7 @@ def _is_missing(buf: Any, pos: Any) -> int:
 
 @jit
 def _label(buf: Any, pos: Any, decided: Any, hards: Any) -> Any:
-    """(fault, value, end, hard numbers met)."""
+    """Parse the label; return (fault, value, end, number of hard numbers)."""
     status, value, stop = parse_number(buf, pos)
     if status == MALFORMED or not ends_token(buf[stop]):
         return Fault.LABEL, 0.0, pos, 0
@@ -292,7 +298,11 @@ def _features(
     hards: Any,
     n_hard: Any,
 ) -> Any:
-    """(fault, position, end of the values, hards met, missing met, largest column, sorted)."""
+    """Parse the features of a row.
+
+    Return (fault, position, end of the values, number of hard numbers, of missing values, largest
+    column, whether columns are sorted).
+    """
     indices, values = arrays.indices, arrays.values
     base = np.int64(rules.base)
     limit = np.int64(rules.max_features)
@@ -338,10 +348,10 @@ def _features(
         values[nnz] = value
         stored = np.float64(values[nnz])
         if stored != value:
-            # float32: a double half way between two floats may hide on which side the text lies;
-            # one that became infinite may do so only as a double.
-            other = 2.0 * value - stored
-            if np.float64(np.float32(other)) == other:
+            # float32: of a double half way between two floats only the text decides the side; and
+            # a double above the largest float may be below it as a text.
+            neighbour = 2.0 * value - stored
+            if np.float64(np.float32(neighbour)) == neighbour:
                 values[nnz] = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         indices[nnz - implied] = column
@@ -350,7 +360,7 @@ def _features(
 
 @jit
 def _hard(start: Any, stop: Any, decided: Any, hards: Any, n_hard: Any) -> Any:
-    """Value of the n-th hard number of a row, if the caller has decided it; else ask for it."""
+    """Return the n-th hard number of a row if the caller decided it; otherwise record its place."""
     if n_hard < decided.shape[0]:
         return decided[n_hard]
     if 2 * n_hard < hards.shape[0]:
@@ -361,7 +371,7 @@ def _hard(start: Any, stop: Any, decided: Any, hards: Any, n_hard: Any) -> Any:
 
 @jit
 def _sift(indices: Any, values: Any, root: Any, count: Any) -> None:
-    """Sink an element of a heap of ``count`` elements to its place."""
+    """Move the element at ``root`` of a heap of ``count`` elements down to its position."""
     index, value = indices[root], values[root]
     while True:
         child = root + root + _1
@@ -378,7 +388,7 @@ def _sift(indices: Any, values: Any, root: Any, count: Any) -> None:
 
 @jit
 def _sort_row(indices: Any, values: Any) -> bool:
-    """Sort one row by column, in place; False when a column appears twice."""
+    """Sort one row by column, in place; return False when a column appears twice."""
     count = np.uint64(indices.shape[0])
     for k in range(count // _2, 0, -1):
         _sift(indices, values, np.uint64(k - 1), count)
@@ -387,15 +397,18 @@ def _sort_row(indices: Any, values: Any) -> bool:
         indices[_0], indices[last] = indices[last], indices[_0]
         values[_0], values[last] = values[last], values[_0]
         _sift(indices, values, _0, last)
-    twice = False
+    distinct = True
     for k in range(_1, count):
-        twice = twice or indices[k] == indices[k - _1]
-    return not twice
+        distinct = distinct and indices[k] != indices[k - _1]
+    return distinct
 
 
 @jit
 def _finish_line(buf: Any, pos: Any, heap: Any, used: Any, is_row: bool) -> Any:
-    """(fault, start of the next line, bytes of docids) from a comment, CR or LF."""
+    """Read the rest of a line from a comment, CR or LF.
+
+    Return (fault, start of the next line, used bytes of the document ids).
+    """
     if buf[pos] == _HASH:
         start = pos + _1
         while buf[pos] != _LF and buf[pos] != _CR:
@@ -411,7 +424,7 @@ def _finish_line(buf: Any, pos: Any, heap: Any, used: Any, is_row: bool) -> Any:
 
 @jit
 def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) -> Any:
-    """(fault, position, bytes of query ids) of the token after the label."""
+    """Parse the token after the label; return (fault, position, used bytes of the query ids)."""
     used = state[State.QID_BYTES]
     has_qid = (
         buf[pos] == 113  # q
@@ -432,11 +445,11 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
 
 @jit
 def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, decided: Any, hards: Any) -> Any:
-    """Parse whole lines from ``state[POS]`` to ``state[END]``; returns a ``Fault``.
+    """Parse whole lines from ``state[POS]`` to ``state[END]``; return a ``Fault``.
 
-    After a fault ``state[POS]`` is the start of the line, ``state[FAULT]`` the place.
-    ``UNDECIDED``: the row holds hard numbers, whose places stand in ``hards``; call again with
-    their values in ``decided``.
+    After a fault ``state[POS]`` is the start of the line, ``state[FAULT]`` the position of the
+    fault. After ``UNDECIDED`` the row holds hard numbers, whose places are in ``hards``: the caller
+    calls again with their values in ``decided``.
     """
     pos, end = np.uint64(state[State.POS]), np.uint64(state[State.END])
     longest = np.uint64(rules.max_line_bytes + 1)

@@ -1,9 +1,9 @@
-"""Check what a Parquet file asks for before any of its pages is decoded.
+"""Check how much memory a Parquet file needs before any of its pages is decoded.
 
 pyarrow limits what a footer may allocate (``thrift_string_size_limit`` and
 ``thrift_container_size_limit``) and verifies the checksums of pages. Two dangers remain:
 
-- It allocates whatever the header of a page states: a few bytes can ask for gigabytes.
+- It allocates what the header of a page states: a few bytes can request gigabytes.
 - Its Python view of a footer (``FileMetaData.row_group(k).column(j)``) ends the process where the
   footer is damaged: exceptions of C++ are not caught there.
 
@@ -107,7 +107,7 @@ def _read_items(
     position: int,
     size: int,
     kinds: tuple[int, ...],
-    wanted: dict[int, Any],
+    wanted: dict[int, Any] | None,
     depth: int,
 ) -> tuple[list[Any], int]:
     """Read the items of a list, or the keys and values of a map."""

@@ -198,8 +198,8 @@ def exact_floats(
 ) -> NDArray[Any]:
     """Convert numbers to floats of ``dtype`` and refuse those that it cannot hold.
 
-    These are integers of too many digits and floats beyond its range. float64 values are rounded
-    to float32 where that was asked for.
+    These are integers of too many digits and floats outside its range. float64 values are rounded
+    to float32 where the caller chose it.
     """
     with np.errstate(over="ignore"):
         values = stored.astype(dtype, copy=False)

@@ -68,7 +68,7 @@ def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
     """Return the sums of v a sigma x and of v a sigma (1 - sigma) x^2 over a column's values.
 
     A column with more values than there are levels clears the sums of all queries beforehand; a
-    shorter one clears those of a query at its first value.
+    shorter one clears the sums of a query at its first value.
     """
     task = state.task
     code_of, mass_of, values = task.code, state.mass, columns.values
@@ -78,6 +78,7 @@ def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
     start, stop = column_start(columns, r), column_stop(columns, r)
     scratch.tally[0] += 1
     scratch.tally[1] = 0
+    # Clearing all sums at once is cheaper than a test per value if the column is long enough.
     n_sums = np.int64(task.level.shape[0]) + np.int64(no_part)
     visit_all_queries = no_part == 1 or n_sums <= np.int64(stop - start)
     if visit_all_queries:

@@ -122,13 +122,6 @@ def new_scratch(task: DominationTask) -> Scratch:
     )
 
 
-def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None:
-    """Set the state to the weights w, recomputing all sums."""
-    state.score[:] = 0.0
-    add_column_products(columns, w, state.score)
-    refresh_all(state)
-
-
 @jit
 def weigh_query(state: Domination, q: int) -> None:
     """Compute Z, sigma, S and T of a query from its sums."""
@@ -243,7 +236,7 @@ def _entropy(v: float) -> float:
 
 @jit
 def _score_sums(state: Any, q: int, level: Any) -> float:
-    """Return the sum of E f over the bottom of a query; add those of its levels to ``level``."""
+    """Return the sum of E f over a query's bottom; add the sums of its levels to ``level``."""
     task = state.task
     n_bottoms = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
@@ -284,12 +277,6 @@ def dual_value(state: Domination, kappa: float) -> float:
                     total += task.slot[d, TERM] * term
             scores += sums[k]
     return total
-
-
-def set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
-    """Set the state to the given scores, recomputing all sums."""
-    state.score[:] = scores
-    refresh_all(state)
 
 
 @jit
@@ -341,17 +328,23 @@ class DominationRisk:
     """
 
     def __init__(self, task: DominationTask | None) -> None:
-        self.state: Domination | None = None if task is None else new_state(task)
-        self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
+        self.state: Domination | None = None
+        if task is not None:
+            self.state = new_state(task)
+        self.at_zero = self.value()
         self._lock = threading.Lock()
 
     def value(self) -> float:
         """Return L at the current state."""
-        return 0.0 if self.state is None else float(loss_value(self.state))
+        if self.state is None:
+            return 0.0
+        return float(loss_value(self.state))
 
     def current_dual(self, kappa: float) -> float:
         """Return the dual at the current state, without the term of l2."""
-        return 0.0 if self.state is None else float(dual_value(self.state, kappa))
+        if self.state is None:
+            return 0.0
+        return float(dual_value(self.state, kappa))
 
     def scratch(self) -> Scratch:
         """Create work space of one thread."""
@@ -361,15 +354,18 @@ class DominationRisk:
     def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
         """Set the state to the weights w."""
         assert self.state is not None  # noqa: S101 - as above
-        move_to(self.state, columns, w)
+        self.state.score[:] = 0.0
+        add_column_products(columns, w, self.state.score)
+        refresh_all(self.state)
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return L and dL/dp, in row order."""
         slopes = np.zeros(len(scores))
         if self.state is None:
             return 0.0, slopes
+        # The state is shared by all callers, so one at a time may set its scores.
         with self._lock:
-            set_scores(self.state, scores)
+            _set_scores(self.state, scores)
             row_slopes(self.state, slopes)
             return self.value(), slopes
 
@@ -378,8 +374,14 @@ class DominationRisk:
         if self.state is None:
             return 0.0
         with self._lock:
-            set_scores(self.state, scores)
+            _set_scores(self.state, scores)
             return self.current_dual(kappa)
+
+
+def _set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
+    """Set the state to the given scores, recomputing all sums."""
+    state.score[:] = scores
+    refresh_all(state)
 
 
 def domination_risk(

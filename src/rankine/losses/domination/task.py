@@ -2,7 +2,7 @@
 
 Within a query the rows of the lowest label are *bottom* rows; every other row dominates the rows
 below it and is a *term* of the loss. Terms are numbered query by query, level by level (*slots*).
-One code per row tells its part: ``code < n_queries`` is a bottom row of that query,
+One code per row denotes its part: ``code < n_queries`` is a bottom row of that query,
 ``code == n_queries`` takes no part (not a candidate, or alone in its query), and
 ``code - n_queries - 1`` is the slot of a term. Rows keep their order, so that many tasks can share
 one matrix.
@@ -83,7 +83,10 @@ def number_task(
     """
     labels.require_pairs()
     usable = labels.queries_with_pairs
-    order = (labels.order if rows is None else rows[labels.order]).astype(np.uint32)
+    order = labels.order
+    if rows is not None:
+        order = rows[order]
+    order = order.astype(np.uint32)
     n_kept_rows = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
     row_order = np.empty(n_kept_rows, dtype=np.uint32)
     n_levels = labels.n_levels[usable] - 1
@@ -104,7 +107,9 @@ def number_task(
     slot_level = np.repeat(np.arange(level_ptr[-1], dtype=np.uint32), np.diff(slot_ptr))
     slot_query = level_query[slot_level]
     slot = np.zeros((n_slots, 3))
-    slot[:, WEIGHT] = 1.0 if weight is None else weight[slot_row]
+    slot[:, WEIGHT] = 1.0
+    if weight is not None:
+        slot[:, WEIGHT] = weight[slot_row]
     per_query = query_weight[usable].astype(np.float64)
     if normalization == "query":
         per_query = per_query / np.bincount(slot_query, slot[:, WEIGHT], minlength=len(usable))
@@ -139,7 +144,9 @@ def _offsets(
     if weight is None:
         return np.zeros(0) if margin is None else -margin
     log_weight = np.log(weight, out=np.zeros(len(weight)), where=weight > 0)
-    return log_weight if margin is None else log_weight - margin
+    if margin is not None:
+        log_weight = log_weight - margin
+    return log_weight
 
 
 @jit
@@ -214,7 +221,7 @@ def resolve_margin(
 def check_margins(
     labels: LabelIndex, s: NDArray[np.float64], y: NDArray[np.float64], ids: NDArray[Any]
 ) -> None:
-    """Raise SchemaError if a row's margin is below that of a row with a lower label in its query.
+    """Raise SchemaError if a row of a higher label has a smaller margin in its query.
 
     Levels are ordered from low to high, so it suffices to compare neighbours: the smallest margin
     of a level must not be below the largest margin of the previous level.
@@ -359,4 +366,6 @@ def _rows_taking_part(
         keep = keep & (weight > 0)
     if not (query_weight > 0).all():
         keep = keep & (query_weight > 0)[queries.codes]
-    return None if keep.all() else np.flatnonzero(keep).astype(np.int64)
+    if keep.all():
+        return None
+    return np.flatnonzero(keep).astype(np.int64)

@@ -12,7 +12,7 @@ from rankine.data.options import ReadOptions
 
 pytestmark = pytest.mark.docs
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "data-files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "data-files.md"
 
 
 def test_every_option_named_exists_with_the_default_told():

@@ -1,22 +1,93 @@
-"""An option that a command would ignore is refused by its name, and nothing is written."""
+"""Groups become options; options without effect are rejected by name."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from rankine import LinearModel, RankSVM, logs
+from rankine.cli._groups import expand_groups
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export
 
-pytestmark = pytest.mark.cli
 find_commands()
+
+pytestmark = pytest.mark.cli
+
+
+@dataclass(frozen=True)
+class Size:
+    """Two options."""
+
+    width: Annotated[int, typer.Option("--width", help="How wide.")] = 3
+    tall: Annotated[bool, typer.Option("--tall", help="Twice as high.")] = False
+
+
+def make_app(seen: list[object]) -> typer.Typer:
+    app = typer.Typer()
+
+    @app.command()
+    @expand_groups
+    def draw(
+        name: Annotated[str, typer.Argument()],
+        colour: Annotated[str, typer.Option()] = "red",
+        *,
+        size: Size,
+    ) -> None:
+        """Draw."""
+        seen.append((name, colour, size))
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a"], ("a", "red", Size())),
+        (["a", "--width", "7", "--tall"], ("a", "red", Size(7, tall=True))),
+        (["b", "--colour", "blue", "--width", "1"], ("b", "blue", Size(1))),
+    ],
+)
+def test_options_are_gathered_in_their_group(words, expected):
+    seen = []
+    result = CliRunner().invoke(make_app(seen), words)
+    assert result.exit_code == 0, result.output
+    assert seen == [expected]
+
+
+def test_help_shows_the_options_and_not_the_group():
+    text = CliRunner().invoke(make_app([]), ["--help"], env={"COLUMNS": "200"}).output
+    assert "--width" in text
+    assert "How wide." in text
+    assert "--size" not in text
+
+
+def test_values_of_a_wrong_type_are_rejected():
+    result = CliRunner().invoke(make_app([]), ["a", "--width", "x"])
+    assert result.exit_code == 2
+
+
+def test_parameters_outside_groups_stay_options():
+    seen = []
+    app = typer.Typer()
+
+    @app.command()
+    @expand_groups
+    def draw(name: str, times: int = 2) -> None:
+        seen.append((name, times))
+
+    for words in (["a"], ["b", "--times", "3"]):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert seen == [("a", 2), ("b", 3)]
 
 
 def call(*words):
@@ -46,10 +117,20 @@ def folder(tmp_path, monkeypatch):
 
 
 EXPLAIN = ["explain", "m.rankine", "d.txt", "--qid", "1"]
+
+
 EVALUATE = ["evaluate", "m.rankine", "d.txt"]
+
+
 JUDGE = ["evaluate", "--run", "r.run", "--qrels", "q.txt"]
+
+
 COMPARE = ["compare", "r.run", "r.run", "q.txt", "--n-resamples", "100"]
+
+
 TRAIN = ["train", "d.txt", "--out", "x.rankine", "--set", "n_steps=10"]
+
+
 RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--label", "clicked"]
 
 
@@ -89,17 +170,17 @@ RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--la
         (["path", "d.txt", "--bins", "4"], "--bins"),
         (
             ["clicks", "propensity", "log.parquet", "--item", "item", "--features", "price"],
-            "has no use for features",
+            "--features",
         ),
     ],
 )
-def test_an_option_that_would_be_ignored_is_refused_by_name(folder, words, option):
+def test_an_option_without_effect_is_rejected_by_name(folder, words, option):
     with pytest.raises(ParameterError, match=f"^[^.]*{option}\\b"):
         call(*words)
     assert not list(folder.glob("x*"))
 
 
-def test_the_same_commands_work_without_it(folder):
+def test_the_same_commands_work_without_the_option(folder):
     for words in (EXPLAIN, EVALUATE, JUDGE, COMPARE, TRAIN, [*RAW, "--one-hot", "brand"]):
         assert call(*words).exit_code == 0
     with_trec = call("predict", "m.rankine", "d.txt", "--trec", "-k", "1", "--tag", "a")
@@ -118,7 +199,7 @@ def test_the_same_commands_work_without_it(folder):
         ("sql", {"query": "session"}),
     ],
 )
-def test_an_export_refuses_what_its_target_does_not_read(to, option):
+def test_an_export_rejects_options_of_other_targets(to, option):
     model = LinearModel.from_weights([1.0], ["price"])
     (name,) = option
     with pytest.raises(ParameterError) as caught:
@@ -141,18 +222,18 @@ def test_an_export_refuses_what_its_target_does_not_read(to, option):
     ],
     ids=["tables", "memory", "partitions", "stream", "coec"],
 )
-def test_missing_values_of_a_log_are_counted_however_it_is_read(folder, more):
+def test_missing_values_of_a_log_are_counted_in_every_way_of_reading(folder, more):
     done = call(*RAW, "--numeric", "price", "--one-hot", "brand", *more, "--json")
     assert json.loads(done.stdout)["nulls"] == 2
 
 
-def test_a_narrower_file_is_told_of_in_streams_too(folder):
+def test_narrower_files_are_reported_for_streams_too(folder):
     for stream in ([], ["--stream"]):
         done = call("predict", "m.rankine", "narrow.txt", *stream)
         assert "1 of 1 files hold fewer features than the model's 2" in done.stderr
         assert "fewer features" not in call("predict", "m.rankine", "d.txt", *stream).stderr
 
 
-def test_a_log_is_no_pipe(folder):
+def test_a_log_cannot_be_read_from_a_pipe(folder):
     with pytest.raises(Exception, match="<stdin>: a raw log is read from files, not from a pipe"):
         call("train", "-", *RAW[2:], "--one-hot", "brand")

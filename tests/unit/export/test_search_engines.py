@@ -1,10 +1,9 @@
-"""The whole circle against a small server that plays the engine: features, model, rescored search.
+"""Export to Elasticsearch, OpenSearch and Solr LTR, and a server that plays the engines."""
 
-The server checks each request against the engine's documented schema, and answers with the logged
-features that training reads back.
-"""
+from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import urllib.error
 import urllib.request
@@ -13,12 +12,166 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from rankine import LinearModel
+from contracts import export_readers as readers
 from rankine.core.errors import ParameterError
+from rankine.core.specs import (
+    Binned,
+    LogColumns,
+    OneHot,
+)
 from rankine.evaluation.engine_logs import join_logged
 from rankine.export import ExportOptions, export
+from rankine.model import LinearModel
+
+
+@readers.reads("elasticsearch", "opensearch")
+def read_ltr(export, names, X, n_features, indices):
+    body = json.loads(export.content)
+    assert set(body) == {"model"}
+    assert set(body["model"]) == {"name", "model"}
+    inner = body["model"]["model"]
+    assert set(inner) == {"type", "definition"}
+    assert inner["type"] == "model/linear"
+    assert isinstance(inner["definition"], str)
+    weights = json.loads(inner["definition"])
+    assert all(isinstance(value, (int, float)) and value != 0 for value in weights.values())
+    return readers.float32_sum(weights, names, X)
+
+
+@readers.reads("solr")
+def read_solr(export, names, X, n_features, indices):
+    body = json.loads(export.content)
+    assert set(body) == {"store", "name", "class", "features", "params"}
+    assert body["class"] == "org.apache.solr.ltr.model.LinearModel"
+    weights = body["params"]["weights"]
+    assert [feature["name"] for feature in body["features"]] == list(weights)
+    assert all(set(feature) == {"name"} for feature in body["features"])
+    return readers.float32_sum(weights, names, X)
+
+
+@readers.reads_trees("elasticsearch", "opensearch")
+def read_ltr_trees(content):
+    body = json.loads(content)["model"]["model"]
+    assert body["type"] == "model/xgboost+json"
+
+    def ask(node):
+        if "leaf" in node:
+            return node["leaf"]
+        left, right = node["children"]
+        assert [node["yes"], node["no"], node["missing"]] == [
+            left["nodeid"], right["nodeid"], left["nodeid"],
+        ]  # fmt: skip
+        return node["split"], readers.below(node["split_condition"]), left, right
+
+    return readers.read_trees(json.loads(body["definition"]), ask)
+
+
+@readers.reads_trees("solr")
+def read_solr_trees(content):
+    body = json.loads(content)
+    assert body["class"].endswith("MultipleAdditiveTreesModel")
+
+    def ask(node):
+        if "value" in node:
+            return float(node["value"])
+        assert node["missing"] == "left"
+        return (
+            node["feature"],
+            readers.at_most(float(node["threshold"])),
+            node["left"],
+            node["right"],
+        )
+
+    return readers.read_trees([tree["root"] for tree in body["params"]["trees"]], ask)
+
+
+def test_solr_reads_the_store_that_is_named():
+    model = LinearModel.from_weights([1.0], ["a"])
+    assert json.loads(export(model, "solr").content)["store"] == "_DEFAULT_"
+    for options in (ExportOptions(store="x"), ExportOptions(feature_set="x", store="y")):
+        made = export(model, "solr", options)
+        assert json.loads(made.content)["store"] == "x"
+        assert bool(made.extra_files) == (options.feature_set is not None)
+    (feature,) = json.loads(made.extra_files[".featureset.json"])
+    assert feature["params"] == {"q": "{!func}0"}
+
+
+SPEC = LogColumns(
+    numeric=("price",),
+    one_hot=(OneHot("brand", ("acme", "it's", "9")),),
+    binned=(Binned("age", (1.0, 2.5)),),
+)
+
+
+WEIGHTS = [-0.5, 1.0, 0.25, 2.0, 0.75, -1.0, 0.5, 0.125]
+
+
+PLAIN = LinearModel.from_weights(WEIGHTS, weight_names=SPEC.names, transforms=[SPEC])
+
+
+def test_engines_ask_the_fields_of_the_columns():
+    options = ExportOptions(feature_set="shop")
+    values = ("acme", "it's", "9")
+    below, inside, above = "age < 1", "1 <= age < 2.5", "age >= 2.5"
+    for target in ("elasticsearch", "opensearch"):
+        made = export(PLAIN, target, options)
+        held = json.loads(made.extra_files[".featureset.json"])["featureset"]
+        assert held["name"] == "shop"
+        asked = {one["name"]: one["template"] for one in held["features"]}
+        number = {"field_value_factor": {"field": "price", "missing": 0}}
+        assert asked.pop("price") == {"function_score": number}
+        filters = {name: held["constant_score"]["filter"] for name, held in asked.items()}
+        assert filters == {
+            **{f"brand={value}": {"term": {"brand": value}} for value in values},
+            below: {"range": {"age": {"lt": 1.0}}},
+            inside: {"range": {"age": {"gte": 1.0, "lt": 2.5}}},
+            above: {"range": {"age": {"gte": 2.5}}},
+            "age missing": {"bool": {"must_not": {"exists": {"field": "age"}}}},
+        }
+        search = json.loads(made.extra_files[".query.json"])
+        assert search["rescore"]["window_size"] == 100
+        assert export(PLAIN, target).extra_files == {}
+    solr = json.loads(export(PLAIN, "solr", options).extra_files[".featureset.json"])
+    asked = {one["name"]: one["params"] for one in solr}
+    assert asked == {
+        "price": {"field": "price"},
+        **{f"brand={value}": {"fq": [f"{{!term f=brand}}{value}"]} for value in values},
+        below: {"fq": ["age:[* TO 1.0}"]},
+        inside: {"fq": ["age:[1.0 TO 2.5}"]},
+        above: {"fq": ["age:[2.5 TO *]"]},
+        "age missing": {"fq": ["*:* -age:[* TO *]"]},
+    }
+    vespa = export(PLAIN, "vespa").content.decode()
+    age = "attribute(age)"
+    for term in (
+        '1.0 * if(attribute(brand) == "acme", 1, 0)',
+        "-0.5 * attribute(price)",
+        f"+ 0.75 * if({age} < 1.0, 1, 0)",
+        f"- 1.0 * if({age} >= 1.0, 1, 0) * if({age} < 2.5, 1, 0)",
+        f"+ 0.5 * if({age} >= 2.5, 1, 0)",
+        f"+ 0.125 * isNan({age})",
+    ):
+        assert f"{term}\n" in vespa
+
+
+def test_a_column_without_cuts_is_there_or_missing():
+    spec = LogColumns(binned=(Binned("age", ()),))
+    model = LinearModel.from_weights([2.0, 3.0], weight_names=spec.names, transforms=[spec])
+    assert "2.0 * (1 - isNan(attribute(age)))\n" in export(model, "vespa").content.decode()
+    made = export(model, "elasticsearch", ExportOptions(feature_set="s"))
+    features = json.loads(made.extra_files[".featureset.json"])["featureset"]["features"]
+    assert features[0]["template"]["constant_score"]["filter"] == {"exists": {"field": "age"}}
+    text = export(model, "sql").content.decode()
+    with sqlite3.connect(":memory:") as base:
+        base.execute("CREATE TABLE t (age REAL)")
+        base.executemany("INSERT INTO t VALUES (?)", [(None,), (5.0,)])
+        found = [score for (score,) in base.execute(f"SELECT {text} FROM t")]  # noqa: S608
+    assert found == [3.0, 2.0]
+
 
 NAMES = ["title", "body", "age"]
+
+
 DOCS = {str(i): row for i, row in enumerate(np.random.default_rng(0).random((6, 3)).tolist())}
 
 

@@ -1,0 +1,65 @@
+"""``rankine predict``: runs, and files read as the model reads them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rankine.cli.main import app, find_commands
+from rankine.core.errors import ParseError
+from rankine.model import LinearModel
+
+pytestmark = pytest.mark.cli
+
+
+DATA = """2 qid:7 1:1 2:0.5 #docid = A
+0 qid:7 1:0.5 3:1 #docid = B
+1 qid:7 2:2 #docid = C
+1 qid:8 1:1 #docid = D
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    find_commands()
+    (tmp_path / "d.txt").write_text(DATA)
+    LinearModel.from_weights([2.0, 0.5, -1.0], metric="map", parameters={"ranker": "spd"}).save(
+        tmp_path / "m.rankine"
+    )
+    return tmp_path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(part) for part in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_files_are_read_with_the_models_index_base(files):
+    (files / "zero.txt").write_text("2 qid:7 0:1 1:0.5\n0 qid:7 0:0.5 2:1\n")
+    LinearModel.from_weights([2.0, 0.5, -1.0], base=0).save(files / "zero.rankine")
+    out = run("explain", files / "zero.rankine", files / "zero.txt", "--qid", 7, "--json")
+    assert json.loads(out)["explanations"][0]["total"] == 2.25
+    assert run("predict", files / "zero.rankine", files / "zero.txt").split() == ["2.25", "0.0"]
+    with pytest.raises(ParseError, match="base"):
+        run("predict", files / "m.rankine", files / "zero.txt")
+
+
+def test_a_run_names_rows_without_docids_by_their_number(files):
+    (files / "bare.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3 # B\n1 qid:8 1:1\n")
+    lines = run("predict", files / "m.rankine", files / "bare.txt", "--trec", "-k", 1).splitlines()
+    assert lines == ["7 Q0 B 1 6.0 rankine", "8 Q0 row2 1 2.0 rankine"]
+    (files / "none.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3\n")
+    lines = run("predict", files / "m.rankine", files / "none.txt", "--trec").splitlines()
+    assert [line.split()[2] for line in lines] == ["row1", "row0"]
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_file_of_fewer_features_is_reported(files, command):
+    (files / "narrow.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3 2:1\n")
+    for data, told in (("narrow.txt", True), ("d.txt", False)):
+        done = CliRunner().invoke(app, [command, str(files / "m.rankine"), str(files / data)])
+        assert done.exit_code == 0
+        assert ("1 of 1 files hold fewer features than the model's 3" in done.stderr) is told

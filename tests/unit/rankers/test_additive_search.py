@@ -1,0 +1,157 @@
+"""The search of AdditiveRanker for strengths, pairs and rounds."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rankine import Dataset
+from rankine.rankers import additive_search
+from rankine.solvers.tables import PenaltyStrengths
+from rankine.transforms.bins import BinCoder, fit_bins
+
+
+def shop(n_queries=60, size=15, seed=0):
+    """Labels bend in the first column and multiply the next two; the last is a category."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * size, 5))
+    X[:, 4] = rng.integers(0, 4, len(X))
+    utility = X[:, 0] ** 2 + 1.5 * X[:, 1] * X[:, 2] + np.array([0, 2, -1, 0])[X[:, 4].astype(int)]
+    y = np.digitize(utility + 0.2 * rng.normal(size=len(X)), [-0.5, 0.5, 1.5, 2.5])
+    return X, y, np.repeat(np.arange(n_queries), size)
+
+
+def table_data(n_queries=30, seed=0):
+    """Lists as the search sees them."""
+    X, y, qid = shop(n_queries, size=6, seed=seed)
+    lists = Dataset.from_arrays(np.zeros((len(y), 0)), y, qid)
+    bins = fit_bins(X, 8)
+    rows = BinCoder(bins).code(X)
+    return additive_search.TableData(lists, np.linspace(1, 2, n_queries), rows, X[:, :2].copy())
+
+
+def test_lists_are_held_out_whole_and_once():
+    data = table_data()
+    train, valid = additive_search.hold_out(data, 3)
+    assert (train.lists.n_queries, valid.lists.n_queries) == (24, 6)
+    assert set(train.lists.qid) | set(valid.lists.qid) == set(range(30))
+    for part in (train, valid):
+        rows = np.isin(data.lists.qid, part.lists.qid)
+        np.testing.assert_array_equal(part.lists.y, data.lists.y[rows])
+        np.testing.assert_array_equal(part.linear, data.linear[rows])
+        np.testing.assert_array_equal(part.rows.codes[0].T, data.rows.codes[0].T[rows])
+        np.testing.assert_array_equal(part.query_weight, data.query_weight[part.lists.queries.ids])
+    other = additive_search.hold_out(data, 4)[1]
+    assert set(other.lists.qid) != set(valid.lists.qid)
+    few = additive_search.hold_out(table_data(4), 0)
+    assert [part.lists.n_queries for part in few] == [3, 1]
+    assert additive_search.sample(data, 3) is data
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(5, 1), (6, 1), (12, 2), (17, 2), (179, 29)])
+def test_a_sample_is_no_larger_than_asked(rows, kept, monkeypatch):
+    monkeypatch.setattr(additive_search, "SEARCH_ROWS", rows)
+    assert additive_search.sample(table_data(), 0).lists.n_queries == kept
+
+
+def test_gains_of_a_list():
+    y, starts = np.array([1.0, 3.0, 1.0, 0.0, -2.0]), np.array([0, 3, 5])
+    assert additive_search.list_gains(y, starts).tolist() == [0.0, 3.0, 0.0, 3.0, 0.0]
+    at_most = additive_search.list_gains(np.array([0.0, 31.0]), np.array([0, 2]))
+    assert at_most.tolist() == [0.0, 2.0**31 - 1]
+    beyond = additive_search.list_gains(np.array([0.0, 32.0, 8.0]), np.array([0, 3]))
+    assert beyond.tolist() == [0.0, 1.0, 0.25]
+
+
+class Told:
+    """A walk whose plans are worth what a function of their strengths says."""
+
+    def __init__(self, worth, monkeypatch, metric="ndcg@10"):
+        self.tried = []
+        monkeypatch.setattr(
+            additive_search,
+            "evaluate_plan",
+            lambda plan, _valid, _theta: worth(plan.strengths, plan),
+        )
+        bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
+        counts = np.ones(sum(bins.n_cells))
+        self.plan = additive_search.Plan(
+            bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
+        )
+        solver = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space.size))
+        self.walk = additive_search.PlanSearch(None, None, self.tried.append, solver)
+
+    def smooth(self):
+        return [one["smooth"] for one in self.tried]
+
+
+def test_a_walk_ends_after_steps_that_gain_nothing_and_at_cliffs(monkeypatch):
+    worth = {100.0: 0.5, 10.0: 0.6, 1.0: 0.598, 0.1: 0.7, 0.01: 0.699, 0.001: 0.698}
+    for patience, last in ((1, 1.0), (2, 0.001)):
+        told = Told(lambda s, _: worth[s.smooth], monkeypatch)
+        assert told.walk.path(told.plan, "smooth", additive_search.DECADES, patience)
+        assert told.smooth()[-1] == last
+        assert told.walk.plan.strengths.smooth == (10.0 if patience == 1 else 0.1)
+    step = Told(lambda s, _: {100.0: 0.5, 10.0: 0.496, 1.0: 0.9}[s.smooth], monkeypatch)
+    step.walk.path(step.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    assert step.smooth() == [100.0, 10.0, 1.0], "a fall by less than a hundredth is borne"
+    deeper = Told(lambda s, _: {100.0: 0.5, 10.0: 0.494, 1.0: 0.9}[s.smooth], monkeypatch)
+    deeper.walk.path(deeper.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    assert deeper.smooth() == [100.0, 10.0]
+    equal = Told(lambda _s, _p: 0.5, monkeypatch)
+    assert equal.walk.path(equal.plan, "smooth", (100.0, 10.0), 1)
+    assert equal.walk.plan.strengths.smooth == 100.0
+    assert not equal.walk.path(equal.walk.plan, "smooth", (1.0, 0.1), 1)
+    errors = Told(lambda s, _: s.smooth, monkeypatch, "pairwise_error")
+    errors.walk.path(errors.plan, "smooth", (3.0, 1.0, 2.0), 1)
+    assert errors.walk.plan.strengths.smooth == 1.0
+
+
+def test_refining_goes_up_and_else_down_by_half_decades(monkeypatch):
+    half = additive_search.HALF
+    for best, tried in ((half, [1.0, half, half**2]), (1 / half, [1.0, half, 1 / half, half**-2])):
+        told = Told(lambda s, _: -abs(np.log(s.smooth / best)) + 9, monkeypatch)  # noqa: B023
+        told.walk.try_plan(told.plan, None)
+        told.walk.refine("smooth", 2)
+        np.testing.assert_allclose(told.smooth(), tried)
+        assert told.walk.plan.strengths.smooth == pytest.approx(best)
+
+
+def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
+    for useful, tried in ((0, [0, 1, 1]), (2, [0, 1, 1, 2, 2, 3, 3])):
+        told = Told(lambda s, plan: 0.5 + 0.01 * min(plan.rounds, useful) - 0.001 * plan.rounds  # noqa: B023
+                    - 1e-5 * abs(s.smooth - 0.3), monkeypatch)  # fmt: skip
+        told.walk.try_plan(told.plan, None)
+        told.walk.add_rounds(4)
+        assert [one["rounds"] for one in told.tried] == tried
+        assert told.walk.plan.rounds == useful
+        assert told.walk.plan.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    ("worth", "tried", "kept"),
+    [({0: 0.5, 10: 0.4}, [10], 0), ({0: 0.5, 10: 0.7, 3: 0.6, 1: 0.9}, [10, 3], 10),
+     ({0: 0.5, 10: 0.7, 3: 0.8, 1: 0.75}, [10, 3, 1], 3)],
+)  # fmt: skip
+def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypatch):
+    told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
+    told.walk.try_plan(told.plan, None)
+    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    additive_search.search_grids(told.walk, told.plan.with_pairs(pairs), pairs, 1)
+    counts = [one["pairs"] for one in told.tried[1:]]
+    assert list(dict.fromkeys(counts)) == tried
+    assert len(told.walk.plan.pairs) == kept
+    assert told.walk.plan.pairs == pairs[:kept]
+
+
+def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    bins = fit_bins(X, 64)
+    plan = additive_search.Plan(bins, np.zeros(0), np.ones(sum(bins.n_cells)),
+                                PenaltyStrengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
+    for few, side in ((4, 32), (3, 16)):
+        monkeypatch.setattr(additive_search, "FEW_COLUMNS", few)
+        paired = plan.with_pairs([(0, 2), (1, 2)])
+        assert [axis.size for axis in paired.grids.axes] == [side + 1] * 3
+        assert paired.pairs == [(0, 2), (1, 2)]
+    assert plan.with_pairs([]).grids is None
