@@ -62,6 +62,11 @@ class LogScan(LabelledStream):
     Every ranker's ``fit`` takes it, and so do ``tune``, ``cross_validate``, ``path`` and
     ``report``; rankers that need all rows at once load it.
 
+    A fit reads the files up to four times: for the vocabularies of one-hot columns and for the cuts
+    of binned ones (``log_encoding``), for training, and for the names of hashed features with a
+    weight (``LogEncoding.weight_names``, until all are named). Each pass is needed only for the
+    columns that it serves.
+
     Parameters
     ----------
     raw

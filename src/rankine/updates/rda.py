@@ -129,10 +129,12 @@ def _read_weight_from(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
 
 @read_weight.implementation(AdaptiveRda)
 def _read_adaptive_weight(_optimizer: Any, step: Any, state: Any, j: Any) -> Any:
-    G, S = state[j, 0], state[j, 1]
+    G = state[j, 0]
     excess = abs(G) - step.l1
     if excess <= 0.0:
         return 0.0
+    # S is read after the test: many weights are zero, and a pass over them is bound by memory.
+    S = state[j, 1]
     return np.copysign(excess / (step.l2 + (1.0 + np.sqrt(S)) * step.inverse_eta0), -G)
 
 
