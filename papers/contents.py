@@ -68,8 +68,7 @@ CONTENTS = (
         "Ranking Support Vector Machine*, 2011.",
         "An oracle for the pairwise hinge loss at a cost of O(ms + m log m) for any labels, by "
         "binary search trees. The paper's 512,000 rows are RCV1's, which is not available; "
-        "generated rows and Reuters-21578 "
-        "are used instead.",
+        "generated rows and Reuters-21578 are used instead.",
         (
             "airola.figure1",
             "airola.iterations",
@@ -83,8 +82,8 @@ CONTENTS = (
         "E. Tas, *Large Scale Ranking Using Stochastic Gradient Descent*, 2022.",
         "Heavy ball on the pairwise least-squares loss, with step and momentum made from estimates "
         "of the extreme eigenvalues (eGDM), compared with fixed ones (GDM). The paper's 800,000 "
-        "rows are RCV1's, which is not available; generated rows and Reuters-21578 "
-        "are used instead.",
+        "rows are RCV1's, which is not available; generated rows and Reuters-21578 are used "
+        "instead.",
         (
             "tas.spectrum",
             "tas.gamma",
