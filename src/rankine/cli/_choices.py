@@ -22,7 +22,7 @@ def _rankers() -> Iterable[str]:
 
 
 def _metrics() -> Iterable[str]:
-    from rankine.metrics import DEFINITIONS
+    from rankine.metrics.metric import DEFINITIONS
 
     return DEFINITIONS
 
