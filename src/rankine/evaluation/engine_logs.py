@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -200,7 +200,8 @@ def _hits(
         raise error(f"qid {qid!r} is neither text nor an integer")
     if response.get("timed_out") or response.get("error"):
         raise error("the engine reports an error or a time-out", "Query the engine again")
-    outer, inner, read_document = "hits", "hits", _read_ltr_hit
+    read_document: Callable[[Any], tuple[str, dict[str, float | None]]] = _read_ltr_hit
+    outer, inner = "hits", "hits"
     if "response" in response:
         outer, inner, read_document = "response", "docs", _read_solr_document
     section = response.get(outer)

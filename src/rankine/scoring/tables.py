@@ -124,9 +124,9 @@ class TableRows:
         if self._encoder is None and is_list_of_dicts(rows):
             uniform = uniform_rows(rows, self._column_numbers)
             if uniform is not None and len(uniform[0]) == len(self._column_numbers):
-                names, values = uniform
-                matrix = np.empty(values.shape)
-                matrix[:, [self._column_numbers[name] for name in names]] = values
+                names, numbers = uniform
+                matrix = np.empty(numbers.shape)
+                matrix[:, [self._column_numbers[name] for name in names]] = numbers
                 return matrix
         columns, n_rows = self._columns.read(rows, issues)
         if self._encoder is not None:

@@ -582,15 +582,19 @@ def test_frames_are_runs_by_column(fused, tmp_path):
 
 def test_what_cannot_be_fused_is_refused(tmp_path):
     runs, qrels = made(10)
-    with pytest.raises(ParameterError, match="1 run"):
+    with pytest.raises(ParameterError) as caught:
         fuse({"a": runs["r0"]}, qrels)
-    with pytest.raises(ParameterError, match="engine"):
+    assert caught.value.parameter == "runs"
+    with pytest.raises(ParameterError) as caught:
         fuse(runs, qrels, engine="sphinx")
-    with pytest.raises(ParameterError, match="no normalization 'z_score'"):
+    assert caught.value.parameter == "engine"
+    with pytest.raises(ParameterError) as caught:
         fuse(runs, qrels, engine="solr", normalization="z_score")
+    assert caught.value.parameter == "normalization"
     for n_folds in (1, 11):
-        with pytest.raises(ParameterError, match="n_folds"):
+        with pytest.raises(ParameterError) as caught:
             fuse(runs, qrels, n_folds=n_folds)
+        assert caught.value.parameter == "n_folds"
     quick = {"n_resamples": 100, "normalization": "min_max"}
     for n_folds in (2, 10):
         assert len(fuse(runs, qrels, n_folds=n_folds, **quick).choices) == 2
@@ -603,8 +607,9 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
             for column, last in zip(qrels, ("4", "1", 0.0), strict=True)
         ))  # fmt: skip
         fuse(runs, one, metric="ndcg@3:no_relevant=skip", n_folds=2)
-    with pytest.raises(ParameterError, match="qrels"):
+    with pytest.raises(ParameterError) as caught:
         fuse(runs)
+    assert caught.value.parameter == "qrels"
     with pytest.raises(DataError, match="no query in common"):
         join_runs({"a": runs["r0"]}, Qrels(np.array(["z"]), np.array(["1"]), np.array([1.0])))
     with pytest.raises(ValueError, match="no normalisation"):

@@ -97,16 +97,18 @@ def test_every_round_gives_each_team_its_best_item_left(teams):
 
 def test_rankings_may_run_out_and_must_not_repeat():
     assert sorted(team_draft([["a"], ["a", "b"]], 9, key=1)[0]) == ["a", "b"]
-    with pytest.raises(ParameterError, match="twice"):
+    with pytest.raises(ParameterError) as caught:
         team_draft([["a", "a"], ["b"]], 2, key=1)
+    assert caught.value.parameter == "rankings"
     for rankings, length in (([["a"]], 2), ([["a"], ["b"]], 0)):
         with pytest.raises(ParameterError, match="two rankings"):
             team_draft(rankings, length, key=1)
     assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
     assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
     queries = QueryIndex.from_group([3], 3)
-    with pytest.raises(ParameterError, match="length"):
+    with pytest.raises(ParameterError) as caught:
         interleave(np.zeros((2, 3)), queries, 0)
+    assert caught.value.parameter == "length"
     for scores in (np.zeros(3), np.zeros((2, 4)), [[1.0, 2.0, np.nan], [1.0, 2.0, 3.0]]):
         with pytest.raises(SchemaError, match="scores have shape"):
             interleave(scores, queries, 2)
@@ -304,8 +306,9 @@ def test_as_many_sessions_as_needed_and_no_fewer(preference, chance, level):
 
 def test_bad_logs():
     log = shared_log(0, 10)
-    with pytest.raises(ParameterError, match="credit"):
+    with pytest.raises(ParameterError) as caught:
         analyse_interleaving(log, credit="luck")
+    assert caught.value.parameter == "credit"
     for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
         with pytest.raises(ParameterError, match=r"confidence|n_resamples"):
             analyse_interleaving(log, **bad)

@@ -498,10 +498,12 @@ class TestBaselines:
         assert any("trec" in note for note in letor_notes(missed))
         named = add_baselines(result[0], read_baselines(path), "ohsumed")
         assert named.tasks[0].methods[1].name == "Mine"
-        with pytest.raises(ParameterError, match="not a folder"):
+        with pytest.raises(ParameterError) as caught:
             add_baselines(result[0], read_baselines(path), "nosuch")
-        with pytest.raises(ParameterError, match="tasks"):
+        assert caught.value.parameter == "baselines"
+        with pytest.raises(ParameterError) as caught:
             add_baselines(result[0], read_baselines("published"), "ohsumed")
+        assert caught.value.parameter == "baselines"
 
     def test_csv(self, tmp_path, result):
         path = tmp_path / "mine.csv"
