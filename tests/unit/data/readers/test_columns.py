@@ -544,7 +544,7 @@ def test_bad_sparse_rows_are_skipped_when_asked(put):
         sparse_table([[-1], [2], [], [1], [4], [2]], [[1.0], [2.0], [], [3.0], [4], [5]])
     )
     assert "must not be negative" in assert_refused(negative, SchemaError, base=0, line=1).fix
-    assert "Pass base=0" in assert_refused(negative, SchemaError, line=1).fix
+    assert "Set base to 0" in assert_refused(negative, SchemaError, line=1).fix
 
 
 def test_sparse_columns_by_other_names(put):
