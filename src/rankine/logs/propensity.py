@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import reject_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
+from rankine.transforms.clicks import row_positions
 
 __all__ = ["Propensity", "estimate_propensity"]
 
@@ -323,7 +324,7 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    position = np.minimum(log.required_positions(), max_position) - 1
+    position = np.minimum(row_positions(log), max_position) - 1
     enough = np.bincount(position, minlength=max_position) >= min_rows
     n_positions = max_position
     if not enough.all():
