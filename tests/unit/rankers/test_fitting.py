@@ -68,7 +68,7 @@ def test_a_warning_names_the_worst_of_several_runs():
 def evaluator_of(*values, larger=True):
     """A judge that says these values one after the other."""
     left = iter(values)
-    metric = SimpleNamespace(larger_is_better=larger)
+    metric = SimpleNamespace(sign=1.0 if larger else -1.0)
     return Evaluator(metric, lambda _coef: next(left), None)
 
 
@@ -136,7 +136,7 @@ def test_a_watch_goes_on_from_where_it_was_kept(cut):
 def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larger):
     solutions = [Solution(np.full(1, k), 0.0, {"gap": 1.0}, k) for k in (0.0, 1.0, 2.0)]
     values = {0.0: 2.0, 1.0: 1.0, 2.0: 2.0}
-    metric = SimpleNamespace(larger_is_better=larger)
+    metric = SimpleNamespace(sign=1.0 if larger else -1.0)
     evaluator = Evaluator(metric, lambda coef: values[coef[0]], None)
     task = FitTask(None, None, evaluator=evaluator)
     found = task.select_best([9.0, 8.0, 7.0, 6.0], solutions)

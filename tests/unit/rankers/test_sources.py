@@ -75,12 +75,12 @@ def test_weights_of_a_stream_are_those_of_its_queries():
     for given in (weight, by_id, None):
         source, first, found = StreamSource(Blocks(data, 1, 5), given), 0, []
         for block in source.blocks():
-            found += source.weights(block, first).tolist()
+            found += source.query_weights(block, first).tolist()
             first += block.n_queries
         assert found == (np.ones(12) if given is None else weight).tolist()
     source = StreamSource(Blocks(data), weight[:11])
     with pytest.raises(SchemaError, match="holds 11 weights"):
-        source.weights(data, 0)
+        source.query_weights(data, 0)
     rows = weight_rows_by_query(data, weight)
     np.testing.assert_allclose(rows.weight, data.weight * weight[data.qid])
     np.testing.assert_array_equal(
