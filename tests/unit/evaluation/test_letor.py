@@ -673,7 +673,7 @@ def test_command(folders, tmp_path, monkeypatch):
 
 @pytest.mark.data
 @pytest.mark.full
-def test_least_squares_equals_svmrank_on_ohsumed():
+def test_least_squares_reaches_the_map_of_svmrank_on_ohsumed():
     if "RANKINE_DATA" not in os.environ:
         pytest.skip("RANKINE_DATA names no folder of real data")
     folder = os.path.join(os.environ["RANKINE_DATA"], "ohsumed_letor3_querylevelnorm")  # noqa: PTH118

@@ -345,7 +345,7 @@ def test_notebook_display_numbers_unnamed_columns(fitted):
     assert (np.diff(sizes) <= 0).all()
 
 
-def test_partitions_of_a_log_are_read_as_tables(tmp_path):
+def test_a_time_split_of_a_log_is_read_as_tables(tmp_path):
     rng = np.random.default_rng(0)
     lines = ["session,time,price,brand,hit"]
     lines += [f"s{k // 5},{k // 5},{rng.normal():.3f},{rng.choice(list('abc'))},{int(k % 5 == 0)}"
@@ -563,7 +563,7 @@ def table_data(n_queries=30, seed=0):
     return additive_search.TableData(lists, np.linspace(1, 2, n_queries), rows, X[:, :2].copy())
 
 
-def test_without_a_search_the_sample_has_seed_0(monkeypatch):
+def test_with_given_strengths_the_sample_has_seed_0(monkeypatch):
     X, y, qid = shop(30, size=6)
     monkeypatch.setattr(additive_search, "SEARCH_ROWS", 30)
     seen = []

@@ -371,7 +371,7 @@ def test_list_scaling_works_in_streams():
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)
 
 
-def test_the_default_step_size_gives_first_scores_of_unit_spread(monkeypatch):
+def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch):
     """With a tiny step, a pass over the lists in order gives the weights of the formula."""
     data = shop(lists=60)
     told = {"objective": "pairwise", "loss": "hinge", "adaptive": True, "random_state": 0}
