@@ -29,7 +29,8 @@ from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
 from rankine.kernels.sorting import rank_order
-from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
+from rankine.metrics import Metric, evaluate, parse_metric
+from rankine.metrics.metric import DEFINITIONS
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 

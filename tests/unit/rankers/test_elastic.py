@@ -544,7 +544,9 @@ import rankine
 path, folder = sys.argv[1:]
 scan = rankine.scan(path, n_features=6, block_rows=150)
 slow = lambda progress: time.sleep(0.05)
-ranker = rankine.ElasticRanker(n_passes=20, random_state=3)
+ranker = rankine.ElasticRanker(
+    n_passes=20, random_state=3, adaptive=False, l1=1e-3, l2=1e-3, scale="none"
+)
 ranker.fit(scan, checkpoint=folder, every=29, callbacks=[slow])
 """
 
