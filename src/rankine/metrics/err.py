@@ -61,7 +61,7 @@ def _expected_reciprocal_rank(ranked: Any, ends: Any, gain: Any, scale: float, k
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
-        # passed[j]: mean probability that j random items of the block do not stop the reader
+        # passed[j]: the mean probability that j random items of the block do not stop the reader.
         passed = _mean_products(1.0 - ranked[start:end] / scale)
         for r in range(start, min(k, end)):
             total += reach_probability * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)

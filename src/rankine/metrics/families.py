@@ -154,7 +154,10 @@ def expected_values(
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """Set out[q] to the expected value of query q over random orders of its ties."""
+    """Set out[q] to the expected value of query q over random orders of its ties.
+
+    ``no_key`` is an empty array: equal scores stay in row order, as the mean covers all orders.
+    """
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         gains, scores = lists.gain[a:b], lists.score[a:b]

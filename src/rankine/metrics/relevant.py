@@ -86,7 +86,7 @@ def _hit_probability(ranked: Any, ends: Any, k: int) -> float:
     while start < min(k, ranked.shape[0]):
         end = ends[start]
         n_relevant = ranked[start:end].sum()
-        # the ranks of a block are drawn from its items without replacement
+        # The ranks of a block are drawn from its items without replacement.
         for r in range(start, min(k, end)):
             miss_probability *= 1.0 - min(1.0, n_relevant / (end - r))
         start = end
@@ -127,7 +127,7 @@ def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
         end = ends[start]
         n_relevant = ranked[start:end].sum()
         for r in range(start, min(k, end)):
-            # drawing without replacement from the block, no relevant item so far
+            # Chance that rank r is relevant if no earlier rank of the block is.
             hit_probability = min(1.0, n_relevant / (end - r))
             total += miss_probability * hit_probability / (r + 1.0)
             miss_probability *= 1.0 - hit_probability
@@ -159,7 +159,7 @@ def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k:
         end = ends[start]
         size = end - start
         n_hits = ranked[start:end].sum()
-        # given that rank r is relevant, each other rank of the block is with this probability
+        # If rank r is relevant, each other rank of the block is with this probability.
         other_probability = 0.0
         if size > 1:
             other_probability = (n_hits - 1.0) / (size - 1.0)

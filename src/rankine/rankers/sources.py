@@ -106,16 +106,17 @@ class TrainingSource(ABC):
 
     def open_checkpoints(
         self,
-        folder: str | Path | None,
+        folder: str | Path,
         every: int,
         metadata: Mapping[str, Any],
         seed: int,
         *,
         resume: bool,
     ) -> int:
-        """Open the folder; return the seed of the resumed run, or the given one."""
-        if folder is None:
-            return seed
+        """Open the folder; return the seed of the resumed run, or the given one.
+
+        What is saved and how it is resumed: see ``rankine.solvers.checkpoint``.
+        """
         if self._use_journal:
             # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal
