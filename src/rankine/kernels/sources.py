@@ -1,8 +1,8 @@
 """Digests of the source files that compiled code comes from: the keys of the kernel cache.
 
 Numba's own cache notices a change in the file of a cached function, but not in the functions that
-it calls. A kernel is therefore cached under a digest of its own file, of the compiled files that
-this file imports, directly or not, and of every file that implements a generic function.
+it calls. A kernel is therefore cached under a digest of its file, of the compiled files that this
+file imports, directly or not, and of every file that implements a generic function.
 """
 
 from __future__ import annotations

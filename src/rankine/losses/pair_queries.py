@@ -88,7 +88,7 @@ class PairQueries:
         first_level = np.repeat(labels.level_ptr[:-1], index.sizes)
         rank_of_row[labels.order] = level - first_level + 1
         positions = np.flatnonzero(np.repeat(keep, index.sizes))
-        rows = positions if index.rows is None else index.rows[positions]
+        rows = index.rows_at(positions)
         return cls(
             rows.astype(np.uint32),
             np.concatenate([[0], np.cumsum(index.sizes[keep])]).astype(np.int64),

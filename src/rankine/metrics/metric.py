@@ -358,14 +358,11 @@ def parse_metric(text: str | Metric) -> Metric:
             fix='Write it like "ndcg@10", "map", "letor3:ndcg@10" or "ndcg@10:gain=linear"',
             parameter="metric",
         )
+    cutoff = head["cutoff"]
+    if cutoff is not None and re.fullmatch(r"[+-]?\d+", cutoff):
+        cutoff = int(cutoff)
     options = dict(_parse_option(part, str(text)) for part in parts[1:])
-    return Metric(head["name"], _parse_cutoff(head["cutoff"]), mode, **options)
-
-
-def _parse_cutoff(text: str | None) -> int | str | None:
-    if text is not None and re.fullmatch(r"[+-]?\d+", text):
-        return int(text)
-    return text
+    return Metric(head["name"], cutoff, mode, **options)
 
 
 def _parse_option(part: str, text: str) -> tuple[str, Any]:

@@ -47,7 +47,7 @@ class Solution:
     certificate
         Numbers that prove the result: ``gap``, ``lower_bound``, ``residual`` ...
     n_iter
-        Iterations, steps or sweeps, as the solver's documentation says.
+        Number of iterations, steps or sweeps, depending on the solver.
     trace
         One mapping per record, in order, for plots.
     stop_reason

@@ -342,7 +342,7 @@ def _direction(
     preconditioned = factor.solve(residual) * free
     search, squared_residual = preconditioned, dot(residual, preconditioned)
     squared_target = squared_residual * forcing * forcing
-    # Zeros in the problem's representation of scores, which only the problem knows.
+    # Zero scores, in the representation that the problem uses.
     scores = problem.combine(0.0, point.scores, 0.0, point.scores)
     products = 0
     resume = problem.resume_point("newton direction")

@@ -315,9 +315,5 @@ def _select_lists(
     index = data.queries
     if order is None:
         return index, None
-    starts = index.starts[order]
-    sizes = index.starts[order + 1] - starts
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
-    rows = positions if index.rows is None else index.rows[positions]
-    return QueryIndex(order, ends), rows
+    ends = np.concatenate([[0], np.cumsum(index.sizes[order])])
+    return QueryIndex(order, ends), index.rows_of_queries(order)

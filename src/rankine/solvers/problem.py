@@ -344,5 +344,4 @@ def coarsen(data: Dataset, query_weight: Vector) -> tuple[Dataset, Vector] | Non
         return data.take_queries(sampled), query_weight[sampled]
     within = np.arange(index.n_rows) - np.repeat(index.starts[:-1], index.sizes)
     positions = np.flatnonzero(within % STRIDE == 0)
-    rows = positions if index.rows is None else index.rows[positions]
-    return data.take(rows), query_weight
+    return data.take(index.rows_at(positions)), query_weight
