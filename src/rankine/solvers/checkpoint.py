@@ -10,8 +10,9 @@ What happens on resume depends on the kind of fit; ``TrainingSource.open_checkpo
   sources) with this run's, raises CheckpointError at the first difference, and passes the monitor's
   part to the monitor. The solver then sets its arrays and counters from the rest and continues at
   ``step``. Random numbers are functions of seed and step.
-* Fits over partitions, and rankers whose ``Capabilities.journal`` is set: ``distributed.journal``
-  replays the recorded results of finished requests and restores the state of the solver's loop.
+* Fits over partitions, and rankers whose ``Capabilities.journal`` is set: the fit starts again, and
+  ``distributed.journal`` replays the recorded results of what was finished. Over partitions it also
+  restores the state of the loop (``solvers.base.ResumePoint``) that was interrupted.
 
 In both cases the result has the same bits as an uninterrupted run.
 """
