@@ -26,11 +26,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.machine import add
-from benchmarks.peers import absent_packages
-from benchmarks.real_data import data_folder, letor_folders
-from benchmarks.timing import cpu_seconds, exponent
-from benchmarks.workloads import mslr_like
+from benchmarks.common.machine import add
+from benchmarks.common.peers import absent_packages
+from benchmarks.common.real_data import data_folder, letor_folders
+from benchmarks.common.timing import cpu_seconds, exponent
+from benchmarks.common.workloads import mslr_like
 from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate

@@ -20,7 +20,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.machine import results_path, save
+from benchmarks.common.machine import results_path, save
 from rankine import AdditiveRanker, Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
@@ -267,7 +267,9 @@ def learning(share):
 
     Every way has three settings; the seeds were not used before the settings were written down.
     """
-    sessions = int(4000 * share)
+    # With fewer sessions the last positions of a ranking get no click at all, and their
+    # examination probabilities cannot be estimated.
+    sessions = max(1500, int(4000 * share))
     seeds = (2026, 2027) if share == 1 else (2026,)
     found = {"sessions": sessions, "seeds": len(seeds), "linear": {}, "curved": {}}
     with_peers = importlib.util.find_spec("lightgbm") and importlib.util.find_spec("xgboost")

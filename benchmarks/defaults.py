@@ -25,9 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import rankine
-from benchmarks.machine import results_path, save
-from benchmarks.real_data import data_folder, read_reuters
-from benchmarks.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
+from benchmarks.common.machine import results_path, save
+from benchmarks.common.real_data import data_folder, read_reuters
+from benchmarks.common.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
 from rankine import Dataset
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate

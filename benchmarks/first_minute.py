@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.machine import add
+from benchmarks.common.machine import add
 from rankine import Dataset, LinearModel
 from rankine.data.writers import write_letor
 from rankine.rankers.registry import RANKERS

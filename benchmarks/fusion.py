@@ -27,8 +27,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from benchmarks.machine import save
-from benchmarks.timing import spread
+from benchmarks.common.machine import save
+from benchmarks.common.timing import spread
 from rankine import Dataset, load
 from rankine.data.dataset import concat
 from rankine.evaluation import fusion

@@ -12,10 +12,10 @@ import argparse
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.memory import peak_above_import
-from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.memory import peak_above_import
+from benchmarks.common.timing import cpu_seconds
+from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, LeastSquaresRanker
 from rankine.kernels.products import Products
 

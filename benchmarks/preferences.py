@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.machine import save
+from benchmarks.common.machine import save
 from rankine import Dataset
 from rankine.evaluation.preferences import item_strengths
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.memory import peak_above_import
-from benchmarks.timing import cpu_seconds, exponent
-from benchmarks.workloads import rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.memory import peak_above_import
+from benchmarks.common.timing import cpu_seconds, exponent
+from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, RankSVM
 from rankine.kernels.products import Products
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.workloads import letor_like, rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.workloads import letor_like, rcv1_like
 from rankine import Dataset, SPDRanker
 from rankine.metrics import evaluate
 from rankine.samplers.draw import pair_sampler

@@ -18,8 +18,8 @@ import time
 import numpy as np
 from scipy import sparse
 
-from benchmarks.machine import save
-from benchmarks.workloads import linear_topics, mslr_like, stored_rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.workloads import linear_topics, mslr_like, stored_rcv1_like
 from rankine import (
     AdditiveRanker,
     Dataset,
@@ -59,7 +59,7 @@ def topics(X, rows):
 
 
 def domination_l1(data):
-    """Three hundredths of the strength that leaves nothing, as in ``benchmarks.domination``."""
+    """Three hundredths of the strength that leaves nothing, as in ``benchmarks.domination.fit``."""
     return 0.03 * DominationRanker(tol=1.0).fit(data).l1_max_
 
 

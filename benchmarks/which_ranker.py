@@ -16,9 +16,9 @@ import warnings
 
 import numpy as np
 
-from benchmarks.machine import results_path, save
-from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import click_lists, letor_like, rcv1_like
+from benchmarks.common.machine import results_path, save
+from benchmarks.common.timing import cpu_seconds
+from benchmarks.common.workloads import click_lists, letor_like, rcv1_like
 from rankine import (
     AdditiveRanker,
     Dataset,

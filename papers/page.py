@@ -78,7 +78,7 @@ def section(name):
         parts.append(f"*Quick size, a trial of the command; `{name}` was not run in full yet.*")
     if hasattr(module, "draw"):
         parts.append(f"![{module.TITLE}](../assets/results/{name}.svg)")
-    parts.append(module.words(results).strip())
+    parts.append(module.markdown(results).strip())
     if results.get("absent"):
         parts.append("Absent when this was measured: " + "; ".join(results["absent"]) + ".")
     parts.append(provenance(name, results))

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common.timing import spread
+from benchmarks.instead.data_files import PARTS
 from benchmarks.instead.learners import LEARNERS
-from benchmarks.instead.ours import NAMES
-from benchmarks.instead.rows import PARTS
+from benchmarks.instead.rankine_rankers import NAMES
 from benchmarks.instead.worker import read
-from benchmarks.timing import spread
 from rankine import Dataset
 from rankine.metrics import evaluate
 

@@ -9,10 +9,10 @@ import numpy as np
 from papers.runs import table
 
 from benchmarks.additive import LIGHTGBM, XGBOOST, lightgbm, shuffled, xgboost
+from benchmarks.common.peers import absent_packages
+from benchmarks.common.timing import cpu_seconds
+from benchmarks.common.workloads import letor_like
 from benchmarks.defaults import SETS, UNFIT, learned
-from benchmarks.peers import absent_packages
-from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import letor_like
 from rankine import Dataset
 from rankine.metrics import evaluate
 from rankine.rankers.registry import RANKERS
@@ -122,7 +122,7 @@ def headline(results):
     )
 
 
-def words(results):
+def markdown(results):
     sets = results["sets"]
     systems = [
         *RANKERS,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.instead import telling
+from benchmarks.common.real_data import letor_folders
+from benchmarks.instead import presentation
 from benchmarks.instead.comparison import compare
+from benchmarks.instead.data_files import write_parts
 from benchmarks.instead.grids import DENSE
-from benchmarks.instead.rows import write_parts
-from benchmarks.real_data import letor_folders
 
 TITLE = "A real LETOR fold"
 QUICK = {"seeds": [1], "repetitions": 1, "limit": 120, "most": 2}
@@ -31,8 +31,8 @@ def numbered(qid):
     return np.cumsum(np.r_[False, qid[1:] != qid[:-1]])
 
 
-def words(results):
-    return telling.words(results, f"Fold 1 of {results['name']}, as distributed.")
+def markdown(results):
+    return presentation.markdown(results, f"Fold 1 of {results['name']}, as distributed.")
 
 
-draw, headline = telling.draw, telling.headline
+draw, headline = presentation.draw, presentation.headline

@@ -135,14 +135,14 @@ def ended(status, limit):
 
 def main():
     import learners
-    import ours
+    import rankine_rankers
 
     folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
     name = job["name"]
     data = read(folder, "train")
-    if name in ours.NAMES:
-        ours.warm(name, *data, job["settings"][0])
-        learn = ours.learner(name)
+    if name in rankine_rankers.NAMES:
+        rankine_rankers.warm(name, *data, job["settings"][0])
+        learn = rankine_rankers.learner(name)
     else:
         learn, package = learners.LEARNERS[name]
         importlib.import_module(package)  # neither time nor memory of imports counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from benchmarks.timing import exponent
+from benchmarks.common.timing import exponent
 
 from papers.airola.figure1 import growth
 from papers.airola.memory import law

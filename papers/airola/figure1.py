@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from benchmarks.peers import absent_programs, program
-from benchmarks.timing import cpu_seconds, exponent, repeated
+from benchmarks.common.peers import absent_programs, program
+from benchmarks.common.timing import cpu_seconds, exponent, repeated
 
 from papers.airola.peers import SVM_RANK, error, svm_rank
 from papers.airola.utilities import LAM, SEED, TOL, large, mostly_zero, reuters
@@ -131,7 +131,7 @@ def growth(entries, kind, name, field=None):
     return exponent([e["rows"] for e in kept], values)
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     parts = [
         (
@@ -191,7 +191,7 @@ def exponents(entries):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     colours = dict(zip((*ORACLES, "squared hinge"), COLOURS, strict=False))
     tasks = results["tasks"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import exponent
+from benchmarks.common.timing import exponent
 
 from papers.airola.utilities import LAM, SEED, TOL, large
 from papers.runs import table
@@ -45,7 +45,7 @@ def measure(largest, rows, lams, tols):
     }
 
 
-def words(results):
+def markdown(results):
     by_rows, grid = results["by_rows"], results["grid"]
     slope = exponent([1 / (g["lam"] * g["tol"]) for g in grid], [g["iterations"] for g in grid])
     bound = max(g["iterations"] * g["lam"] * g["tol"] for g in grid)
@@ -70,7 +70,7 @@ def words(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, (left, right) = panels(2, width=4.8)
     by_rows = results["by_rows"]

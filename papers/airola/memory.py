@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.memory import peak_and_data
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.memory import peak_and_data
+from benchmarks.common.timing import median_and_range, spread
 
 from papers.airola.utilities import LAM
 from papers.runs import table
@@ -35,7 +35,7 @@ def law(entries, name):
     return np.polyfit(data, peak, 1).tolist()
 
 
-def words(results):
+def markdown(results):
     entries = results["sizes"]
     rows = [
         [
@@ -69,7 +69,7 @@ def outcome(entries):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, (ax,) = panels(width=5.4)
     x = [e["rows"] for e in results["sizes"]]

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from benchmarks.common.peers import absent_programs, program
+from benchmarks.common.timing import exponent, median_and_range, ratio, repeated, spread
 from benchmarks.instead.comparison import PYTHON, versions
 from benchmarks.instead.comparison import run as run_learner
-from benchmarks.instead.rows import write
-from benchmarks.peers import absent_programs, program
-from benchmarks.timing import exponent, median_and_range, ratio, repeated, spread
+from benchmarks.instead.data_files import write
 
 from papers.airola.utilities import LAM, SEED, TOL, large
 from papers.runs import table
@@ -167,7 +167,7 @@ def cell(measured):
     return f"{median_and_range(measured['seconds'], '.3g')}; {measured['test_error']:.4f}"
 
 
-def words(results):
+def markdown(results):
     entries = results["sizes"]
     names = ["rankine, hinge", "rankine, squared hinge"]
     names += [n for n in PEERS if n in entries[0]["methods"]]
@@ -235,7 +235,7 @@ def words_of_two_grades(entries):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, (ax,) = panels(width=6.0, height=3.8)
     names = ["rankine, hinge", "rankine, squared hinge", *PEERS]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.real_data import read_reuters
-from benchmarks.workloads import large_text
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.workloads import large_text
 from scipy import sparse
 
 LAM, TOL = 1e-5, 1e-3

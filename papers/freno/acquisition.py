@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import optuna
-from benchmarks.real_data import letor_folders
-from benchmarks.tune import SAMPLERS, suggest
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.workloads import AS_PRINTED
+from benchmarks.tune.samplers import SAMPLERS, suggest
 
 from papers.freno.figure2 import FOLDERS
 from papers.runs import table
@@ -71,7 +71,7 @@ def difference(results, other, part):
     return float(gaps.mean()), tuple(float(q) for q in np.quantile(means, (0.025, 0.975)))
 
 
-def words(results):
+def markdown(results):
     problems = results["problems"]
     rows = []
     for sampler, name in NAMES.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
-from benchmarks.timing import cpu_seconds, spread
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
+from benchmarks.common.timing import cpu_seconds, spread
+from benchmarks.common.workloads import AS_PRINTED
 
 from papers.freno.log import Log
 from papers.freno.methods import TRAINED, Chooser, judge, learn
@@ -98,7 +98,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     last = min(7, results["days"])
     rows = []
     for way in WAYS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import spread
+from benchmarks.common.timing import spread
 
 from papers.freno.log import Log
 from papers.freno.methods import (
@@ -60,7 +60,7 @@ def measure(seeds, lists):
     }
 
 
-def words(results):
+def markdown(results):
     rows = []
     for name, values in results["values"].items():
         solver, objective, delta = name.split()

@@ -9,11 +9,10 @@ from itertools import islice
 
 import numpy as np
 import optuna
-from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
-from benchmarks.elastic import Blocks
-from benchmarks.real_data import letor_folders
-from benchmarks.timing import cpu_seconds, spread
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.timing import cpu_seconds, spread
+from benchmarks.common.workloads import AS_PRINTED, BlockStream
 from sklearn.linear_model import Ridge
 
 from papers.freno import implicit
@@ -79,7 +78,7 @@ def arranged(data, seed, parts, repeats):
             lists += [len(piece)] * repeats
     rows = np.concatenate(rows)
     qid = np.repeat(np.arange(len(lists)), lists)
-    return Blocks([Dataset.from_arrays(data.X[rows], data.y[rows], qid)], data.n_features)
+    return BlockStream([Dataset.from_arrays(data.X[rows], data.y[rows], qid)], data.n_features)
 
 
 def learnt(train, seed, asked, shape, **more):
@@ -186,7 +185,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     lines = [
         (

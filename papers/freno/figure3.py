@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.drawing import COLOURS, axis, panels
-from benchmarks.timing import spread
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.drawing import COLOURS, axis, panels
+from benchmarks.common.timing import spread
+from benchmarks.common.workloads import AS_PRINTED
 
 from papers.freno.log import Log
 from papers.freno.methods import TESTED, TRAINED, Chooser, described, judge
@@ -120,7 +120,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     summary = results["summary"]
     rows = []
     for name, found in summary.items():

@@ -10,8 +10,13 @@ is scaled to 0 ... 1 within every list, as in the paper.
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.elastic import Blocks
-from benchmarks.workloads import CLICK_FEATURES, click_rows, click_weights, purchases
+from benchmarks.common.workloads import (
+    CLICK_FEATURES,
+    BlockStream,
+    click_rows,
+    click_weights,
+    purchases,
+)
 
 from rankine.data.dataset import concat
 from rankine.transforms.scaling import Scaling
@@ -88,7 +93,7 @@ def numbers_between_0_and_1(qid, numbers):
     return (numbers - low) / np.where(high > low, high - low, 1.0)
 
 
-class Days(Blocks):
+class Days(BlockStream):
     """Blocks of lists in the order of time, as ``fit`` reads them."""
 
     feature_names = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.workloads import AS_PRINTED
 
 from rankine import ElasticRanker
 from rankine.metrics import evaluate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, spread
+from benchmarks.common.timing import cpu_seconds, spread
 from scipy import stats
 
 from papers.freno.log import Log
@@ -86,7 +86,7 @@ def gathered(logs, seeds, lists):
     }
 
 
-def words(results):
+def markdown(results):
     over = results["over_random"]
     columns = np.array([[cell["median"] for cell in over[m]] for m in METHODS])
     rows = []

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from benchmarks.drawing import COLOURS, axis, line, panels
-from benchmarks.elastic_clicks import kept
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.drawing import COLOURS, axis, line, panels
+from benchmarks.common.timing import median_and_range, spread
 from scipy import sparse
 
 from papers.freno.log import Log
@@ -58,13 +57,13 @@ def measure(seeds, lists, candidates, repetitions):
     """Models of one log, cut to size, and their latency; methods take turns."""
     log = Log(seeds[0], lists, TRAINED + TESTED)
     test = log.between(TRAINED + 1, TRAINED + TESTED).together()
-    ranker = learn(SETTING, log.between(1, TRAINED))
+    train = log.between(1, TRAINED)
     some = requests(test)[:50]
-    everything = int(np.count_nonzero(ranker.coef_))
+    everything = int(np.count_nonzero(learn(SETTING, train).coef_))
     rows = {}
     calls = {}
     for size in (*SIZES, everything):
-        coef = kept(ranker, size)
+        coef = learn({**SETTING, "max_nonzero": size}, train).coef_
         rows[size] = {"quality": judge(test.X @ coef, test, ["recall@1", "recall@4"])}
         for form, (scorer, own) in forms(coef, some).items():
             calls[size, form] = (scorer, own)
@@ -98,7 +97,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     rows = []
     for size, row in results["models"].items():
         whole, own = row["whole rows"], row.get("the model's columns")
@@ -137,9 +136,9 @@ def words(results):
                 "cost "
                 "is that of reading their non-zeros. The paper's microseconds (its scope is not "
                 "given; a growth of 1.8) are larger than either, so that fetching features, not "
-                "arithmetic, is what sparsity saves: `benchmarks/scoring.py` measures a list end "
-                "to "
-                "end when each column has a price."
+                "arithmetic, is what sparsity saves: "
+                "`benchmarks/scoring/latency.py` measures a list end to end when each column has a "
+                "price."
             ),
         ]
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
-from benchmarks.workloads import large_text
+from benchmarks.common.timing import cpu_seconds, exponent, median_and_range, spread
+from benchmarks.common.workloads import large_text
 
 from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
@@ -70,7 +70,7 @@ def growth(entries, pick):
     return exponent([e["rows"] for e in entries], [pick(e)["median"] for e in entries])
 
 
-def words(results):
+def markdown(results):
     entries = results["sizes"]
     header = ("rows", "index s", *LEARNERS, "RankSVM, hinge")
     rows = [
@@ -104,7 +104,7 @@ def words(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     entries = results["sizes"]
     sizes = [e["rows"] for e in entries]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks import letor_protocol as letor
-from benchmarks.letor_protocol import ScoredSystem
 
+from papers import letor_protocol as letor
+from papers.letor_protocol import ScoredSystem
 from rankine import RankSVM, SPDRanker
 
 TITLE = "Figure 1: mean average precision on LETOR"
@@ -40,7 +40,7 @@ def measure(seeds, folds):
     return letor.over_collections(CONTESTANTS, REFERENCE, seeds, folds)
 
 
-def words(results):
+def markdown(results):
     parts = [
         (
             "*As printed* is the paper's algorithm 1: uniform query, two uniform labels, a row of "
@@ -94,7 +94,7 @@ def outcome(tasks, complete):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, panels
+    from benchmarks.common.drawing import COLOURS, axis, panels
 
     tasks = results["tasks"]
     figure, axes = panels(len(tasks), width=3.6, height=3.2)

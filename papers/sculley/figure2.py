@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import letor_folders
-from benchmarks.timing import spread
-from benchmarks.workloads import letor_like
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.timing import spread
+from benchmarks.common.workloads import letor_like
 
 from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
@@ -159,7 +159,7 @@ def excess(found, name, step):
     return curve["train"][curve["step"].index(step)]["median"] / found["optimum"] - 1
 
 
-def words(results):
+def markdown(results):
     parts = [
         (
             "lam is RankSVM's and C passive-aggressive's choice by validation MAP. Curves are "
@@ -232,7 +232,7 @@ def first_within(found, names):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, axes = panels(2, len(results["tasks"]), width=5.2, height=4.0)
     for row, (task, found) in enumerate(results["tasks"].items()):

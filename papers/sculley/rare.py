@@ -10,7 +10,7 @@ import itertools
 import sys
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, median_and_range, spread
+from benchmarks.common.timing import cpu_seconds, median_and_range, spread
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 

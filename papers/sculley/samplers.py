@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, median_and_range, repeated, spread
-from benchmarks.workloads import large_text, letor_like
+from benchmarks.common.timing import cpu_seconds, median_and_range, repeated, spread
+from benchmarks.common.workloads import large_text, letor_like
 
 from papers.runs import table
 from rankine import Dataset
@@ -88,7 +88,7 @@ def measure(rows, lists, draws, repetitions):
     return {"seeds": [SEED], "repetitions": repetitions, "tasks": found}
 
 
-def words(results):
+def markdown(results):
     parts = ["Draws alone, without a step; index seconds include sorting labels within queries."]
     for task, samplers in results["tasks"].items():
         quickest = min(found["nanoseconds"]["median"] for found in samplers.values())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from benchmarks import letor_protocol as letor
-from benchmarks.letor_protocol import ScoredSystem
 
+from papers import letor_protocol as letor
+from papers.letor_protocol import ScoredSystem
 from papers.sculley.figure1 import AS_PRINTED
 from rankine import SPDRanker
 
@@ -62,13 +62,13 @@ def measure(seeds, folds):
     return {**found["rankine"], "kinds": tasks}
 
 
-def words(results):
+def markdown(results):
     parts = [
         (
             "The protocol of figure 1, as printed (indexed sampler, last iterate) and with our "
             "defaults; differences are to Pegasos of the same kind. Cross products x_i x_j are "
-            "added to the features; tied pairs have the target 0 and are drawn as any two rows of a "
-            "query, which the printed sampler cannot do; c of the inverse schedule and lam are "
+            "added to the features; tied pairs have the target 0 and are drawn as any two rows of "
+            "a query, which the printed sampler cannot do; c of the inverse schedule and lam are "
             "chosen together."
         )
     ]

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.letor_protocol import METRIC
-from benchmarks.peers import absent_programs, program
-from benchmarks.real_data import letor_collections
-from benchmarks.timing import median_and_range, repeated, spread
+from benchmarks.common.peers import absent_programs, program
+from benchmarks.common.real_data import letor_collections
+from benchmarks.common.timing import median_and_range, repeated, spread
 
 from papers.airola.peers import SVM_RANK
+from papers.letor_protocol import METRIC
 from papers.runs import table
 from papers.sculley.figure1 import AS_PRINTED, LEARNERS
 from rankine import RankSVM, SPDRanker
@@ -115,7 +115,7 @@ def times_faster(task, exact=STRUCT):
     return seconds[exact]["median"] / slowest
 
 
-def words(results):
+def markdown(results):
     how = (
         f"CPU seconds of one fit to a training part in memory: {STEPS:,} steps as printed, index "
         f"included; exact solvers to a relative gap of {TOL:g} with the l2 that validation MAP "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.timing import median_and_range
-from benchmarks.workloads import TOPIC, large_text, linear_topics
+from benchmarks.common.timing import median_and_range
+from benchmarks.common.workloads import TOPIC, large_text, linear_topics
 
 from papers.runs import table
 from papers.sculley import rare
@@ -51,7 +51,7 @@ def measure(rows, test, topics, tune_rows, repetitions):
     }
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     first = next(iter(results["topics"].values()))
     slowest = first["RankSVM"]["seconds"]["median"]

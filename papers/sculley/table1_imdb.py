@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import read_imdb
+from benchmarks.common.real_data import read_imdb
 
 from papers.sculley import rare
 
@@ -32,7 +32,7 @@ def measure(topics, most, rows, tune_rows):
     return rare.result(found, SEED, len(train), len(test))
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     return "\n\n".join([
         (f"{len(results['topics'])} genres of at most {size['most']:.1%} of the plots (1,001 "

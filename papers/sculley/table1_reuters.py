@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import read_reuters
+from benchmarks.common.real_data import read_reuters
 
 from papers.sculley import rare
 
@@ -32,7 +32,7 @@ def measure(topics, least, most):
     return rare.result(found, SEED, train, X.shape[0] - train)
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     return "\n\n".join([
         (f"{len(results['topics'])} topics with {size['least']} positives at least and "

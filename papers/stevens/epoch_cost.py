@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 
-from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
-from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
-from benchmarks.workloads import large_text
+from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
+from benchmarks.common.timing import cpu_seconds, exponent, median_and_range, spread
+from benchmarks.common.workloads import large_text
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -83,7 +83,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     rows = [
         [
             f"{int(size):,}",

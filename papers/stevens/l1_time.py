@@ -6,8 +6,8 @@ import sys
 import warnings
 
 import numpy as np
-from benchmarks.real_data import read_reuters
-from benchmarks.timing import spread
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.timing import spread
 from sklearn.exceptions import ConvergenceWarning
 
 from papers import runs
@@ -80,7 +80,7 @@ def one_topic(train, shares, repetitions, sweeps):
     return found
 
 
-def words(results):
+def markdown(results):
     sums, count = results["sums"], len(results["by_topic"])
     rows = [
         [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.drawing import COLOURS, axis, line, panels
-from benchmarks.real_data import read_reuters
-from benchmarks.timing import spread
+from benchmarks.common.drawing import COLOURS, axis, line, panels
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.timing import spread
 from scipy import sparse
 
 from papers.runs import table
@@ -90,7 +90,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     dense = results["PA"]
     rows = [
         [

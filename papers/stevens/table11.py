@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-from benchmarks.real_data import letor_folders
+from benchmarks.common.real_data import letor_folders
 
 from papers.runs import table
 from rankine import DominationRanker
@@ -150,7 +150,7 @@ def measure(folds, steps, scales):
     }
 
 
-def words(results):
+def markdown(results):
     how = (
         "Variants: *base* sees relevant or not, *multi-valued* the grades, *margin* the grades "
         "with a margin proportional to them. Per fold the l1 path is walked down to 0.3 % of the "

@@ -130,7 +130,7 @@ def measure(seeds, queries, sizes):
     }
 
 
-def words(results):
+def markdown(results):
     rows = []
     for name in NAMES:
         form = ".1f" if name == ZEROS else ".3f"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import rcv1_is_there, read_imdb, read_rcv1, read_reuters
+from benchmarks.common.real_data import rcv1_is_there, read_imdb, read_rcv1, read_reuters
 
 from papers.claims import paired
 from papers.runs import table
@@ -90,7 +90,7 @@ def means(splits):
     }
 
 
-def words(results):
+def markdown(results):
     how = (
         "Half of the documents train, a quarter chooses parameters by average precision, a quarter "
         "tests; every topic is one ranking task over the collection, and all topics are run that "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import exponent
+from benchmarks.common.timing import exponent
 
 from papers.claims import MARGIN, Check, Claim, Size, at_least, at_most
 from papers.runs import read

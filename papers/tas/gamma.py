@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from benchmarks.timing import cpu_seconds, exponent, spread
+from benchmarks.common.timing import cpu_seconds, exponent, spread
 from sklearn.exceptions import ConvergenceWarning
 
 from papers.runs import table
@@ -87,7 +87,7 @@ def one_topic(data, rows, test, seeds, gammas, max_iter):
     }
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     parts = [
         (
@@ -170,7 +170,7 @@ def outcome(found):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     topics = results["topics"]
     figure, axes = panels(4, len(topics), width=3.7, height=3.0)

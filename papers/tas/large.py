@@ -6,7 +6,7 @@ import sys
 import warnings
 
 import numpy as np
-from benchmarks.timing import cpu_seconds
+from benchmarks.common.timing import cpu_seconds
 from sklearn.exceptions import ConvergenceWarning
 
 from papers.runs import table
@@ -79,7 +79,7 @@ def measure(rows, test, gammas, max_iter, batch, n_passes):
     }
 
 
-def words(results):
+def markdown(results):
     size, methods = results["parameters"], results["methods"]
     rows = []
     for k, gamma in enumerate(results["gammas"]):
@@ -118,7 +118,7 @@ def words(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, axes = panels(3, width=4.0, height=3.1)
     fields = {"test_error": "test pairwise error", "iterations": "iterations", "seconds": "CPU s"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.timing import median_and_range, spread
 
 from papers.runs import table
 from papers.tas.topic import half_topics, largest_eigenvalue, sample, system_of
@@ -87,7 +87,7 @@ def at_step(curve, step):
     return curve["over_truth"][curve["step"].index(step)] if step in curve["step"] else None
 
 
-def words(results):
+def markdown(results):
     steps = results["parameters"]["steps"]
     parts = [
         (
@@ -134,7 +134,7 @@ def outcome(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     topics = results["topics"]
     figure, axes = panels(2, len(topics), width=4.9, height=3.1)

@@ -66,7 +66,7 @@ def measure(rows, etas, momenta, steps):
     }  # fmt: skip
 
 
-def words(results):
+def markdown(results):
     measured, theory = (np.array(results[k]) for k in ("measured_rate", "predicted_rate"))
     stable, said = measured < 1, theory < 1
     wrong = int((stable != said).sum())
@@ -89,7 +89,7 @@ def words(results):
 
 def draw(results):
     import matplotlib as mpl
-    from benchmarks.drawing import axis, panels
+    from benchmarks.common.drawing import axis, panels
 
     figure, (ax,) = panels(width=6.2, height=4.4)
     rates = np.clip(np.array(results["measured_rate"]), 0.85, 1.15)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.real_data import read_reuters
-from benchmarks.workloads import large_text, linear_topics
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.workloads import large_text, linear_topics
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from rankine import Dataset

@@ -110,7 +110,8 @@ BUGS: dict[str, Bug] = {
         "hostile-models", 30_000, ("accepted",),
     ),
     "a bundle with probes": Bug(
-        "model/store.py", "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
+        "model/store.py",
+        "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),
@@ -143,12 +144,13 @@ BUGS: dict[str, Bug] = {
     ),
     "a line cut between two chunks": Bug(
         "data/readers/letor.py",
-        "            store[: stop - last] = store[last:stop]\n            stop -= last\n",
-        "            store[: stop - last] = store[last:stop]\n            stop = 0\n",
+        "            buffer[: stop - last] = buffer[last:stop]\n            stop -= last\n",
+        "            buffer[: stop - last] = buffer[last:stop]\n            stop = 0\n",
         "text", 500, ("misread", "accepted", "misplaced"),
     ),
     "a query that comes back": Bug(
-        "data/scan.py", "            if again.any():\n", "            if again.sum() > len(ids):\n",
+        "data/scan.py", "            if repeated.any():\n",
+        "            if repeated.sum() > len(ids):\n",
         "text", 3_000, ("accepted",),
     ),
     "a skipped row not counted": Bug(
@@ -222,8 +224,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "off by one at an empty list": Bug(
-        "data/query_index.py", "np.concatenate([[0], np.cumsum(kept)])",
-        "np.concatenate([[0], np.cumsum(counts)[: len(kept)]])",
+        "data/query_index.py", "np.concatenate([[0], np.cumsum(counts[counts > 0])])",
+        "np.concatenate([[0], np.cumsum(counts)[: np.count_nonzero(counts)]])",
         "agreement", 20, ("unequal", "crashes"), only="least-squares",
     ),
     "a scale applied twice": Bug(

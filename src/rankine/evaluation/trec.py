@@ -29,7 +29,8 @@ from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
 from rankine.kernels.sorting import rank_order
-from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
+from rankine.metrics import Metric, evaluate, parse_metric
+from rankine.metrics.metric import DEFINITIONS
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
@@ -85,6 +86,7 @@ def run_lines(
     _, ascending = np.unique(docs, return_inverse=True)
     for q in range(queries.n_queries):
         rows = queries.rows_of(q)
+        # Written in the order in which trec_eval will rank: ties by descending document id.
         order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
         for rank, row in enumerate(rows[order].tolist(), 1):
             yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
@@ -112,6 +114,7 @@ def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
             lines = text.decode().split("\n")
         except UnicodeDecodeError as error:
             line = text[: error.start].count(b"\n") + 1
+            # Without its cause, whose message would repeat the bytes of the file.
             raise ParseError(
                 "the file is not UTF-8 text", file=source.name, line=line, fix="Save it as UTF-8"
             ) from None
@@ -142,6 +145,7 @@ def read_whole(source: Source) -> bytes:
 
 
 def _number(text: str, what: str, location: tuple[str, int], column: int) -> float:
+    # float() alone would also read "1_000", "nan" and "infinity".
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     if not np.isfinite(value):
         raise ParseError(
@@ -242,7 +246,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
     qid, docid, label, score, is_retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(
-        np.maximum(label, 0.0),
+        np.maximum(label, 0.0),  # negative judgements (spam) are not relevant
         score,
         QueryIndex.from_qid(qid, len(qid)),
         {"docid": docid, "retrieved": is_retrieved},

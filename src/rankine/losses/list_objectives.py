@@ -120,7 +120,7 @@ class ListObjective:
 
 def objective_names() -> tuple[str, ...]:
     """Return all objectives over pairs, with the cutoff 10 if the metric requires one."""
-    from rankine.metrics import DEFINITIONS
+    from rankine.metrics.metric import DEFINITIONS
 
     required = {name for name, metric in DEFINITIONS.items() if metric.cutoff == "required"}
     names = (f"{name}@10" if name in required else name for name in METRIC_OBJECTIVES)

@@ -1,0 +1,69 @@
+"""What a result was measured on, and how results are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+#: Results of full size, which the results page is made of.
+RESULTS = Path(__file__).parent.parent / "results"
+#: Results of ``make bench``: quick sizes, kept out of the repository.
+QUICK = RESULTS / "quick"
+#: Names the folder that results are written to.
+FOLDER = "RANKINE_BENCH_RESULTS"
+
+
+def describe():
+    """Processor, memory, system and the versions that matter."""
+    model = platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        pass
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gib": memory(),
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        **{name: version(name) for name in ("rankine", "numpy", "scipy", "numba", "scikit-learn")},
+    }
+
+
+def memory():
+    """GiB of main memory, or 0 where the system does not say."""
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+    return round(pages * size / 2**30)
+
+
+def results_path(name):
+    """Where the result ``name`` is written: full sizes unless the environment says otherwise."""
+    return Path(os.environ.get(FOLDER, RESULTS)) / f"{name}.json"
+
+
+def save(name, results):
+    """Write results with a description of the machine and say where."""
+    path = results_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps({"machine": describe(), **results}, indent=1) + "\n", encoding="utf-8"
+    )
+    print(f"written: {path}")
+
+
+def add(name, part, results):
+    """Replace one part of the results ``name`` and keep the others."""
+    path = results_path(name)
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known.pop("machine", None)
+    save(name, {**known, part: results})
