@@ -1,4 +1,4 @@
-"""Show models and explanations as plain data, text and HTML; names from files are made safe."""
+"""Show models and explanations as dictionaries, text and HTML; names from files are escaped."""
 
 from __future__ import annotations
 
@@ -176,7 +176,9 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     if hidden:
         amount = math.fsum(term.contribution for term in hidden)
         body.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
-    label = "score of a - score of b" if pair else "score"
+    label = "score"
+    if pair:
+        label = "score of a - score of b"
     body.append([label, *blank, f"{explanation.total:+.6g}"])
     return head, body
 
