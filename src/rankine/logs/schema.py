@@ -132,9 +132,9 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         merged |= fields
         if "query" not in merged:
             raise ParameterError(
-                "the column that names the list of a row is unknown",
+                "a raw log needs a query column, which names the list of each row",
                 parameter="query",
-                fix="Name it, such as 'session_id'",
+                fix="Name the column, such as session_id",
             )
         schema = _convert(merged, "the schema of a log")
         for name, columns, uses_of_option in (
