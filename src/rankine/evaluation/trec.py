@@ -84,6 +84,7 @@ def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
             lines = text.decode().split("\n")
         except UnicodeDecodeError as error:
             line = text[: error.start].count(b"\n") + 1
+            # Without its cause, whose message would repeat the bytes of the file.
             raise ParseError(
                 "the file is not UTF-8 text", file=source.name, line=line, fix="Save it as UTF-8"
             ) from None
@@ -114,6 +115,7 @@ def read_whole(source: Source) -> bytes:
 
 
 def _number(text: str, what: str, location: tuple[str, int], column: int) -> float:
+    # float() alone would also read "1_000", "nan" and "infinity".
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     if not np.isfinite(value):
         raise ParseError(
@@ -214,7 +216,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
     qid, docid, label, score, is_retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(
-        np.maximum(label, 0.0),
+        np.maximum(label, 0.0),  # negative judgements (spam) are not relevant
         score,
         QueryIndex.from_qid(qid, len(qid)),
         {"docid": docid, "retrieved": is_retrieved},

@@ -1,4 +1,19 @@
-"""Export targets by name: their options, their registration and the function ``export``."""
+"""Export targets by name: their options, their registration and the function ``export``.
+
+A target is one module of ``rankine.export``, which is imported by being there::
+
+    @register("engine", options=("store",))
+    def export_engine(model: LinearModel, options: ExportOptions) -> Export:
+        \"\"\"Write a model of Engine. (The help of the command prints this line.)\"\"\"
+        require_linear(model, "Engine")
+        terms = float32_terms(model, "Engine")
+        return Export(json_bytes({"name": options.versioned(model), "weights": dict(terms)}))
+
+``rankine.export.features`` refuses models that the target cannot express (``require_linear``,
+``require_rule``) and returns names and weights. The test file ``tests/unit/export/test_engine.py``
+registers a reader that scores rows by the exported file (``contracts.export_readers``); the
+contract tests then compare its order with the scorer's.
+"""
 
 from __future__ import annotations
 

@@ -100,10 +100,17 @@ def register_pair_loss(
         Whether the slope is continuous, so that Newton's method applies.
     exact_sum
         Class that sums the loss over all pairs, None if it has no exact form. Instances
-        ``exact_sum(spec, queries, omega, counting, threads)`` have ``evaluate(scores)``, which
-        returns value and slopes by row, and, if the loss is smooth,
-        ``evaluate_with_curvature(scores)``. ``rankine.losses.AllPairsRisk`` works for every loss
-        and visits each pair.
+        ``exact_sum(spec, queries, omega, counting, threads)`` have
+
+        * ``queries``: the ``PairQueries``, as they were passed;
+        * ``evaluate(scores)``: value of the sum, and its slopes by row;
+        * ``evaluate_with_curvature(scores)``, if the loss is smooth: the same and the curvature, an
+          object with ``times(values)`` and ``diagonal()``, for Newton's method;
+        * ``smoothed(width)``, if a kink can be rounded: a smooth sum below this one.
+
+        ``omega`` holds the factor of each query, with its weight; ``counting`` is the parameter
+        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss and visits
+        each pair.
     """
     PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, exact_sum)
 

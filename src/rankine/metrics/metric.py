@@ -293,6 +293,11 @@ class Metric:
         return find_definition(self.name).larger_is_better
 
     @property
+    def sign(self) -> float:
+        """1 if larger values are better, else -1: the best value times it is the largest."""
+        return 1.0 if self.larger_is_better else -1.0
+
+    @property
     def title(self) -> str:
         """Name as printed in papers, such as ``NDCG@10``."""
         title = find_definition(self.name).title
