@@ -156,8 +156,9 @@ def raise_not_finite(model: LinearModel, rows: Any, scores: NDArray[np.float64])
         name = names[j] if names is not None else str(j + model.base)
         cause = f": feature {printable(name)!r} is {values[positions[0]]}"
     raise SchemaError(
-        f"the score of row {i} is {scores[i]}{cause}",
+        f"the score is {scores[i]}{cause}",
         fix="Impute missing values and limit huge ones as in training",
+        row=i,
     )
 
 
@@ -412,7 +413,7 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
 def not_a_dictionary(i: int, row: object) -> SchemaError:
     """Build the error for a row that is not a dictionary among dictionaries."""
     return SchemaError(
-        f"row {i} is not a dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
+        f"not a dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries", row=i
     )
 
 
@@ -428,8 +429,9 @@ def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
             return number
     text = printable(repr(value), 40)
     raise SchemaError(
-        f"feature {printable(str(name))!r} of row {i} is {text}, not a finite number",
+        f"feature {printable(str(name))!r} is {text}, not a finite number",
         fix="Impute missing values as in training; leave absent features out",
+        row=i,
     )
 
 

@@ -143,6 +143,7 @@ class TableRows:
         if isinstance(value, NUMBERS):
             return float(value)
         raise SchemaError(
-            f"column {printable(name)!r} of row {i} is {printable(repr(value), 40)}",
+            f"column {printable(name)!r} is {printable(repr(value), 40)}, not a number",
             fix="Send numbers, and null where a value is missing",
+            row=i,
         )
