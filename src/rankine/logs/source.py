@@ -318,7 +318,7 @@ def _label_formula(
 
 def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any]) -> Scan:
     """Scan the columns of a log that its schema names."""
-    names = [*schema.spec().columns]
+    names: list[str | None] = [*schema.spec().columns]
     if formula is not None:
         names += formula.columns
     names += [schema.time, schema.item, schema.search, *schema.columns]

@@ -106,7 +106,10 @@ def fill_missing(
         listed, nearest = _match_columns(spec, missing)
         values = np.where(listed, np.asarray(spec.values)[nearest], 0.0)
     if spec.rule == "indicator":
-        added_scores = np.zeros(starts[-1])
+        n_rows = X.shape[0]
+        if hasattr(X, "indptr"):
+            n_rows = len(X.indptr) - 1
+        added_scores = np.zeros(n_rows)
         np.add.at(added_scores, missing.rows, values)
         values = np.zeros(len(missing.flat))
     elif spec.rule == "query_min":

@@ -154,7 +154,7 @@ def test_errors_of_a_row_name_its_file_and_line():
     (block,) = blocks(cut=9)
     known = Dataset(block.X, block.y, block.qid, sources=("a", "log.csv"), lines=np.arange(18) + 40)
     bare = Dataset(block.X, block.y, block.qid, lines=np.arange(18) + 40)
-    error = SchemaError("row 3: 'x' is no number", fix="Mend it", column="price")
+    error = SchemaError("'x' is no number", fix="Mend it", column="price", row=3)
     with pytest.raises(SchemaError) as found, locate_row_errors(known):
         raise error
     assert (found.value.file, found.value.line, found.value.column) == ("log.csv", 43, "price")

@@ -104,7 +104,7 @@ REASONS = [
     (b"1 qid:1 1:1_0", {}, "parse", 11, "value '1_0' is not a decimal number", "Write a decimal"),
     (b"1,5 qid:1", {}, "parse", 1, "label '1,5' holds a comma", "Use a point as decimal separator"),
     (b"1 2:1", {}, "query-order", 3, "no query id before '2:1'", "Write 'label qid:ID index:value"),
-    (b"1 xid:2 2:1", {}, "query-order", 3, "no query id before 'xid:2'", "single_query=True if al"),
+    (b"1 xid:2 2:1", {}, "query-order", 3, "no query id before 'xid:2'", "single_query if al"),
     (b"1 qix:2 2:1", {}, "query-order", 3, "no query id before 'qix:2'", "or pass group (rows pe"),
     (b"1 # x", {}, "query-order", 3, "no query id", "Write 'label qid:ID index:value ...' on ever"),
     (b"1 qid:1", {"single_query": True}, "query-order", 3, "a query id in a file whose", "Leave o"),
