@@ -386,7 +386,7 @@ def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch)
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
     n_used = len(data.labels.queries_with_pairs)
     for enough, usual in ((n_used, False), (n_used + 1, True)):
-        monkeypatch.setattr(elastic, "ENOUGH_TO_TELL", enough)
+        monkeypatch.setattr(elastic, "MIN_LISTS_FOR_STEP", enough)
         assert (ElasticRanker(adaptive=True).fit(data).eta0_ == 0.2) == usual
 
 
