@@ -255,9 +255,11 @@ def read_eval_sets(
         names, sets = list(sets), list(sets.values())
     if not isinstance(sets, list):
         sets = [sets]
+    if not sets:
+        raise ParameterError("the list is empty", parameter="eval_set", fix="Pass a set, or None")
     if names is None:
         names = [f"valid_{k}" for k in range(len(sets))]
-    if not sets or len(set(names)) != len(sets):
+    if len(set(names)) != len(sets):
         raise ParameterError(
             f"{len(sets)} eval sets have the names {names}",
             parameter="eval_names",
