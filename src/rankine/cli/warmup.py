@@ -26,20 +26,20 @@ _EPILOG = """
 
   ENV RANKINE_CACHE_DIR=/opt/rankine-cache
 
-The folder may be read-only afterwards, and serves every machine of the same kind.
+Afterwards the folder may be read-only. Every machine of the same architecture can use it.
 """
 
 
 @app.command(epilog=_EPILOG)
 def warmup(
     ranker: Annotated[
-        list[str] | None, typer.Option(help="Compile only for these rankers (repeatable).")
+        list[str] | None, typer.Option(help="Compile only for this ranker; repeatable.")
     ] = None,
     into: Annotated[
         str | None,
         typer.Option(
-            help="Write to this folder, to be shared between machines: compiles for the oldest "
-            "supported CPU instead of this one."
+            help="Write to this folder, which machines with different CPUs can share: compile for "
+            "the oldest supported CPU instead of this one."
         ),
     ] = None,
     jobs: Annotated[
@@ -48,7 +48,7 @@ def warmup(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Compile the kernels of reading, training, evaluation and scoring, and store them on disk."""
+    """Compile the numeric loops ahead of time, so that later commands start at once."""
     from rankine.core.checks import check_count
     from rankine.kernels.cache import user_cache, write_baseline
     from rankine.rankers.registry import RANKERS, ranker_class

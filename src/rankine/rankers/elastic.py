@@ -272,7 +272,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             if isinstance(source, MemorySource):
                 (data,) = blocks()
                 return _solution(run, run.learn_dataset(data, source.query_weight, n_passes))
-            return _solution(run, run.learn_stream(blocks, source.weights, n_passes))
+            return _solution(run, run.learn_stream(blocks, source.query_weights, n_passes))
 
         result = task.run(solve)
         # One call, so one run; its learner is needed beyond the solution.
@@ -421,10 +421,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
                 members = self._members(task, sample, solvers, grid)
-            weights = source.weights(block, n_queries)
-            if isinstance(source, MemorySource):
-                # The source returns the weights of all its queries.
-                weights = weights[n_queries : n_queries + block.n_queries]
+            weights = source.query_weights(block, n_queries)
             n_queries += block.n_queries
             for member in members:
                 member.learn(block, weights)

@@ -181,7 +181,7 @@ def read_tables(
     n_queries = 0
     # Workers code their partitions, so that codes travel and not values.
     for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads):
-        query_weights = source.weights(block, n_queries)
+        query_weights = source.query_weights(block, n_queries)
         n_queries += len(query_weights)
         weights.append(query_weights)
         store.append_codes(rows)

@@ -190,15 +190,15 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
 @pytest.mark.parametrize(
     ("ranker", "match"),
     [
-        (LeastSquaresRanker(solver="sgd"), "solver='sgd'"),
-        (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature='online'"),
+        (LeastSquaresRanker(solver="sgd"), "solver: 'sgd'"),
+        (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature: 'online'"),
         (DominationRanker(max_nonzero=2), "max_nonzero"),
         (DominationRanker(solver="cd_plain"), "not available on partitions"),
         (DominationRanker(margin=lambda y: y), "function or an array"),
         (DominationRanker(margin_table=np.zeros((3, 3))), "integers 0 to 2"),
         (SPDRanker(record_at=[5]), "record_at"),
         (SPDRanker(sampling="reservoir"), "these are partitions"),
-        (RankSVM(scale="strange"), "scale='strange'"),
+        (RankSVM(scale="strange"), "scale: 'strange'"),
     ],
     ids=["sgd", "online", "nonzero", "plain", "function", "table", "record", "sample", "scale"],
 )

@@ -67,7 +67,7 @@ def models(world):
 
 
 @pytest.mark.parametrize("model", ["position_based", "independent"])
-def test_the_truth_is_found(world, model):
+def test_estimates_are_close_to_the_true_value(world, model):
     log = world.log(0, sessions=40_000)
     found = counterfactual(log, world.new[log.row], **models(world)[model], **PAIRS)
     truth = world.value(world.new)
@@ -81,7 +81,7 @@ def test_the_truth_is_found(world, model):
 
 
 @pytest.mark.parametrize("model", ["position_based", "independent"])
-def test_intervals_cover(world, model):
+def test_intervals_cover_the_true_value(world, model):
     """A short form of the 1,000 simulations in benchmarks/clicks.py."""
     truth, covered = world.value(world.new), []
     for seed in range(60):
@@ -91,7 +91,7 @@ def test_intervals_cover(world, model):
     assert (np.mean(covered, axis=0) > 0.85).all()
 
 
-def test_the_old_ranker_has_its_own_value(world):
+def test_the_value_of_the_logged_order_is_its_mean_reward(world):
     log = world.log(0, exploration=0.0)
     found = counterfactual(log, -log.position, **models(world)["position_based"])
     clicks = log.clicked.sum() / 2000
@@ -100,7 +100,7 @@ def test_the_old_ranker_has_its_own_value(world):
     assert found.effective_rows == pytest.approx(len(log.row))
 
 
-def test_position_based_weights_written_out(world):
+def test_position_based_weights_equal_a_loop_over_rows(world):
     log = world.log(1)
     theta = USER.examination_probabilities(ITEMS)
     scores = world.new[log.row]
@@ -115,7 +115,7 @@ def test_position_based_weights_written_out(world):
     assert found["ips"].value == pytest.approx(value / 2000, rel=1e-12)
 
 
-def test_logged_probabilities(world):
+def test_logged_probabilities_give_the_weights(world):
     """Random lists of three: every item stands anywhere with probability 1/3."""
     rng = np.random.default_rng(0)
     position = np.argsort(rng.random((3000, 3)), axis=1) + 1
@@ -145,7 +145,7 @@ def test_logged_probabilities(world):
         counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
 
 
-def test_logged_probabilities_written_out():
+def test_weights_of_logged_probabilities_equal_a_loop_over_rows():
     log = small_log((1, 2, 3, 4))
     log["chance"] = np.random.default_rng(0).choice([0.2, 0.5, 1.0], 240)
     given = {"model": "independent", "logged": "chance", "min_effective": 1.0, "min_overlap": 0.0}
@@ -252,7 +252,7 @@ class ByHand:
 @pytest.mark.parametrize("places", [(1, 2, 3, 4), (1, 2, 4, 7), (1, 1, 2, 2)])
 @pytest.mark.parametrize("theta", [None, (1.0, 0.5, 0.4)])
 @pytest.mark.parametrize("more", [{}, {"k": 2}, {"max_weight": 1.25}])
-def test_estimates_written_out(places, theta, more):
+def test_estimates_equal_a_loop_over_rows(places, theta, more):
     log = small_log(places)
     model = {"model": "independent"} if theta is None else {"propensity": theta}
     found = counterfactual(
@@ -273,7 +273,7 @@ def test_estimates_written_out(places, theta, more):
         assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
 
 
-def test_items_are_pooled_where_their_search_is_known():
+def test_rows_of_one_search_and_item_are_pooled():
     log, theta = small_log((1, 2, 3, 4)), (1.0, 0.5, 0.4)
     free = {"min_effective": 1.0, "min_overlap": 0.0}
     bare = counterfactual(log, "score", propensity=theta, **free)
@@ -286,7 +286,7 @@ def test_items_are_pooled_where_their_search_is_known():
         counterfactual(log, "score", model="independent", item="item", **free)
 
 
-def test_weights_that_are_known_by_list():
+def test_value_estimates_accept_lists_controls_and_predictions():
     """Two lists of two rows and one of one, with a control and a model of clicks."""
     r, w, lists = np.array([1.0, 0, 2, 1, 0]), np.array([2.0, 0.5, 1, 3, 0]), [0, 0, 1, 1, 2]
     e, q, direct = np.array([1.0, 0.5, 1, 0.5, 1]), r / 2, np.array([1.0, 2.0, 4.0])
@@ -372,7 +372,7 @@ def test_clipping_and_effective_rows():
     assert found.effective_rows == pytest.approx(16 / 6)
 
 
-def test_counted_weights_are_clipped_too(world):
+def test_weights_from_counts_are_clipped_too(world):
     log = world.log(2)
     options = {**models(world)["position_based"], **PAIRS}
     whole = counterfactual(log, world.new[log.row], **options)
@@ -382,7 +382,7 @@ def test_counted_weights_are_clipped_too(world):
     assert cut.overlap < 1
 
 
-def test_a_log_that_says_nothing_is_refused(world):
+def test_a_log_with_too_little_overlap_is_refused(world):
     log = world.log(0, exploration=0.0)
     with pytest.raises(OverlapError) as caught:
         counterfactual(log, log.position.astype(float), model="independent", **PAIRS)

@@ -151,7 +151,7 @@ def test_power_iteration_is_low_where_lanczos_is_safe():
     assert safe.shifted(2.0) == (safe.largest + 2.0, max(0.0, safe.smallest) + 2.0)
 
 
-def test_a_wrong_first_estimate_is_mended_by_restarts(monkeypatch):
+def test_restarts_correct_a_wrong_first_estimate(monkeypatch):
     import rankine.rankers.least_squares as module
 
     X, y, qid = problem(8)
@@ -163,7 +163,7 @@ def test_a_wrong_first_estimate_is_mended_by_restarts(monkeypatch):
     assert ranker.solution_.stop_reason == "converged"
 
 
-def test_gdm_refuses_what_would_diverge_and_names_the_largest_stable_eta():
+def test_gdm_refuses_an_unstable_eta_and_names_the_largest_stable_one():
     X, y, qid = problem(9)
     kappa = (
         LeastSquaresRanker(solver="gdm", random_state=0)
@@ -236,7 +236,7 @@ def test_tied_queries_are_left_out():
         LeastSquaresRanker().fit(X, np.ones(len(y)), qid=qid)
 
 
-def test_running_out_of_iterations_is_said():
+def test_running_out_of_iterations_gives_a_warning():
     X, y, qid = problem(14)
     with pytest.warns(ConvergenceWarning, match="short of tol"):
         LeastSquaresRanker(l2=2e-6, max_iter=2).fit(X, y, qid=qid)
@@ -271,7 +271,7 @@ def even_lists(noise, n_lists=40, size=10, n=200):
     return X, y, np.repeat(np.arange(n_lists), size)
 
 
-def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
+def test_automatic_l2_grows_with_noise_and_is_the_default_for_few_lists():
     l2s = []
     for noise in (0, 9):
         X, y, qid = even_lists(noise)
@@ -359,14 +359,14 @@ def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_
 
 @pytest.mark.parametrize("solver", ["cg", "egdm", "gdm", "sgd"])
 @pytest.mark.parametrize("l2", [1.0, [1.0, 0.01]], ids=["one", "several"])
-def test_squares_beyond_the_numbers_are_an_error(solver, l2):
+def test_overflowing_squares_are_an_error(solver, l2):
     X, y, qid = problem()
     with pytest.raises(DivergenceError):
         LeastSquaresRanker(l2, solver=solver).fit(1e170 * X, y, qid=qid)
 
 
 @pytest.mark.parametrize("l2", [1e-3, [1.0, 1e-3]], ids=["one", "several"])
-def test_a_residual_that_rounding_hides_from_the_recursion_is_said(l2):
+def test_a_residual_above_tol_that_the_recursion_misses_gives_a_warning(l2):
     """Of rows near 1e13 products keep three digits."""
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(200, 8)), rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)
