@@ -110,7 +110,8 @@ BUGS: dict[str, Bug] = {
         "hostile-models", 30_000, ("accepted",),
     ),
     "a bundle with probes": Bug(
-        "model/store.py", "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
+        "model/store.py",
+        "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),

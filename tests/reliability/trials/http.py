@@ -54,7 +54,7 @@ def trial(job: Job) -> Outcome:
         outcome.require(ready, "crashes", "the server is not ready afterwards")
         if before is not None:
             drift = server.metric("resident_memory_bytes") - before
-            outcome.peak("memory_drift_mb", drift / 2**20)
+            outcome.keep_maximum("memory_drift_mb", drift / 2**20)
             outcome.require(drift < DRIFT, "crashes", f"memory grew by {drift} bytes")
         outcome.require(server.stop() == 0, "crashes", "the server did not stop cleanly")
     finally:

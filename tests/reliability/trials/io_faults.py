@@ -111,7 +111,7 @@ def trial(job: Job) -> Outcome:
     """All savers; the number of cases is the number of places where something can fail."""
     outcome = Outcome()
     for number, saver in enumerate(savers()):
-        job.beat(number)
+        job.report_case(number)
         folder = job.folder / str(number)
         folder.mkdir()
         judge = Judge(saver, folder)

@@ -233,8 +233,8 @@ def _trial(job: Job, change, judge) -> Outcome:
         if case % BY_FILE == 0:
             _by_file(outcome, job, data, job.name(case))
     outcome.require(not events, "accepted", f"audit events {sorted(set(events))}")
-    outcome.peak("audit_events", len(events))
-    outcome.peak("memory_growth_mb", peak_mb() - before)
+    outcome.keep_maximum("audit_events", len(events))
+    outcome.keep_maximum("memory_growth_mb", peak_mb() - before)
     return outcome
 
 

@@ -90,7 +90,7 @@ def trial(job: Job) -> Outcome:
             new = path.with_name(".new")
             new.write_bytes(data[: rng.randrange(len(data))] if case % 4 == 3 else data)
             new.replace(path)
-            server.hang_up()
+            server.reload()
             time.sleep(rng.uniform(0.05, 0.15))
         for asker in askers:
             asker.finish()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 from integration.serve.serve_tools import make_model, read_reply
+from reliability.harness.killable import KillableProcess
 from reliability.harness.outcome import Job, Outcome
 from reliability.harness.servers import ForkedServer, warm
-from reliability.harness.victims import Victim
 from reliability.trials.reloads import REQUEST, expected_replies, wrong_reply
 
 __all__ = ["trial", "warm"]
@@ -25,8 +25,8 @@ def trial(job: Job) -> Outcome:
     path = job.folder / "shop.rankine"
     models[0].save(path)
     for case, rng in job.cases(outcome):
-        writer = Victim(lambda say: _save_for_ever(say, models, path))
-        writer.hear()
+        writer = KillableProcess(lambda say: _save_for_ever(say, models, path))
+        writer.receive()
         began = time.monotonic()
         try:
             server = ForkedServer(job.folder, reload_seconds=0.05)
@@ -34,7 +34,7 @@ def trial(job: Job) -> Outcome:
             outcome.fail("lost", f"{job.name(case)}: the server does not start")
             writer.kill()
             continue
-        outcome.peak("restart_seconds", time.monotonic() - began)
+        outcome.keep_maximum("restart_seconds", time.monotonic() - began)
         end = time.monotonic() + rng.uniform(0.02, 0.3)
         with server.connect() as connection:
             while True:

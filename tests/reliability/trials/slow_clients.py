@@ -97,11 +97,11 @@ def trial(job: Job) -> Outcome:
             early = one.kind != "read" and not late and one.closed < DEADLINES[one.kind] - 0.1
             outcome.require(not (late or early), "slow", f"{one.kind} closed after {one.closed}")
             if one.closed is not None:
-                outcome.peak("closed_seconds_late", one.closed - DEADLINES[one.kind])
+                outcome.keep_maximum("closed_seconds_late", one.closed - DEADLINES[one.kind])
         for name, values in (("alone", alone), ("among_slow", times)):
             values.sort()
-            outcome.peak(f"median_ms_{name}", 1e3 * values[len(values) // 2])
-            outcome.peak(f"p99_ms_{name}", 1e3 * values[int(0.99 * len(values))])
+            outcome.keep_maximum(f"median_ms_{name}", 1e3 * values[len(values) // 2])
+            outcome.keep_maximum(f"p99_ms_{name}", 1e3 * values[int(0.99 * len(values))])
         outcome.require(times[len(times) // 2] < MEDIAN_SECONDS, "slow", "good clients wait")
         for kind in ("header", "body", "idle", "send"):
             counted = server.metric(f'refused_total{{limit="{kind}_deadline"}}')

@@ -1,7 +1,7 @@
-"""Mutated Parquet and Arrow files: no crash, no hang, no other numbers.
+"""Read mutated Parquet and Arrow files: no crash, no hang, no changed numbers.
 
-Parquet pages carry checksums (rankine writes them), so a file that is read must give the original numbers. Arrow's formats carry none: there, what rankine reads is compared with
-what pyarrow itself makes of the same bytes.
+Parquet pages have checksums, so a file that can be read must give the original numbers. Arrow files
+have none: there, rankine must read the same numbers as pyarrow.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def trial(job: Job) -> Outcome:
         path = job.folder / f"mutant{seed.suffix}"
         path.write_bytes(mutate(contents[seed], rng))
         _read(outcome, path, good, f"{job.name(case)} {seed.name}")
-    outcome.peak("memory_growth_mb", peak_mb() - before)
-    grown = outcome.facts["memory_growth_mb"]
+    outcome.keep_maximum("memory_growth_mb", peak_mb() - before)
+    grown = outcome.measurements["memory_growth_mb"]
     outcome.require(grown < GROWTH_MB, "crashes", f"memory followed a number: {grown:.0f} MB")
     return outcome
 

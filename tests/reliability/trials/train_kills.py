@@ -14,8 +14,8 @@ import rankine
 from rankine import ElasticRanker
 from rankine.core.errors import CheckpointError
 from rankine.distributed.journal import Journal
+from reliability.harness.killable import KillableProcess
 from reliability.harness.outcome import Job, Outcome
-from reliability.harness.victims import Victim
 from reliability.trials import cluster
 
 #: Kills of one run before it may finish.
@@ -115,10 +115,10 @@ def trial(job: Job) -> Outcome:
 
 def _kill(path, options, folder, seconds) -> int | None:
     """Train for so long, then kill; how the training ended where it had ended by itself."""
-    victim = Victim(lambda say: _work(say, path, options, folder, 0.01))
-    victim.hear()
+    process = KillableProcess(lambda say: _work(say, path, options, folder, 0.01))
+    process.receive()
     time.sleep(seconds)
-    return None if victim.kill() else victim.status
+    return None if process.kill() else process.status
 
 
 def _work(say, path, options, folder, pause):

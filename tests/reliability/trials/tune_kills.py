@@ -6,8 +6,8 @@ import sqlite3
 import time
 from contextlib import closing
 
+from reliability.harness.killable import KillableProcess
 from reliability.harness.outcome import Job, Outcome
-from reliability.harness.victims import Victim
 from reliability.trials.tuner import tune
 
 #: Kills of one study before one tuner may finish it.
@@ -45,10 +45,12 @@ def trial(job: Job) -> Outcome:
             number += 1
             study, left, kept = job.folder / f"study{number}.db", KILLS, {}
             tuners = rng.choice((1, 1, 2))
-        running = [Victim(lambda say, study=study: _work(say, study)) for _ in range(tuners)]
-        running[0].hear()
+        running = [
+            KillableProcess(lambda say, study=study: _work(say, study)) for _ in range(tuners)
+        ]
+        running[0].receive()
         time.sleep(rng.uniform(0.0, 0.5))
-        alive = [victim.kill() for victim in running]
+        alive = [process.kill() for process in running]
         outcome.counts["killed at work"] += alive[0]
         for found, (state, value, _) in trials_of(study).items():
             if state == "COMPLETE":
@@ -63,10 +65,10 @@ def trial(job: Job) -> Outcome:
 def _finish(outcome: Outcome, story: str, study, kept, kills) -> None:
     whole = _counted(trials_of(study)) == TRIALS  # a quick machine is done before the last kill
     began = time.monotonic()
-    last = Victim(lambda say: _work(say, study))
-    first = last.hear(PATIENCE)
-    outcome.peak("restart_seconds", time.monotonic() - began)
-    status = last.finish(PATIENCE)
+    last = KillableProcess(lambda say: _work(say, study))
+    first = last.receive(PATIENCE)
+    outcome.keep_maximum("restart_seconds", time.monotonic() - began)
+    status = last.wait(PATIENCE)
     if status is None:
         outcome.fail("hangs", f"{story}: the study does not end")
         return
