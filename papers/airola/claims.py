@@ -92,7 +92,7 @@ def hours(entries, ranked):
 
 
 def with_pairs(entries):
-    """The largest size trained over pairs."""
+    """Return the largest size trained over pairs."""
     return [entry for entry in entries if "pairs" in entry["fit"]][-1]
 
 

@@ -20,7 +20,7 @@ FULL = {
 
 
 def fit(data, lam, tol):
-    """Iterations of a fit, and the gap that it certifies."""
+    """Fit once; return the iterations and the certified gap."""
     ranker = RankSVM(l2=2 * lam, tol=tol, max_iter=5000, n_threads=1).fit(data)
     certificate = ranker.solution_.certificate
     return {"lam": lam, "tol": tol, "iterations": int(ranker.n_iter_), "gap": certificate["gap"]}

@@ -30,7 +30,7 @@ def measure(sizes, repetitions):
 
 
 def law(entries, name):
-    """Slope and constant of peak = constant + slope * data."""
+    """Return slope and constant of peak = constant + slope * data."""
     data, peak = [e["data_mib"] for e in entries], [e[name]["median"] for e in entries]
     return np.polyfit(data, peak, 1).tolist()
 

@@ -30,17 +30,17 @@ SVM_RANK, LIBLINEAR = "RANKINE_SVM_RANK", "RANKINE_LIBLINEAR_RANKSVM"
 
 
 def child_seconds(command):
-    """CPU seconds of a program and its output."""
-    before = os.times()
+    """Return a program's CPU seconds and its output."""
+    usage_before = os.times()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     out = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    after = os.times()
-    used = after.children_user + after.children_system
-    return used - before.children_user - before.children_system, out.stdout
+    usage_after = os.times()
+    seconds = usage_after.children_user + usage_after.children_system
+    return seconds - usage_before.children_user - usage_before.children_system, out.stdout
 
 
 def svm_rank(path, text, folder, m):
-    """-l 2 counts the share of swapped pairs, so that C = 1 / (2 lam); its own test error later."""
+    """Train SVMrank; with -l 2 it counts the share of swapped pairs, so C = 1 / (2 lam)."""
     model = Path(folder, "model")
     taken, _ = child_seconds(
         [path, "-l", "2", "-c", repr(1 / (2 * LAM)), "-e", repr(TOL), str(text), str(model)]
@@ -53,7 +53,7 @@ def svm_rank(path, text, folder, m):
 
 
 def liblinear(path, text, folder, m):
-    """Squared hinge with C = 1 / (2 lam N), N = m (m - 1) / 2 as the program counts pairs."""
+    """Train with C = 1 / (2 lam N), since the program counts N = m (m - 1) / 2 pairs."""
     model = Path(folder, "model")
     C = 1 / (LAM * m * (m - 1))
     taken, _ = child_seconds([path, "-t", "1", "-c", repr(C), str(text), str(model)])
@@ -68,7 +68,7 @@ PEERS = {
 
 
 def ours(text, task, repetitions, **parameters):
-    """The same from the same file: reading, training and test error."""
+    """Train rankine from the same file, reading included."""
 
     def fit():
         from rankine import load
@@ -86,7 +86,7 @@ def error(task, coef):
 
 
 def two_grades(task, m, patience, repetitions):
-    """dlib knows relevant and other rows alone: utilities above the smallest against the rest.
+    """Compare with dlib, which has only two grades: utilities above the smallest are relevant.
 
     dlib minimises |w|^2 / 2 + C R(w) to a gap of epsilon in the mean over pairs R; from memory.
     """
@@ -163,7 +163,7 @@ def measure(largest, test, patience, repetitions):
 
 
 def cell(measured):
-    """Seconds and test error as text."""
+    """Format seconds and test error."""
     return f"{median_and_range(measured['seconds'], '.3g')}; {measured['test_error']:.4f}"
 
 
@@ -206,7 +206,7 @@ def markdown(results):
 
 
 def words_of_two_grades(entries):
-    """dlib's part, where it was there."""
+    """Describe the comparison with dlib, if it was run."""
     kept = [e for e in entries if "two_grades" in e]
     if not kept:
         return []

@@ -28,7 +28,7 @@ MEASURE = "recall@1"
 
 
 def one_log(seed, lists, days):
-    """R@1 of each way on each day, judged before the day is learned from; seconds a day."""
+    """Return R@1 of each update strategy for each day, judged before that day is learned."""
     log = Log(seed, lists, TRAINED + days)
     setting, _ = Chooser(log).choose("RDA")
     frozen = learn(setting, log.between(1, TRAINED))
@@ -37,13 +37,13 @@ def one_log(seed, lists, days):
     continued = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **setting})
     for block in log.between(1, TRAINED):
         continued.partial_fit(block)
-    values = {way: [] for way in WAYS}
-    seconds = {way: [] for way in WAYS[1:]}
+    values = {strategy: [] for strategy in WAYS}
+    seconds = {strategy: [] for strategy in WAYS[1:]}
     for day in range(TRAINED + 1, TRAINED + days + 1):
         data = log.day(day)
         models = dict(zip(WAYS, (frozen, continued, started, fresh), strict=True))
-        for way, model in models.items():
-            values[way].append(judge(model.predict(data), data, [MEASURE])[MEASURE])
+        for strategy, model in models.items():
+            values[strategy].append(judge(model.predict(data), data, [MEASURE])[MEASURE])
         today = log.between(day, day)
         spent, _ = cpu_seconds(lambda d=data: continued.partial_fit(d))
         seconds[CONTINUED].append(spent)
@@ -57,13 +57,13 @@ def one_log(seed, lists, days):
 
 
 def again(setting, days, before):
-    """A model learned from some days, starting from an older one."""
+    """Train on some days, starting from an older model."""
     ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **setting})
     return ranker.fit(days, coef_init=before.to_model())
 
 
 def measure(seeds, lists, days):
-    """All logs, day by day."""
+    """Measure all logs, day by day."""
     logs = [one_log(seed, lists, days) for seed in seeds]
     return {
         "seeds": seeds,
@@ -80,7 +80,7 @@ def measure(seeds, lists, days):
 
 
 def relative(results, way):
-    """R@1 in per cent of that of a model learned afresh each day, day by day over the logs."""
+    """Return R@1 in per cent of that of a model trained from scratch each day."""
     ratios = [
         100 * np.asarray(log[way]) / np.maximum(log[AFRESH], 1e-12) for log in results["logs"]
     ]

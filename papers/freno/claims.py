@@ -44,7 +44,7 @@ def claims():
 
 
 def impressions(results):
-    """The size of a log that was learned from."""
+    """Return the size of the training log."""
     return Size("impressions", results["parameters"]["lists"] * TRAINED * ITEMS, IMPRESSIONS)
 
 
@@ -192,7 +192,7 @@ def without_l2(summary, size):
 
 
 def gains(summary):
-    """Per cent by which a second pass changes the best R@1."""
+    """Return the per cent by which a second pass changes the best R@1."""
     return {
         n: 100 * (summary[f"{n}, two passes"]["best"]["median"]
                   / summary[f"{n}, one pass"]["best"]["median"] - 1)

@@ -44,7 +44,7 @@ def one_log(seed, lists):
 
 
 def measure(seeds, lists):
-    """All logs, and differences to NDCG at the model's ranking within each."""
+    """Measure all logs, and differences to NDCG's ranking within each."""
     logs = [one_log(seed, lists) for seed in seeds]
     differences = {
         name: {m: spread(log[name][m] - log[REFERENCE][m] for log in logs) for m in SHOWN}

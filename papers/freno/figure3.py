@@ -40,13 +40,13 @@ def curve(setting, days, test, steps):
 
 
 def near_best(points, best, measure):
-    """The fewest weights that reach ``NEAR`` of ``best``; 0 when none does."""
+    """Return the fewest weights that reach ``NEAR`` of ``best``, or 0."""
     enough = [p["weights"] for p in points if p[measure] >= NEAR * best]
     return min(enough, default=0)
 
 
 def roughness(points, measure):
-    """Falls of a curve on its way up, in per cent of its whole rise; 0 for one that only rises."""
+    """Return the sum of falls of a curve in per cent of its rise; 0 for a monotone curve."""
     values = np.array([p[measure] for p in points])
     top = values[: int(np.argmax(values)) + 1]
     falls = np.maximum(-np.diff(top), 0).sum()
@@ -54,29 +54,29 @@ def roughness(points, measure):
 
 
 def one_log(seed, lists, steps):
-    """All curves of one log."""
+    """Compute all curves of one log."""
     log = Log(seed, lists, TRAINED + TESTED)
     chooser = Chooser(log)
     days, test = log.between(1, TRAINED), log.between(TRAINED + 1, TRAINED + TESTED).together()
-    found = {}
+    curves = {}
     for name in SOLVERS:
         setting, _ = chooser.choose(name)
-        found[name] = {
+        curves[name] = {
             "setting": described(setting),
             PASSES[0]: curve(setting, days, test, steps),
             PASSES[1]: curve(setting, days.twice(), test, steps),
         }
         print(f"log {seed}: {name}", file=sys.stderr, flush=True)
-    return found
+    return curves
 
 
 def measure(seeds, lists, steps):
-    """All logs, and what the curves say."""
+    """Measure all logs and summarise the curves."""
     return gathered([one_log(seed, lists, steps) for seed in seeds], seeds, lists)
 
 
 def gathered(logs, seeds, lists):
-    """What is stored of some logs."""
+    """Merge stored results of several logs."""
     summary = {}
     for passes in PASSES:
         for name in SOLVERS:

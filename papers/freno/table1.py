@@ -41,7 +41,7 @@ COLUMNS = (*(f"R@{k}" for k in range(1, 6)), "NDCG")
 
 
 def one_log(seed, lists):
-    """Per cent over random of every method on one log, and what it chose."""
+    """Measure every method on one log, in per cent over random, and its chosen setting."""
     log = Log(seed, lists, TRAINED + TESTED)
     chooser = Chooser(log)
     train, test = log.between(1, TRAINED), log.between(TRAINED + 1, TRAINED + TESTED).together()
@@ -65,12 +65,12 @@ def one_log(seed, lists):
 
 
 def measure(seeds, lists):
-    """All logs."""
+    """Measure all logs."""
     return gathered([one_log(seed, lists) for seed in seeds], seeds, lists)
 
 
 def gathered(logs, seeds, lists):
-    """What is stored of some logs."""
+    """Merge stored results of several logs."""
     return {
         "seeds": seeds,
         "repetitions": len(seeds),
@@ -135,7 +135,7 @@ def _settled(results):
 
 
 def interval(results, a, b, column):
-    """95 % interval of the points by which a is ahead of b: Student's, over the logs."""
+    """Return the 95 % interval (Student) over the logs of how far a is ahead of b."""
     gaps = [
         log["methods"][a]["over_random"][column] - log["methods"][b]["over_random"][column]
         for log in results["logs"]
@@ -145,7 +145,7 @@ def interval(results, a, b, column):
 
 
 def _differences(results):
-    """Every listwise method against RankSVM and LR, in every column."""
+    """Compare every listwise method with RankSVM and LR in every column."""
     rows = []
     for method in (*ELASTIC, "RDA, adaptive", "RankSVM"):
         for other in ("RankSVM", "LR"):

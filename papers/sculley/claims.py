@@ -63,7 +63,7 @@ def claims():
 
 
 def rare_sizes(results):
-    """Rows and topics of the largest collection beside the paper's."""
+    """Return rows and topics of the largest collection, with the paper's."""
     size = results["parameters"]
     return Size("training rows", size["rows"], ROWS), Size("topics", size["topics"], TOPICS)
 
@@ -107,7 +107,7 @@ def equivalent(letor):
 
 
 def below(one):
-    """An interval of how far something is below its reference."""
+    """Return the interval of how far a value is below its reference."""
     low, high = one["against_reference"]["interval"]
     return [-high, -low]
 
@@ -127,7 +127,7 @@ def romma(letor):
 
 
 def letor_seconds(letor):
-    """CPU seconds of a fit, index included, of every learner as printed on every task."""
+    """Return the CPU seconds of every learner's fit on every task, index included."""
     return [
         task["methods"][PRINTED.format(name)]["fit_seconds"]
         for task in letor.values()
@@ -205,7 +205,7 @@ def no_help(tried):
 
 
 def slowest(entry):
-    """Seconds of the slowest learner of the paper's table 1 at some number of rows."""
+    """Return the seconds of the slowest learner of the paper's table 1 at a number of rows."""
     learners = ("pegasos", "sgd-svm", "passive-aggressive")
     return max(entry["learners"][name]["median"] for name in learners)
 

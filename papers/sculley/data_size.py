@@ -27,7 +27,7 @@ MANY = 100_000
 
 
 def one_fit(X, y, learner):
-    """CPU seconds of the index and of the steps."""
+    """Measure the CPU seconds of the index and of the steps."""
     ranker = SPDRanker(learner.replace("-", "_"), random_state=SEED)
     data = Dataset(X, y, np.ones(len(y), dtype=np.int64))
     indexing, sampler = cpu_seconds(lambda: pair_sampler(data, np.ones(1)))
@@ -66,7 +66,7 @@ def measure(sizes, rows, repetitions):
 
 
 def growth(entries, pick):
-    """Exponent of time in rows, from the medians."""
+    """Return the exponent of time in rows, from the medians."""
     return exponent([e["rows"] for e in entries], [pick(e)["median"] for e in entries])
 
 

@@ -59,7 +59,7 @@ def markdown(results):
 
 
 def outcome(tasks, complete):
-    """What came out, in sentences made of the numbers."""
+    """Describe the results in sentences made from the numbers."""
     said = []
     for kind, form in (("as printed", PRINTED), ("of rankine", OURS)):
         found = {
@@ -73,8 +73,8 @@ def outcome(tasks, complete):
             if not paired["equivalent"]
         ]
         count = len(found) - len(open_ones)
-        told = f"Steps {kind} are equivalent to RankSVM in {count} of {len(found)} comparisons"
-        said.append(told + (f"; not in {'; '.join(open_ones)}." if open_ones else "."))
+        sentences = f"Steps {kind} are equivalent to RankSVM in {count} of {len(found)} comparisons"
+        said.append(sentences + (f"; not in {'; '.join(open_ones)}." if open_ones else "."))
     plain = [found["methods"][PRINTED.format("ROMMA")] for found in tasks.values()]
     said.append(
         "The paper's ROMMA was not competitive; here it differs from RankSVM by "

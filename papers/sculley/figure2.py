@@ -41,7 +41,7 @@ GENERATED = "generated, shape of hp2003"
 
 
 def tasks():
-    """Fold 1 of the paper's task or of the first stand-in that is there, and generated data."""
+    """Load fold 1 of the paper's task or of a substitute, and generate data."""
     folders, _ = letor_folders()
     folder = next(f for name in (*TASKS, "") for f in folders if f.name.startswith(name))
     X, y, qid = letor_like(150)
@@ -54,7 +54,7 @@ def tasks():
 
 
 def best(rankers, fold):
-    """The ranker with the best validation MAP."""
+    """Return the ranker with the best validation MAP."""
     fitted = [ranker.fit(fold.train) for ranker in rankers]
     values = [
         evaluate("letor4:map", fold.vali.y, ranker.predict(fold.vali), fold.vali.queries)
@@ -64,7 +64,7 @@ def best(rankers, fold):
 
 
 def recorded(fold, steps, seed, parameters):
-    """Objectives on both parts at half decades of steps, as long as the weights are finite."""
+    """Record objectives of both parts at half decades of steps, while weights are finite."""
     at = [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]
     while True:
         ranker = SPDRanker(
@@ -79,20 +79,20 @@ def recorded(fold, steps, seed, parameters):
 
 
 def apart(fold, steps, seed, parameters):
-    """The hinge objectives of runs of different lengths."""
-    found = []
+    """Return the hinge objectives of runs of different lengths."""
+    objectives = []
     for n in [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]:
         ranker = SPDRanker(n_steps=n, random_state=seed, **parameters).fit(fold.train)
-        found.append({
+        objectives.append({
             "step": n,
             "objective": objective(ranker.coef_, fold.train, ranker.l2),
             "eval_objective": objective(ranker.coef_, fold.test, ranker.l2),
         })  # fmt: skip
-    return found
+    return objectives
 
 
 def objective(coef, data, lam):
-    """lam/2 |w|^2 + mean over queries of their mean hinge."""
+    """Return lam/2 |w|^2 + mean over queries of their mean hinge."""
     mean = MeanPairLoss(Hinge(), PairMean.QUERIES)
     mean.add(data, data.X @ coef, np.ones(data.n_queries))
     return float(0.5 * lam * (coef @ coef) + mean.value)
@@ -110,7 +110,7 @@ def measure(steps, longest, seeds):
 
 
 def one_task(fold, steps, longest, seeds):
-    """The optimum and the curves of all learners; the first seed runs longest."""
+    """Compute the optimum and the curves of all learners; the first seed runs longest."""
     exact = best([RankSVM(l2=2 * 10.0**-k, tol=1e-4, n_threads=1) for k in range(1, 6)], fold)
     exact = RankSVM(l2=exact.l2_, tol=1e-6, max_iter=5000, n_threads=1).fit(fold.train)
     lam = exact.l2_
@@ -142,7 +142,7 @@ def one_task(fold, steps, longest, seeds):
 
 
 def joined(runs):
-    """Steps, and the spread over seeds of both objectives."""
+    """Return steps and the spread over seeds of both objectives."""
     longest = max(runs, key=len)
     curve = {"step": [row["step"] for row in longest], "train": [], "test": []}
     for k in range(len(longest)):
@@ -152,7 +152,7 @@ def joined(runs):
 
 
 def excess(found, name, step):
-    """Median of J / J* - 1 on training data at a step, or None where the run is shorter."""
+    """Return the median of J / J* - 1 on training data at a step, or None if not reached."""
     curve = found["curves"][name]
     if step not in curve["step"]:
         return None
@@ -184,8 +184,8 @@ def markdown(results):
 
 
 def outcome(found):
-    """The paper's observations, checked."""
-    said, late = [], []
+    """Check the paper's observations."""
+    sentences, late = [], []
     for name in ("SGD-SVM", "Pegasos", "Pegasos, averaged"):
         at = excess(found, name, 10**6)
         if at is None:
@@ -198,9 +198,9 @@ def outcome(found):
         if at <= 0.01 and len(after) > 1:
             worst = max(excess(found, name, s) for s in after)
             told += f" and never above {100 * worst:.2g} % from there to {after[-1]:,}"
-        said.append(told)
+        sentences.append(told)
     if late:
-        said.append(
+        sentences.append(
             "the bound on the error of such steps is of the order of 1 / (lam steps), here "
             f"{1 / (found['lam'] * 10**6):.2g} after 10^6 with an optimum of "
             f"{found['optimum']:.2g}: with so small a lam {first_within(found, late)}"
@@ -212,17 +212,17 @@ def outcome(found):
         when = f"up to {ahead[-1]:,} steps" if ahead else "at no step"
         told = f"{name} is ahead of Pegasos {when}"
         worse = "behind" if gaps[-1] > 0 else "not behind"
-        said.append(f"{told} (the paper: below 10^5) and {worse} at {steps[-1]:,}")
-    said += [
+        sentences.append(f"{told} (the paper: below 10^5) and {worse} at {steps[-1]:,}")
+    sentences += [
         f"the weights of {name} stopped being finite in {count} of its runs, whose curves end there"
         for name, count in found["diverged"].items()
         if count
     ]
-    return "; ".join(said) + "."
+    return "; ".join(sentences) + "."
 
 
 def first_within(found, names):
-    """When some learners first come, and remain, within 1 % of the optimum."""
+    """Describe when learners first come, and remain, within 1 % of the optimum."""
     said = []
     for name in names:
         steps = found["curves"][name]["step"]

@@ -37,7 +37,7 @@ def _ranksvm(X, y, seed, l2):
 
 
 def _classifier(X, y, seed, l2, weight):
-    """l2 |w|^2 / 2 + mean weighted hinge; C is stated per row so that it carries over."""
+    """Create a classifier with l2 |w|^2 / 2 + mean weighted hinge; C is per row."""
     share = {1.0: weight, -1.0: 1.0}
     machine = LinearSVC(
         C=1 / (l2 * len(y)), loss="hinge", class_weight=share, random_state=seed, max_iter=5000
@@ -76,7 +76,7 @@ METHODS = {
 
 
 def tuned(name, X, y, seed):
-    """The setting with the best mean ROC area of three folds."""
+    """Choose the setting with the best mean ROC area of three folds."""
     fit, grid = METHODS[name]
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
     best = (-1.0, {})
@@ -91,28 +91,28 @@ def tuned(name, X, y, seed):
 
 
 def one_topic(train, test, *, tune_rows, seed, repetitions=1):
-    """ROC area on test rows, CPU seconds of the final fit, and the setting, by method."""
+    """Measure ROC area on test rows, CPU seconds of the final fit, and the setting, by method."""
     (X, y), (Xt, yt) = train, test
     rng = np.random.default_rng(seed)
     part = np.sort(rng.permutation(len(y))[:tune_rows])
-    found = {}
+    by_method = {}
     for name, (fit, _) in METHODS.items():
         setting = tuned(name, X[part], y[part], seed)
         times = []
         for _ in range(repetitions):
             seconds, coef = cpu_seconds(lambda f=fit, s=setting: f(X, y, seed, **s))
             times.append(seconds)
-        found[name] = {
+        by_method[name] = {
             "roc_area": float(evaluate("roc_area", yt, Xt @ coef)),
             "seconds": spread(times),
             "chosen": setting,
         }
-        print(f"  {name} {found[name]}", file=sys.stderr, flush=True)
-    return found
+        print(f"  {name} {by_method[name]}", file=sys.stderr, flush=True)
+    return by_method
 
 
 def result(topics, seed, rows, test_rows):
-    """What is stored of a collection."""
+    """Return the stored form of a collection's results."""
     return {
         "seeds": [seed],
         "repetitions": 1,
@@ -124,7 +124,7 @@ def result(topics, seed, rows, test_rows):
 
 
 def compared(topics):
-    """Mean areas over topics, and paired differences to the classifier and to RankSVM."""
+    """Return mean areas over topics, and paired differences to the classifier and to RankSVM."""
     names = list(next(iter(topics.values())))
     areas = {n: np.array([t[n]["roc_area"] for t in topics.values()]) for n in names}
     return {
@@ -147,7 +147,7 @@ AGAINST = {"against_classifier": CLASSIFIER, "against_ranksvm": EXACT}
 
 
 def summary_table(summary):
-    """The comparison over topics in Markdown."""
+    """Return the comparison over topics in Markdown."""
     rows = []
     for name, found in summary.items():
         cells = [name, f"{found['mean_roc_area']:.5f}", f"{found['worst_roc_area']:.5f}"]
@@ -170,7 +170,7 @@ def _difference(found):
 
 
 def against_ranksvm(summary):
-    """SPD minus RankSVM: the kinds of steps that a result holds, by learner."""
+    """Return SPD minus RankSVM by learner, for the kinds of steps in a result."""
     return {
         kind: {name: summary[form.format(name)]["against_ranksvm"] for name, *_ in LEARNERS}
         for kind, form in (("as printed", PRINTED), ("of rankine", OURS))
@@ -204,7 +204,7 @@ def outcome(results):
 
 
 def most_of_it(topics, name):
-    """The topic where a method loses most, the setting chosen there, and the mean without it."""
+    """Return the topic where a method loses most, its setting, and the mean without it."""
     gaps = {
         t: found[name]["roc_area"] - found[CLASSIFIER]["roc_area"] for t, found in topics.items()
     }

@@ -46,7 +46,7 @@ def _draw(sampler: Any, seed: Any, draws: int) -> int:
 
 
 def tasks(rows, lists):
-    """A rare topic and real-valued labels in one query, and lists of 1,000 with three grades."""
+    """Generate a rare topic, real-valued labels, and lists of 1,000 with three grades."""
     text = large_text(rows)
     one = np.ones(rows, dtype=np.int64)
     return {
@@ -57,7 +57,7 @@ def tasks(rows, lists):
 
 
 def sampler_of(name, parameters, data, draws):
-    """The sampler over fresh data, so that its index is built each time."""
+    """Build the sampler over a copy of the data, so that its index is built each time."""
     fresh = Dataset(data.X, data.y, data.qid)
     weight = np.ones(fresh.n_queries)
     if name != STREAM:

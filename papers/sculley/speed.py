@@ -35,12 +35,12 @@ SVM_LIGHT = "RANKINE_SVM_LIGHT"
 
 
 def seconds_of(ranker, train, repetitions):
-    """CPU seconds of a fit to rows in memory, index included."""
+    """Measure the CPU seconds of a fit to rows in memory, index included."""
     return repeated(lambda: ranker.fit(train), repetitions)[0]["median"]
 
 
 def program_seconds(variable, options, train, patience):
-    """What a program says that its training took, without reading and writing.
+    """Run a program; return its own report of training time, without reading and writing.
 
     One that is stopped has taken at least the CPU seconds that it had by then.
     """
@@ -60,7 +60,7 @@ def program_seconds(variable, options, train, patience):
 
 
 def one_fold(fold, repetitions, patience):
-    """CPU seconds of every method; exact ones with the l2 that validation chooses."""
+    """Measure every method's CPU seconds; validation chooses the l2 of exact methods."""
     train, vali, _ = (Scaling("query").apply(part) for part in fold[1:])
     exact = [RankSVM(l2=l2, tol=TOL, n_threads=1).fit(train) for l2 in RankSVM().letor_grid["l2"]]
     values = [evaluate(METRIC, vali.y, one.predict(vali), vali.queries) for one in exact]
@@ -109,7 +109,7 @@ def measure(folds, repetitions, patience):
 
 
 def times_faster(task, exact=STRUCT):
-    """The exact solver's seconds over those of the slowest SPD learner."""
+    """Return the exact solver's seconds over those of the slowest SPD learner."""
     seconds = task["seconds"]
     slowest = max(seconds[f"SPD {name}"]["median"] for name in LEARNERS)
     return seconds[exact]["median"] / slowest

@@ -26,7 +26,7 @@ PAPER = {
 
 
 def measure(rows, test, topics, tune_rows, repetitions):
-    """Every topic; the first one with repeated timings."""
+    """Measure every topic; the first one with repeated timings."""
     text = large_text(rows + test, topics - 1)
     X, labels = text.X, {TOPIC: text.binary, **text.topics}
     if text.name == "generated":

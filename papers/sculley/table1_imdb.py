@@ -17,7 +17,7 @@ SEED = 1
 
 
 def measure(topics, most, rows, tune_rows):
-    """Genres of at most a share ``most`` of the plots; the plots left over are the test part."""
+    """Measure genres of at most a share ``most`` of the plots; the rest is the test part."""
     X, Y, names = read_imdb()
     order = np.random.default_rng(SEED).permutation(X.shape[0])
     train, test = np.sort(order[:rows]), np.sort(order[80_000:])

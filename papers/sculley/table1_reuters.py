@@ -17,7 +17,7 @@ SEED = 1
 
 
 def measure(topics, least, most):
-    """Topics of at most a share ``most`` of the training rows, and ``least`` positives there."""
+    """Measure topics with at least ``least`` positives and at most a share ``most`` of the rows."""
     X, Y, names, train = read_reuters()
     X = X.astype(np.float32)
     inside, after = Y[:train].sum(axis=0), Y[train:].sum(axis=0)

@@ -25,7 +25,7 @@ EPOCH, FIT = "epoch over all features", "fit with l1 to a gap of 1e-3"
 
 
 def one_size(X, y, repetitions):
-    """CPU seconds of an epoch over every feature, and of a sparse fit to its gap."""
+    """Measure an epoch over every feature, and a sparse fit to its gap."""
     columns = sparse.csc_matrix(X)
     largest = DominationRanker(tol=1.0, n_threads=1).fit(columns, y).l1_max_
 
@@ -53,7 +53,7 @@ def one_size(X, y, repetitions):
 
 
 def measure(sizes, repetitions):
-    """All sizes: the first rows of one collection."""
+    """Measure all sizes: the first rows of one collection."""
     text = large_text(max(sizes))
     X, y = text.X, text.binary
     found = {}

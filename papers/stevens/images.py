@@ -29,7 +29,7 @@ class Query(NamedTuple):
 
 
 def words(rng, themes):
-    """Rows of visual words: 2 % of the features each, unit length."""
+    """Generate rows of visual words: 2 % of the features each, unit length."""
     rows = len(themes)
     popularity = np.cumsum(rng.permutation((np.arange(FEATURES) + 50.0) ** -0.7))
     chance = np.sort(rng.random((rows, 2 * PER_ROW)), axis=1)  # in order they are found faster
@@ -52,12 +52,12 @@ def words(rng, themes):
 
 
 def image_query(seed, number, sizes):
-    """One query with so many training, validation and test images."""
+    """Generate one query with training, validation and test images."""
     rng = np.random.default_rng([20260106, seed, number])
     themes = rng.integers(0, THEMES, (sum(sizes), 2))
     X = words(rng, themes)
-    looks = rng.normal(0, 1, THEMES)[themes].sum(axis=1)
-    attractive = looks / looks.std() + NOISE * rng.normal(size=len(looks))
+    theme_rows = rng.normal(0, 1, THEMES)[themes].sum(axis=1)
+    attractive = theme_rows / theme_rows.std() + NOISE * rng.normal(size=len(theme_rows))
     counts = rng.poisson(np.exp(BASE + STEEP * attractive))
     counts = counts + (rng.random(len(counts)) < ACCIDENT) * (1 + rng.poisson(1.0, len(counts)))
     cuts = np.cumsum([0, *sizes])

@@ -59,10 +59,10 @@ def measure(seeds, topics, repetitions, sweeps):
 
 
 def one_topic(train, shares, repetitions, sweeps):
-    """Every way, at the strengths that validation chose for this topic."""
+    """Measure every method at the strengths that validation chose for this topic."""
     largest = largest_l1(train)
     l1, l2 = shares["l1_share"] * largest, max(shares["l2_share"], LEAST_L2) * largest
-    found = {}
+    by_method = {}
     for way, (sparse, options) in WAYS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -71,13 +71,13 @@ def one_topic(train, shares, repetitions, sweeps):
                 for _ in range(repetitions)
             ]
         ranker = runs[0][1]
-        found[way] = {
+        by_method[way] = {
             "seconds": spread(seconds for seconds, _ in runs),
             "sweeps": int(ranker.n_iter_),
             "weights": int(np.count_nonzero(ranker.coef_)),
             "converged": ranker.solution_.stop_reason == "converged",
         }
-    return found
+    return by_method
 
 
 def markdown(results):
@@ -106,7 +106,7 @@ def markdown(results):
 
 
 def printed_ratio(results):
-    """As printed, time without l1 over time with it, and the topics where both reach the gap."""
+    """Return time without l1 over time with it, and the topics where both reach the gap."""
     ways = [way for way in WAYS if "printed" in way]
     both = [one for one in results["by_topic"].values() if all(one[w]["converged"] for w in ways)]
     short, long = (sum(one[way]["seconds"]["median"] for one in both) for way in ways)
@@ -114,7 +114,7 @@ def printed_ratio(results):
 
 
 def outcome(results):
-    """Ratios of times, in words."""
+    """Describe the ratios of times."""
     seconds = {way: one["seconds"] for way, one in results["sums"].items()}
     faster = sum(
         one["with l1"]["seconds"]["median"] < one["without l1"]["seconds"]["median"]
@@ -122,7 +122,7 @@ def outcome(results):
     )
     ratio, both = printed_ratio(results)
     reached = {way: one["converged"] for way, one in results["sums"].items()}
-    said = (
+    sentences = (
         f"Without l1 our solver takes {seconds['without l1'] / seconds['with l1']:.1f} times as "
         f"long; with it {faster} of {len(results['by_topic'])} topics are faster. The printed "
         f"algorithm reaches the gap on {reached['with l1, as printed']} topics with l1 and on "
@@ -131,5 +131,5 @@ def outcome(results):
         f"{seconds['without l1, as printed'] / seconds['without l1']:.0f} times our time."
     )
     if both:
-        said += f" Where it does both ways, it takes {ratio:.1f} times as long without l1."
-    return f"{said} The paper says that l1 models train considerably faster, without a figure."
+        sentences += f" Where it does both ways, it takes {ratio:.1f} times as long without l1."
+    return f"{sentences} The paper says that l1 models train considerably faster, without a figure."

@@ -26,7 +26,7 @@ NEAR = 0.01
 
 
 def judged(X, y, coef):
-    """Both measures of some weights."""
+    """Compute both measures of some weights."""
     return [float(evaluate(metric, y, X @ coef)) for metric in MEASURES.values()]
 
 
@@ -47,7 +47,7 @@ def one_topic(parts, labels, seed, steps):
 
 
 def measure(seeds, topics, steps):
-    """Means over the topics of each split, step by step."""
+    """Return means over the topics of each split, step by step."""
     X, Y, names, _ = read_reuters()
     by_seed = []
     for seed in seeds:
@@ -123,7 +123,7 @@ def markdown(results):
 
 
 def _reach(results, name):
-    """The smallest model of a path that comes near the dense one."""
+    """Return the smallest model of a path that comes near the dense one."""
     dense = results["PA"]["average precision"]["median"]
     close = [
         p["weights"]["median"]

@@ -59,7 +59,7 @@ def chosen(train, vali, variant, steps, scales):
 
 
 def one_folder(folder, folds, steps, scales):
-    """Means over the folds of every variant, and what each fold chose."""
+    """Return means over the folds of every variant, and what each fold chose."""
     found = {variant: [] for variant in VARIANTS}
     for fold in islice(folder.folds(), folds):
         train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
@@ -85,7 +85,7 @@ def one_folder(folder, folds, steps, scales):
 
 
 def published(name, complete):
-    """Figures of public tools for a folder, where all its folds were run."""
+    """Return figures of public tools for a folder of which all folds were run."""
     known = read_baselines(PUBLISHED)
     task = next((task for task in known if name.lower().startswith(task)), None)
     if task is None or not complete:
@@ -94,7 +94,7 @@ def published(name, complete):
 
 
 def collections(names):
-    """One folder of each collection, whose forms (scaled or not) are no tasks of their own."""
+    """Return one folder per collection; scaled and unscaled forms are one collection."""
     known = read_baselines(PUBLISHED)
     groups = {}
     for name in names:
@@ -124,13 +124,13 @@ def ranks(tasks, counted):
 
 
 def methods_of(task):
-    """Method -> measure -> value, ours first."""
+    """Return the value by method and measure, ours first."""
     ours = {variant: task["variants"][variant]["means"] for variant in VARIANTS}
     return {**ours, **task["published"]}
 
 
 def measure(folds, steps, scales):
-    """Every LETOR folder that is there."""
+    """Measure every available LETOR folder."""
     folders, absent = letor_folders(dense=True)
     tasks = {
         folder.name: {

@@ -45,7 +45,7 @@ TOL, MOST_SWEEPS = 1e-2, 100
 
 
 def best_of(candidates, X, y):
-    """The weights with the best average precision on the validation images."""
+    """Return the weights with the best average precision on the validation images."""
     return max(candidates, key=lambda coef: float(evaluate("map", y, X @ coef)))
 
 
@@ -86,7 +86,7 @@ def with_margins(columns, y, counts):
 
 
 def one_query(seed, number, sizes):
-    """Every variant on one query, its parameters chosen on validation images."""
+    """Measure every variant on one query; validation images choose its parameters."""
     (Xa, Xb, Xc), counts = image_query(seed, number, sizes)
     ya, yb, yc = ((part > 0).astype(float) for part in counts)
     columns = sparse.csc_matrix(Xa)
@@ -107,7 +107,7 @@ def one_query(seed, number, sizes):
 
 
 def measure(seeds, queries, sizes):
-    """Means over the queries of all seeds, and what each variant loses to PAMIR."""
+    """Return means over the queries of all seeds, and each variant's loss to PAMIR."""
     found = []
     for seed in seeds:
         for number in range(queries):

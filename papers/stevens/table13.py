@@ -30,13 +30,13 @@ AP = "Avg. Precision"
 
 
 def collections():
-    """Name -> documents, 0/1 topics, their names; the paper's own collection where it is there."""
+    """Return documents, 0/1 topics and topic names by collection; the paper's own if available."""
     there = {"RCV1": read_rcv1()[:3]} if rcv1_is_there() else {}
     return {**there, "Reuters": read_reuters()[:3], "IMDB": read_imdb()}
 
 
 def sampled(X, Y, rows, seed):
-    """At most so many documents, drawn without replacement, in order."""
+    """Draw at most a number of documents without replacement, in order."""
     if X.shape[0] <= rows:
         return X, Y
     chosen = np.sort(np.random.default_rng(seed).choice(X.shape[0], rows, replace=False))
@@ -44,17 +44,17 @@ def sampled(X, Y, rows, seed):
 
 
 def run(X, Y, names, seed, topics):
-    """All topics of one split."""
-    parts, labels, kept, left_out = split(X, Y, names, seed, topics)
-    found = {}
-    for t, name in enumerate(kept):
-        found[name] = one_topic(parts, [part[:, t] for part in labels], seed)
-        print(f"split {seed}: {name}, {t + 1}/{len(kept)}", file=sys.stderr, flush=True)
-    return {"seed": seed, "left_out": left_out, "topics": found}
+    """Measure all topics of one split."""
+    parts, labels, topic_count, left_out = split(X, Y, names, seed, topics)
+    by_topic = {}
+    for t, name in enumerate(topic_count):
+        by_topic[name] = one_topic(parts, [part[:, t] for part in labels], seed)
+        print(f"split {seed}: {name}, {t + 1}/{len(topic_count)}", file=sys.stderr, flush=True)
+    return {"seed": seed, "left_out": left_out, "topics": by_topic}
 
 
 def measure(seeds, topics, rows):
-    """Every collection: all topics of every split, and their means."""
+    """Measure every collection: all topics of every split, and their means."""
     found = {}
     for name, (X, Y, names) in collections().items():
         splits = [run(*sampled(X, Y, rows[name], seed), names, seed, topics) for seed in seeds]
@@ -78,12 +78,12 @@ def measure(seeds, topics, rows):
 
 
 def values(splits, method, name):
-    """A measure of a method on every topic of every split."""
+    """Return a measure of a method on every topic of every split."""
     return np.array([one[method]["test"][name] for s in splits for one in s["topics"].values()])
 
 
 def means(splits):
-    """Method -> measure -> mean over topics and splits."""
+    """Return the mean over topics and splits by method and measure."""
     return {
         method: {name: float(values(splits, method, name).mean()) for name in NAMES}
         for method in METHODS
@@ -118,14 +118,14 @@ def markdown(results):
 
 
 def outcome(one):
-    """The sparse models beside PA, in words."""
-    said = []
+    """Compare the sparse models with PA."""
+    sentences = []
     for kind, found in one["against_PA"].items():
         low, high = found["interval"]
         errors = one["means"][kind]["All Pairs Error"] / one["means"][PA]["All Pairs Error"]
-        said.append(
+        sentences.append(
             f"{kind}: {found['difference']:+.3f} [{low:+.3f}, {high:+.3f}] average precision "
             f"against PA (paper -0.035), {one['means'][kind][ZEROS]:.1f} % of the weights zero "
             f"(paper 98.8), {errors:.2f} times PA's all-pairs error (paper 1.71)"
         )
-    return "; ".join(said) + "."
+    return "; ".join(sentences) + "."

@@ -30,7 +30,7 @@ METHODS = {"eGDM": {"solver": "egdm"}, "GDM": {"solver": "gdm"}, "CG": {"solver"
 
 
 def one_fit(train, test, gamma, seed, max_iter, parameters):
-    """Seconds, iterations, residual and test error of one solver."""
+    """Return seconds, iterations, residual and test error of one solver."""
     ranker = LeastSquaresRanker(
         2 * gamma, normalization="sum", tol=TOL, max_iter=max_iter, random_state=seed, n_threads=1,
         **parameters,
@@ -49,7 +49,7 @@ def one_fit(train, test, gamma, seed, max_iter, parameters):
 
 
 def stopped_late(run):
-    """What stands behind the iterations of a run that did not converge."""
+    """Mark the iterations of a run that did not converge."""
     return "" if run["converged"] else " (stopped)"
 
 
@@ -62,7 +62,7 @@ def measure(rows, test, seeds, gammas, max_iter):
 
 
 def one_topic(data, rows, test, seeds, gammas, max_iter):
-    """Spreads over seeds of every solver at every gamma."""
+    """Return spreads over seeds of every solver at every gamma."""
     runs = {name: {gamma: [] for gamma in gammas} for name in METHODS}
     conditions = {gamma: [] for gamma in gammas}
     for seed in seeds:
@@ -71,8 +71,8 @@ def one_topic(data, rows, test, seeds, gammas, max_iter):
         for gamma in gammas:
             conditions[gamma].append((k1 + gamma) / gamma)
             for name, own in METHODS.items():
-                found = one_fit(train, held, gamma, seed, max_iter, own)
-                runs[name][gamma].append(found)
+                by_solver = one_fit(train, held, gamma, seed, max_iter, own)
+                runs[name][gamma].append(by_solver)
         print(seed, file=sys.stderr, flush=True)
     return {
         "gammas": gammas,
@@ -105,7 +105,7 @@ def markdown(results):
 
 
 def gamma_table(found):
-    """One row a gamma."""
+    """Return a table with one row per gamma."""
     methods, rows = found["methods"], []
     for k, gamma in enumerate(found["gammas"]):
         cells = [f"{gamma:g}", f"{found['condition'][k]['median']:.3g}"]
@@ -123,16 +123,16 @@ def gamma_table(found):
 
 
 def outcome(found):
-    """The paper's statements, checked."""
+    """Check the paper's statements."""
     methods = found["methods"]
     conditions = [c["median"] for c in found["condition"]]
     middle = [c["median"] for c in methods["eGDM"]["iterations"]]
     steep = [k for k, c in enumerate(conditions) if c > 10 and
              methods["eGDM"]["converged"][k]["low"] == 1]  # fmt: skip
-    said = []
+    sentences = []
     if len(steep) > 1:
         slope = exponent([conditions[k] for k in steep], [middle[k] for k in steep])
-        said.append(
+        sentences.append(
             f"eGDM's iterations grow as the condition number to the power {slope:.2f} (theory: "
             "1/2); the paper calls it unaffected"
         )
@@ -140,24 +140,24 @@ def outcome(found):
     if both:
         ratios = {k: methods["GDM"]["iterations"][k]["median"] / max(middle[k], 1) for k in both}
         best = max(ratios, key=lambda k: ratios[k])
-        said.append(
+        sentences.append(
             f"where both converge, GDM needs up to {ratios[best]:.1f} times the iterations of eGDM "
             f"(gamma = {found['gammas'][best]:g})"
         )
     largest = len(conditions) - 1
     if methods["GDM"]["iterations"][largest]["median"] > 2 * middle[largest]:
-        said.append(
+        sentences.append(
             "at the largest gamma, where the paper finds no difference, GDM's fixed momentum still "
             f"costs {methods['GDM']['iterations'][largest]['median']:.0f} iterations against "
             f"{middle[largest]:.0f}"
         )
     stopped = [f"{found['gammas'][k]:g}" for k in range(len(conditions)) if k not in both]
     if stopped:
-        said.append(f"GDM does not converge in time at gamma = {', '.join(stopped)}")
+        sentences.append(f"GDM does not converge in time at gamma = {', '.join(stopped)}")
     late = [f"{found['gammas'][k]:g}" for k in range(len(conditions))
             if methods["eGDM"]["converged"][k]["low"] < 1]  # fmt: skip
     if late:
-        said.append(
+        sentences.append(
             f"eGDM does not converge in time at gamma = {', '.join(late)}: its momentum is so "
             "close to 1 there that the error first grows for about sqrt(condition) steps before it "
             "falls, and the best point so far (an error of 0.5 is that of the start) is returned"
@@ -165,8 +165,10 @@ def outcome(found):
     cg = [
         middle[k] / max(methods["CG"]["iterations"][k]["median"], 1) for k in range(len(conditions))
     ]
-    said.append(f"CG needs {min(cg):.1f} to {max(cg):.1f} times fewer iterations than eGDM")
-    return "; ".join(said) + ". All solvers that converge give the same test error, as they must."
+    sentences.append(f"CG needs {min(cg):.1f} to {max(cg):.1f} times fewer iterations than eGDM")
+    return (
+        "; ".join(sentences) + ". All solvers that converge give the same test error, as they must."
+    )
 
 
 def draw(results):

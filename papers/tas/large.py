@@ -30,7 +30,7 @@ SEED = 1
 
 
 def stochastic(train, test, gamma, batch, n_passes):
-    """``solver="sgd"`` on the rows of one query, cut at random into lists of ``batch`` rows.
+    """Train with ``solver="sgd"`` on one query cut at random into lists of ``batch`` rows.
 
     Residuals are those of the whole query's equations, whatever the solver's own say.
     """

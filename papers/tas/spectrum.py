@@ -23,16 +23,16 @@ NAMES = {"product": "kappa_1 kappa_n", "ratio": "kappa_1 / kappa_n"}
 
 
 def estimates(data, seed, steps):
-    """Method -> work in products with the whole matrix -> (kappa_1, kappa_n), gamma included."""
+    """Return (kappa_1, kappa_n) by method and by work in products with the whole matrix."""
     system, blocks = system_of(data), system_of(data, N_BLOCKS)
     n = system.n_features
-    found = {"power": {}, "Lanczos": {}, "on-line": {}}
+    by_method = {"power": {}, "Lanczos": {}, "on-line": {}}
     for k in steps:
-        found["power"][k] = power_iteration(system.times, n, seed, k).shifted(GAMMA)
+        by_method["power"][k] = power_iteration(system.times, n, seed, k).shifted(GAMMA)
     for entry in lanczos(system.times, n, seed, max(steps)).trace:
         if entry["step"] in steps:
             pair = entry["kappa_1"] + GAMMA, max(0.0, entry["kappa_n"]) + GAMMA
-            found["Lanczos"][entry["step"]] = pair
+            by_method["Lanczos"][entry["step"]] = pair
     problem = blocks.problem
     passes = max(k for k in steps if k <= 10)
     trace = online_power_iteration(
@@ -41,8 +41,8 @@ def estimates(data, seed, steps):
     for k in steps:
         if k <= passes:
             at = trace[k * N_BLOCKS - 1]["kappa_1"]
-            found["on-line"][k] = at + GAMMA, GAMMA
-    return found
+            by_method["on-line"][k] = at + GAMMA, GAMMA
+    return by_method
 
 
 def measure(rows, seeds, steps):
@@ -83,7 +83,7 @@ def one_topic(data, rows, seeds, steps):
 
 
 def at_step(curve, step):
-    """The spread at a step, or None."""
+    """Return the spread at a step, or None."""
     return curve["over_truth"][curve["step"].index(step)] if step in curve["step"] else None
 
 
@@ -115,19 +115,20 @@ def markdown(results):
 
 
 def outcome(results):
-    """How far ten power iterations are from the truth, which the paper finds accurate."""
-    said = []
+    """Describe how far ten power iterations are from the truth."""
+    sentences = []
     for source, found in results["topics"].items():
         off = {}
         for method in ("power", "Lanczos"):
             values = [at_step(found["curves"][method][kind], 10)["median"] for kind in NAMES]
             off[method] = max(abs(value - 1) for value in values)
-        said.append(
+        sentences.append(
             f"{source}: after ten steps power iteration is within {100 * off['power']:.2g} % and "
             f"Lanczos within {100 * off['Lanczos']:.2g} % of the truth"
         )
     return (
-        "; ".join(said) + ". The paper finds ten power iterations accurate enough. Both approach "
+        "; ".join(sentences)
+        + ". The paper finds ten power iterations accurate enough. Both approach "
         "kappa_1 from below, and eGDM diverges when it is too low by more than kappa_n, hence "
         "rankine's bound on Lanczos's error, and the guard."
     )

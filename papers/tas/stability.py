@@ -18,7 +18,7 @@ CONDITION = 1000.0
 
 
 def rate(system, gamma, eta, momentum, steps):
-    """Measured growth of the residual a step, over the second half of a run from zero (eq. 7)."""
+    """Measure the growth of the residual per step over the second half of a run (eq. 7)."""
     w = before = np.zeros(system.n_features)
     sizes = []
     for _ in range(steps):
@@ -33,7 +33,7 @@ def rate(system, gamma, eta, momentum, steps):
 
 
 def predicted(eta, momentum, k1, kn):
-    """The largest root of z^2 - (1 + mu - (1 - mu) eta kappa) z + mu over both ends (eq. 10)."""
+    """Return the largest root of z^2 - (1 + mu - (1 - mu) eta kappa) z + mu (eq. 10)."""
     radii = []
     for kappa in (k1, kn):
         middle = 1 + momentum - (1 - momentum) * eta * kappa

@@ -18,7 +18,7 @@ TOPIC, PAPERS = "earn", "CCAT"
 
 
 def half_topics():
-    """Rows and labels 0 / 1 of two topics: of real documents, as many others as positives."""
+    """Load rows and labels 0 / 1 of two topics with as many negatives as positives."""
     X, Y, names, _ = read_reuters()
     y = Y[:, names.index(TOPIC)]
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y == 0)
@@ -29,7 +29,7 @@ def half_topics():
 
 
 def large_half(rows):
-    """The paper's topic where RCV1 is there, else a generated one: name, rows, labels 0 / 1."""
+    """Load the paper's topic if RCV1 is available, else a generated one."""
     text = large_text(rows, topic=PAPERS)
     labels = text.binary if text.name == "RCV1" else linear_topics(text.X, 1, 0.5, seed=1)[0]
     return text.name, text.X, (labels > 0).astype(float)
@@ -43,7 +43,7 @@ def sample(X, y, seed, rows, test):
 
 
 def system_of(data, lists=1):
-    """X^T L X with the plain sums of the paper; ``lists`` cuts the rows into blocks."""
+    """Build X^T L X with the plain sums of the paper; ``lists`` cuts the rows into blocks."""
     if lists > 1:
         qid = np.sort(np.arange(data.n_rows) % lists)
         data = Dataset(data.X, data.y, qid)
@@ -52,7 +52,7 @@ def system_of(data, lists=1):
 
 
 def largest_eigenvalue(system):
-    """kappa_1 of X^T L X to ten digits.
+    """Compute kappa_1 of X^T L X to ten digits.
 
     Its smallest eigenvalue is 0, because features are more than rows (or do not all occur).
     """

@@ -112,7 +112,7 @@ class TrainingSource(ABC):
 
     def open_checkpoints(
         self,
-        folder: str | Path | None,
+        folder: str | Path,
         every: int,
         metadata: Mapping[str, Any],
         seed: int,
@@ -123,10 +123,9 @@ class TrainingSource(ABC):
 
         There are two kinds of checkpoints. A *journal* records results of finished steps, and a
         resumed run replays them from the beginning: partitions, and the search of tables. Otherwise
-        a ``Checkpointer`` saves the state of the solver, and a resumed run starts from it.
+        a ``Checkpointer`` saves the state of the solver, and a resumed run starts from it. See
+        ``rankine.solvers.checkpoint``.
         """
-        if folder is None:
-            return seed
         if self._use_journal:
             # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal
@@ -350,8 +349,8 @@ class StreamSource(TrainingSource):
         weights = self._query_weight[first : first + block.n_queries]
         if len(weights) < block.n_queries:
             raise SchemaError(
-                f"query_weight holds {len(self._query_weight)} weights, and the stream more "
-                "queries",
+                f"there are {len(self._query_weight)} weights, but the stream has more queries",
+                parameter="query_weight",
                 fix="Give every query a weight",
             )
         return factors * weights

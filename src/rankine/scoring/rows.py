@@ -136,7 +136,7 @@ def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
+def raise_not_finite(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
     """Raise an error that names the row and feature that make a score NaN or infinite."""
     i = int(np.flatnonzero(~np.isfinite(scores))[0])
     columns: Any = ()
@@ -227,7 +227,7 @@ class NamedRows:
             indices, values = self._row(row, i, issues)
             scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
-                refuse_scores(self._model, rows, scores)
+                raise_not_finite(self._model, rows, scores)
         return scores
 
     def to_rows(self, rows: Any, issues: InputIssues) -> CsrArrays:

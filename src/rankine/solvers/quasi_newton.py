@@ -145,8 +145,8 @@ def solve_quasi_newton(
 ) -> Solution:
     """Minimise to a duality gap of ``tol`` times ``at_zero``, the loss at w = 0.
 
-    ``first`` is the value and gradient at the start, if known. Certificate: ``gap``,
-    ``lower_bound``, ``relative_gap``.
+    ``start_value_and_gradient`` are those of the loss at the start, if the caller has them.
+    Certificate: ``gap``, ``lower_bound``, ``relative_gap``.
     """
     run = _QuasiNewton(problem, penalty, start, start_value_and_gradient)
     gap_tolerance = tol * at_zero
@@ -197,7 +197,10 @@ def solve_quasi_newton(
 
 
 class _QuasiNewton:
-    """The current point, the curvature estimate, and steps from the point."""
+    """The current point, the curvature estimate, and steps from the point.
+
+    ``rounds`` counts evaluations of the loss; each is one round over the partitions.
+    """
 
     def __init__(
         self, problem: Problem, penalty: Penalty, start: Any, start_value_and_gradient: Any
