@@ -153,7 +153,7 @@ def test_the_reason_and_the_fix_say_what_is_wrong(ending):
 @pytest.mark.kernels
 def test_changed_files_are_read_or_refused_as_the_slow_reader_does(tmp_path):
     rng = random.Random(1)
-    ends = Counter(text.judge(*text.draw(rng), tmp_path) for _ in range(400))
+    ends = Counter(text.read_and_compare(*text.draw(rng), tmp_path) for _ in range(400))
     assert min(ends["read"], ends["refused"]) > 80
 
 
