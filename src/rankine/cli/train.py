@@ -140,7 +140,7 @@ def train(
         _console.print_json(result)
         return
     _console.print_result(_summary_table(result))
-    for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+    for line in _next_commands(result["model"], valid).splitlines():
         _console.print_status(line)
 
 
@@ -470,10 +470,10 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
     return means
 
 
-def _next_commands(model: str, data: str) -> str:
+def _next_commands(model: str, valid: str | None) -> str:
     """Return commands that a user may want to run after a training."""
-    # Data from stdin cannot be read a second time.
-    report = ["rankine", "report", model, "DATA" if data == "-" else data]
+    # A report on the training data would be too optimistic, so without --valid it is left open.
+    report = ["rankine", "report", model, valid or "TEST_DATA"]
     commands = [report, ["rankine", "serve", model]]
     return "\nNext:\n" + "\n".join(f"  {shlex.join(command)}" for command in commands)
 

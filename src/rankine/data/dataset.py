@@ -307,10 +307,7 @@ class Dataset:
             return self.take(
                 slice(int(index.starts[numbers[0]]), int(index.starts[numbers[-1] + 1]))
             )
-        sizes = index.sizes[numbers]
-        sizes_before = np.cumsum(sizes) - sizes
-        positions = np.arange(sizes.sum()) + np.repeat(index.starts[numbers] - sizes_before, sizes)
-        return self.take(positions if index.rows is None else index.rows[positions])
+        return self.take(index.rows_of_queries(numbers))
 
     def blocks(self, max_rows: int = 65536) -> Iterator[Dataset]:
         """Yield query-aligned parts of at most ``max_rows`` rows, or one longer query."""

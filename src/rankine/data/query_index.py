@@ -113,7 +113,16 @@ class QueryIndex:
 
     def rows_of(self, query: int) -> NDArray[np.int64]:
         """Return the row numbers of the query at position ``query`` of ``ids``."""
-        positions = np.arange(self.starts[query], self.starts[query + 1])
+        return self.rows_at(np.arange(self.starts[query], self.starts[query + 1]))
+
+    def rows_of_queries(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row numbers of several queries, one query after the other."""
+        sizes = self.sizes[queries]
+        first_positions = self.starts[queries] - (np.cumsum(sizes) - sizes)
+        return self.rows_at(np.arange(sizes.sum()) + np.repeat(first_positions, sizes))
+
+    def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row numbers at positions of the grouped order."""
         return positions if self.rows is None else self.rows[positions]
 
 

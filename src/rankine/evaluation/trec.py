@@ -1,4 +1,4 @@
-"""Read, write and evaluate TREC runs and judgements by the rules of trec_eval.
+"""Read and evaluate TREC runs and judgements by the rules of trec_eval.
 
     qrels:  qid  0   docid  relevance              run:  qid  Q0  docid  rank  score  tag
 
@@ -28,7 +28,6 @@ from rankine.data.compression import open_stream
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
-from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, evaluate, parse_metric
 from rankine.metrics.metric import DEFINITIONS
 
@@ -73,35 +72,6 @@ def read_qrels(path: Any) -> Qrels:
         label.append(_number(fields[3], "relevance", location, 4))
     _check_pairs(qid, docid, path)
     return Qrels(np.array(qid), np.array(docid), np.array(label))
-
-
-def run_lines(
-    qid: Any, docid: Any, score: Any, *, tag: str = "rankine", depth: int | None = None
-) -> Iterator[str]:
-    """Yield the lines of a run, queries in order of first appearance."""
-    scores = np.asarray(score, dtype=np.float64)
-    docs = _ids(docid, "docid")
-    queries = QueryIndex.from_qid(qid, len(scores))
-    names = _ids(queries.ids, "qid")
-    _, ascending = np.unique(docs, return_inverse=True)
-    for q in range(queries.n_queries):
-        rows = queries.rows_of(q)
-        # Written in the order in which trec_eval will rank: ties by descending document id.
-        order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
-        for rank, row in enumerate(rows[order].tolist(), 1):
-            yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
-
-
-def _ids(values: Any, what: str) -> NDArray[Any]:
-    """Return ids as text; raise if one contains white space, which separates the fields."""
-    texts: NDArray[Any] = np.asarray(values).astype(str)
-    for text in texts:
-        if text.split() != [text]:
-            raise SchemaError(
-                f"{what} {text!r} cannot be written to a TREC file",
-                fix="Use ids without white space",
-            )
-    return texts
 
 
 def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:

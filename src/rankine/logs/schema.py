@@ -132,9 +132,9 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         merged |= fields
         if "query" not in merged:
             raise ParameterError(
-                "the column that names the list of a row is unknown",
+                "a raw log needs a query column, which names the list of each row",
                 parameter="query",
-                fix="Name it, such as 'session_id'",
+                fix="Name the column, such as session_id",
             )
         schema = _convert(merged, "the schema of a log")
         for name, columns, uses_of_option in (
@@ -283,20 +283,19 @@ def column_names(path: Any) -> list[str]:
 # ------------------------------------------------------------------------------ measurements
 @contextmanager
 def locate_row_errors(block: Dataset) -> Iterator[None]:
-    """Add the file and line to errors about a row of a block ("row 3: ...")."""
+    """Add the file and line to errors about a row of a block."""
     try:
         yield
     except SchemaError as error:
-        row, colon, reason = error.reason.removeprefix("row ").partition(": ")
-        if colon and row.isdigit() and block.lines is not None:
-            raise SchemaError(
-                f"{reason}; training and serving need one type in every log",
-                fix=error.fix,
-                file=block.sources[-1] if block.sources else None,
-                line=int(block.lines[int(row)]),
-                column=error.column,
-            ) from error
-        raise
+        if error.row is None or block.lines is None:
+            raise
+        raise SchemaError(
+            f"{error.reason}; training and serving need one type in every log",
+            fix=error.fix,
+            file=block.sources[-1] if block.sources else None,
+            line=int(block.lines[error.row]),
+            column=error.column,
+        ) from error
 
 
 def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:

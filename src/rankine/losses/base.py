@@ -38,7 +38,7 @@ def pair_loss(loss: Any, z: float) -> Any:
 
 @generic
 def needs_pairs(objective: Any) -> Any:
-    """Whether a list whose levels are all equal contributes nothing to the objective."""
+    """Return whether the objective sums over pairs of levels, so that one level gives no loss."""
 
 
 @generic
@@ -50,9 +50,10 @@ def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) ->
 def add_normal_product(
     laplacian: Any, rows: Rows, q: int, v: Any, y: Any, residual: bool, factor: float, out: Any
 ) -> None:
-    """Add factor X_q^T L_q X_q v of query q to ``out``; with X_q v - y_q if ``residual``.
+    """Add factor X_q^T L_q X_q v of query q to ``out``.
 
-    Both products read the query's rows while they are in the processor's cache.
+    If ``residual``, X_q v - y_q takes the place of X_q v. Both products read the query's rows while
+    they are in the processor's cache.
     """
 
 

@@ -77,11 +77,9 @@ class ListObjective:
         return LambdaWeighted(loss, self._gain(longest), self.rank_by_label)
 
     def _gain(self, longest: int) -> Any:
-        return (
-            UnitGain()
-            if self.metric is None
-            else METRIC_OBJECTIVES[self.name](self.metric, longest)
-        )
+        if self.metric is None:
+            return UnitGain()
+        return METRIC_OBJECTIVES[self.name](self.metric, longest)
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
         """Return the values compared within a list, by row: gains, relevance or labels."""

@@ -112,7 +112,7 @@ class TrainingSource(ABC):
 
     def open_checkpoints(
         self,
-        folder: str | Path | None,
+        folder: str | Path,
         every: int,
         metadata: Mapping[str, Any],
         seed: int,
@@ -123,10 +123,9 @@ class TrainingSource(ABC):
 
         There are two kinds of checkpoints. A *journal* records results of finished steps, and a
         resumed run replays them from the beginning: partitions, and the search of tables. Otherwise
-        a ``Checkpointer`` saves the state of the solver, and a resumed run starts from it.
+        a ``Checkpointer`` saves the state of the solver, and a resumed run starts from it. See
+        ``rankine.solvers.checkpoint``.
         """
-        if folder is None:
-            return seed
         if self._use_journal:
             # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal

@@ -20,7 +20,7 @@ from rankine.scoring.rows import (
     InputIssues,
     RawColumns,
     is_list_of_dicts,
-    refuse_scores,
+    raise_not_finite,
     uniform_rows,
 )
 from rankine.transforms.bins import FEW, code_rows, cut_search, layout_of
@@ -67,7 +67,7 @@ class TableScores:
             for j, weight in zip(self._linear, self._linear_weights, strict=True):
                 out += weight * rows[:, j]
             if not np.isfinite(out).all():
-                refuse_scores(self.model, rows, out)
+                raise_not_finite(self.model, rows, out)
         return out
 
     def csr(self, rows: CsrArrays, _starts: Any = None) -> NDArray[np.float64]:
@@ -143,6 +143,7 @@ class TableRows:
         if isinstance(value, NUMBERS):
             return float(value)
         raise SchemaError(
-            f"column {printable(name)!r} of row {i} is {printable(repr(value), 40)}",
+            f"column {printable(name)!r} is {printable(repr(value), 40)}, not a number",
             fix="Send numbers, and null where a value is missing",
+            row=i,
         )

@@ -101,10 +101,11 @@ def _text(value: Any, name: str, row: int) -> str:
     if isinstance(value, (str, np.str_)):
         return str(value)
     raise SchemaError(
-        f"row {row}: {printable(repr(value), 40)} in categorical column {name!r} is neither text "
-        "nor a whole number",
+        f"{printable(repr(value), 40)} in categorical column {name!r} is neither text nor a whole "
+        "number",
         fix="Name the column as numeric, or store its categories as text",
         column=name,
+        row=row,
     )
 
 

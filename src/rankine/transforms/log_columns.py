@@ -122,9 +122,10 @@ class LogEncoder:
         if n_entries < 0:
             row, j = divmod(-1 - n_entries, len(numeric))
             raise SchemaError(
-                f"row {row}: column {numeric[j]!r} is infinite",
+                f"column {numeric[j]!r} is infinite",
                 fix="Store finite numbers",
                 column=numeric[j],
+                row=row,
             )
         return CsrRows(indptr, indices[:n_entries], values[:n_entries])
 
@@ -223,10 +224,10 @@ def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
         number = _floats(value)
         if number is None or number.ndim:
             raise SchemaError(
-                f"row {row}: {printable(repr(value), 40)} in numeric column {name!r} is not a "
-                "number",
+                f"{printable(repr(value), 40)} in numeric column {name!r} is not a number",
                 fix="Name it as categorical, or store numbers",
                 column=name,
+                row=row,
             )
     raise SchemaError(f"column {name!r} is not a list of numbers", fix="Pass one value per row")
 

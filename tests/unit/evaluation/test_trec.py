@@ -9,7 +9,6 @@ from rankine.evaluation.trec import (
     evaluate_run,
     read_qrels,
     read_run,
-    run_lines,
     run_metric,
 )
 from rankine.metrics import parse_metric
@@ -118,12 +117,6 @@ def test_files_that_are_not_utf8_are_refused(files):
     run.write_bytes(b"q1 Q0 a 1 1 me\n\xff\xfe\n")
     with pytest.raises(ParseError, match=r":2:.*UTF-8"):
         evaluate_run(run, qrels, ["map"])
-
-
-def test_ids_with_spaces_cannot_be_written():
-    for qid, docid in (("a b", "x"), ("a", "x\ty"), ("", "x"), ("a", " x")):
-        with pytest.raises(SchemaError, match="TREC"):
-            list(run_lines([qid], [docid], [1.0]))
 
 
 @pytest.mark.parametrize(

@@ -165,11 +165,11 @@ def test_a_score_that_is_not_finite_names_row_and_feature():
     scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
     X = np.ones((3, 4))
     X[2, 1] = np.nan
-    with pytest.raises(SchemaError, match="row 2 is nan: feature 'age' is nan"):
+    with pytest.raises(SchemaError, match="row 2: the score is nan: feature 'age' is nan"):
         scorer.score(X)
     huge = Scorer(LinearModel.from_weights([1e300, 1e300]))
     assert huge.score(np.ones((1, 2))).tolist() == [2e300]
-    with pytest.raises(SchemaError, match="row 0 is inf"):
+    with pytest.raises(SchemaError, match="row 0: the score is inf"):
         huge.score(np.full((1, 2), 1e300))
 
 
@@ -180,9 +180,11 @@ def test_the_feature_that_is_not_finite_is_told_by_its_index_and_only_in_its_row
     X = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, np.inf], [1.0, 0.0, np.nan]])
     huge = np.array([[1.0, 2.0, 3.0], [1e300, 1e300, 1.0], [np.nan, 1.0, 1.0]])
     for storage in (np.asarray, sparse.csr_array):
-        with pytest.raises(SchemaError, match=f"row 1 is inf: feature '{2 + base}' is inf"):
+        with pytest.raises(
+            SchemaError, match=f"row 1: the score is inf: feature '{2 + base}' is inf"
+        ):
             scorer.score(storage(X))
-        with pytest.raises(SchemaError, match=r"row 1 is inf(?!: feature)"):
+        with pytest.raises(SchemaError, match=r"row 1: the score is inf(?!: feature)"):
             scorer.score(storage(huge))
 
 
@@ -206,7 +208,7 @@ def test_unknown_and_missing_columns_are_refused_or_noted():
     lenient.score(columns)
     assert lenient.issues.unknown_columns == {"colour": 2}
     assert lenient.issues.missing_columns == {"ctr": 2, "shop": 2, "brand": 2}
-    with pytest.raises(SchemaError, match="row 1 is not a dictionary"):
+    with pytest.raises(SchemaError, match="row 1: not a dictionary"):
         Scorer(model).score([good, [1.0]])
 
 

@@ -177,7 +177,7 @@ def test_a_bad_value_is_refused_also_where_its_weight_is_zero(transforms):
         different = [{"bm25": 1.0, "age": 1.0}, {"age": value}]
         alike = [{"age": 1.0, "bm25": 1.0}, {"age": value, "bm25": 1.0}]
         for rows in (different, alike):
-            with pytest.raises(SchemaError, match=r"feature 'age' of row 1 is .*not a finite"):
+            with pytest.raises(SchemaError, match=r"row 1: feature 'age' is .*not a finite"):
                 scorer.score(rows)
 
 
@@ -544,14 +544,14 @@ def test_scores_of_retrievers_are_checked():
         data[i, j] = 9.0
         rows = sparse.csr_array(data)
         rows.data[rows.data == 9.0] = bad
-        with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+        with pytest.raises(SchemaError, match=f"row {i}: .*feature '{name}' is {bad}"):
             scorer.score(rows)
         if np.isinf(bad):
             data[i, j] = bad
-            with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+            with pytest.raises(SchemaError, match=f"row {i}: .*feature '{name}' is {bad}"):
                 scorer.score(data)
     after_nothing = SimpleNamespace(indptr=[0, 1, 1, 2], indices=[0, 1], data=[1.0, np.inf])
-    with pytest.raises(SchemaError, match="row 2 is inf: feature 'dense' is inf"):
+    with pytest.raises(SchemaError, match="row 2: the score is inf: feature 'dense' is inf"):
         scorer.score(after_nothing)
     empty = SimpleNamespace(indptr=[0, 0], indices=np.zeros(0, dtype=int), data=np.zeros(0))
     assert scorer.score(empty).tolist() == [0.0]

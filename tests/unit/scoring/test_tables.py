@@ -74,7 +74,7 @@ def test_tables_score_rows_in_every_form():
         told = scorer.explain_pair(X, i, 0).total
         assert told == pytest.approx(by_hand(*X[i]) - by_hand(*X[0]))
     X[4, 1] = nan
-    with pytest.raises(SchemaError, match="row 4 is nan"):
+    with pytest.raises(SchemaError, match="row 4: the score is nan"):
         scorer.score(X)
 
 
@@ -132,9 +132,9 @@ def test_rows_that_do_not_fit_tables_are_refused():
         with pytest.raises(FeatureMismatchError, match="do not fit a model of 3 columns"):
             scorer.score(SimpleNamespace(**{**good, **change}))
     for value in ("1", [1.0], 1j, np.complex64(1.0), {}):
-        with pytest.raises(SchemaError, match="column 'x' of row 1 is "):
+        with pytest.raises(SchemaError, match="row 1: column 'x' is "):
             scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": value, "y": 1.0, "z": 1.0}])
-    with pytest.raises(SchemaError, match="column 'x' of row 0 is "):
+    with pytest.raises(SchemaError, match="row 0: column 'x' is "):
         scorer.score([{"x": np.complex64(1.0), "y": 1.0}])
     strict = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), strict=True)
     with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'y'"):

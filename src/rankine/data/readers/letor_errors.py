@@ -77,7 +77,11 @@ def _index_too_high(shown: str, options: ReadOptions) -> tuple[type[DataError], 
     if options.n_features is not None:
         last = options.n_features - 1 + options.base
         reason = f"feature index {shown} is above {last}, the last of {options.n_features} features"
-        return LimitError, reason, "Pass a larger n_features=, or check the index base="
+        return (
+            LimitError,
+            reason,
+            "Increase n_features, or check base (first index)",
+        )
     return (
         LimitError,
         f"feature index {shown} is above the limit of {options.max_features} features",
