@@ -113,7 +113,7 @@ def read_and_compare(data, settings, way="load", packing="plain", chunk=64, fold
         texts = data.split(b"\n")
         bad = sum(_is_row(texts, k) and k + 1 not in kept for k in range(len(texts)))
         if found.read_counts.get("skipped_rows", 0) != bad:
-            raise Wrong("misread", f"{found.notes} for {bad} bad lines")
+            raise Wrong("misread", f"{found.read_counts} for {bad} bad lines")
     return "read"
 
 
