@@ -61,10 +61,12 @@ print(json.dumps([min(seconds), float(value)]))
 def run(tool, python):
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "RANKINE_NUM_THREADS": "1"}
     command = [python, "-W", "ignore", "-c", DATA + TOOLS[tool] + CHILD]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{tool}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    completed = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False
+    )
+    if completed.returncode:
+        raise SystemExit(f"{tool}: {completed.stderr[-2000:]}")
+    return json.loads(completed.stdout.strip().splitlines()[-1])
 
 
 def main():
