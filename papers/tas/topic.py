@@ -23,9 +23,12 @@ def half_topics():
     y = Y[:, names.index(TOPIC)]
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y == 0)
     drawn = np.random.default_rng(0).permutation(negative)[: len(positive)]
-    kept = np.sort(np.concatenate([positive, drawn]))
+    selected = np.sort(np.concatenate([positive, drawn]))
     name, *large = large_half(POOL)
-    return {f"Reuters-21578, {TOPIC}": (X[kept].astype(np.float32), y[kept]), name: tuple(large)}
+    return {
+        f"Reuters-21578, {TOPIC}": (X[selected].astype(np.float32), y[selected]),
+        name: tuple(large),
+    }
 
 
 def large_half(rows):
@@ -38,8 +41,8 @@ def large_half(rows):
 def sample(X, y, seed, rows, test):
     """Training and test data of one seed, each one query."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
-    train, held = np.sort(order[:rows]), np.sort(order[rows : rows + test])
-    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[held], y[held])
+    train, test_rows = np.sort(order[:rows]), np.sort(order[rows : rows + test])
+    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[test_rows], y[test_rows])
 
 
 def system_of(data, lists=1):

@@ -212,10 +212,9 @@ def estimate_propensity(
     if method is None:
         if item is None:
             raise ParameterError(
-                "no method was chosen, and the log's items are not named",
+                "the default method, harvest, needs an item column",
                 parameter="method",
-                fix="Name the item column to harvest changes of rank, or use 'randomised' when the "
-                "lists were in random order",
+                fix="Pass the item column, or choose 'randomised' if lists were in random order",
             )
         method = "harvest"
     _check_arguments(method, item, features, max_position, min_rows, confidence, n_resamples)

@@ -110,8 +110,9 @@ def register_pair_loss(
         * ``smoothed(width)``, if the kinks can be smoothed: a smooth sum below this one.
 
         ``omega`` holds the factor of each query, with its weight; ``counting`` is the parameter
-        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss and visits
-        each pair.
+        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss: it calls
+        ``pair_loss`` for each pair. A class with a closed form computes the loss itself, and the
+        contract tests compare it with the sum over listed pairs.
     """
     PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, exact_sum)
 
