@@ -37,7 +37,7 @@ class ScoredSystem(NamedTuple):
 
 
 def over_collections(contestants, reference, seeds, folds):
-    """The result of all contestants on every LETOR collection there is."""
+    """Compare all contestants on every available LETOR collection."""
     folders, absent = letor_collections()
     tasks = {
         folder.name: summarise(run(folder, contestants, seeds, folds), reference)
@@ -53,25 +53,25 @@ def over_collections(contestants, reference, seeds, folds):
 
 
 def task_tables(tasks, reference):
-    """A heading and a table of comparisons for each task."""
+    """Return a heading and a table of comparisons for each task."""
     parts = []
-    for task, found in tasks.items():
-        parts.append(f"**{task}**, {found['queries']} test queries")
-        parts.append(table(COMPARISON_HEADER, comparison_rows(found["methods"], reference)))
+    for task, comparison in tasks.items():
+        parts.append(f"**{task}**, {comparison['queries']} test queries")
+        parts.append(table(COMPARISON_HEADER, comparison_rows(comparison["methods"], reference)))
     return parts
 
 
 def run(folder, contestants, seeds, n_folds=5):
-    """Every contestant on one folder: seeds x test queries of AP, fold means, choices, seconds."""
-    found = {name: [[] for _ in seeds] for name in contestants}
+    """Run every contestant on one folder; return average precision, choices and seconds."""
+    runs_by_name = {name: [[] for _ in seeds] for name in contestants}
     for fold in itertools.islice(folder.folds(), n_folds):
         parts = [Scaling("query").apply(part) for part in fold[1:]]
         for name, contestant in contestants.items():
             prepared = [contestant.prepare(p) for p in parts] if contestant.prepare else parts
             for k, seed in enumerate(seeds if contestant.random else seeds[:1]):
-                found[name][k].append(_one(prepared, contestant, seed))
+                runs_by_name[name][k].append(_one(prepared, contestant, seed))
         print(f"{folder.name} {fold.name}", file=sys.stderr, flush=True)
-    return {name: [runs for runs in by_seed if runs] for name, by_seed in found.items()}
+    return {name: [runs for runs in by_seed if runs] for name, by_seed in runs_by_name.items()}
 
 
 def _one(parts, contestant, seed):
@@ -96,7 +96,7 @@ def _one(parts, contestant, seed):
 
 
 def summarise(found, reference):
-    """Means over folds by seed, and paired differences to the reference with tests.
+    """Return means over folds by seed, and paired differences to the reference with tests.
 
     A query's value is its average precision averaged over the seeds.
     """
@@ -104,8 +104,8 @@ def summarise(found, reference):
         name: np.mean([np.concatenate([f["values"] for f in folds]) for folds in runs], axis=0)
         for name, runs in found.items()
     }
-    others = [name for name in found if name != reference]
-    tests = [paired_tests(values[n] - values[reference], RESAMPLES, 0) for n in others]
+    other_names = [name for name in found if name != reference]
+    tests = [paired_tests(values[n] - values[reference], RESAMPLES, 0) for n in other_names]
     adjusted = holm([test.randomisation for test in tests])
     drawn = bootstrap_means(np.column_stack(list(values.values())), RESAMPLES, 0)
     drawn = dict(zip(values, drawn.T, strict=True))
@@ -119,7 +119,7 @@ def summarise(found, reference):
             "chosen": [folds_chosen(folds) for folds in runs],
             "fit_seconds": float(np.median([f["seconds"] for folds in runs for f in folds])),
         }
-    for name, test, p in zip(others, tests, adjusted, strict=True):
+    for name, test, p in zip(other_names, tests, adjusted, strict=True):
         low, high = np.quantile(drawn[name] - drawn[reference], [0.025, 0.975])
         summary[name]["against_reference"] = {
             "difference": float(np.mean(values[name] - values[reference])),
@@ -135,12 +135,12 @@ def summarise(found, reference):
 
 
 def folds_chosen(folds):
-    """What each fold chose, as text."""
+    """Format the setting that each fold chose."""
     return [", ".join(f"{k}={v:g}" for k, v in f["chosen"].items()) for f in folds]
 
 
 def verdict(low, high, p):
-    """As ``rankine compare`` says it, at 95 %."""
+    """Return the verdict of ``rankine compare`` at 95 %."""
     inside = low > -MARGIN and high < MARGIN
     if p < 0.05:
         return ("better" if low > 0 else "worse") + (", within the margin" if inside else "")
@@ -148,7 +148,7 @@ def verdict(low, high, p):
 
 
 def comparison_rows(methods, reference):
-    """Rows of a table: name, MAP, spread over seeds, paired difference, p, verdict, seconds."""
+    """Return the rows of a comparison table."""
     rows = []
     for name, method in methods.items():
         by_seed = method["map_by_seed"]

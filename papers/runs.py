@@ -74,7 +74,7 @@ def module_of(name):
 
 
 def parameters_of(name, size):
-    """What ``measure`` is called with at a size."""
+    """Return the arguments of ``measure`` at a size."""
     module = module_of(name)
     return module.QUICK if size == "quick" else module.FULL
 
@@ -119,7 +119,7 @@ def store(name, results):
 
 
 def read(name, folder=RESULTS):
-    """A stored result."""
+    """Read a stored result."""
     path = folder / f"{name}.json"
     if not path.is_file():
         raise MissingResultError(
@@ -129,7 +129,7 @@ def read(name, folder=RESULTS):
 
 
 def _plain(value, where):
-    """JSON data with rounded numbers; a hole is an error that names its place."""
+    """Convert to JSON data with rounded numbers; raise for a missing value and name its place."""
     if isinstance(value, dict):
         return {str(key): _plain(part, f"{where}.{key}") for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -142,7 +142,7 @@ def _plain(value, where):
 
 
 def digest(results):
-    """What a figure says it was drawn from."""
+    """Return the digest of a result that its figure carries."""
     text = json.dumps(results, sort_keys=True).encode()
     return "sha256:" + hashlib.sha256(text).hexdigest()[:32]
 
@@ -155,7 +155,7 @@ def draw(name, results, folder=ASSETS):
 
 
 def table(header, rows, *, left=1, bold=()):
-    """A Markdown table; cells are text."""
+    """Format a Markdown table from cells of text."""
     from rankine.evaluation.tables import Table
 
     return Table("", header, rows, left, frozenset(bold)).markdown().rstrip()

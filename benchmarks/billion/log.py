@@ -24,14 +24,14 @@ EFFECT = 0.7
 
 
 def truth(seed=0):
-    """Effects of the values of each categorical column."""
+    """Return the effect of every value of each categorical column."""
     rng = np.random.default_rng(seed)
     return {name: EFFECT * rng.standard_normal(size) for name, size in CATEGORICAL.items()}
 
 
 @jit
 def _draw(first, seed, brand, shop, category, slopes, codes, numbers, chances, clicked):
-    """Rows from number ``first`` on, whole lists; ``chances`` become their chances of a click."""
+    """Draw whole lists from row number ``first`` on; write click probabilities to ``chances``."""
     unit = 1.0 / 2.0**53
     effects = (brand, shop, category)
     for i in range(clicked.shape[0]):
@@ -58,19 +58,19 @@ def _draw(first, seed, brand, shop, category, slopes, codes, numbers, chances, c
         for i in range(start, start + 10):
             total += chances[i]
         bits = random_bits(seed, np.int64(8 * (first + start) + 6))
-        left = np.float64(bits >> np.uint64(11)) * unit * total
-        chosen = start
+        remaining = np.float64(bits >> np.uint64(11)) * unit * total
+        clicked_row = start
         for i in range(start, start + 10):
-            if left >= 0.0:
-                chosen = i
-            left -= chances[i]
+            if remaining >= 0.0:
+                clicked_row = i
+            remaining -= chances[i]
         for i in range(start, start + 10):
             chances[i] /= total
-            clicked[i] = i == chosen
+            clicked[i] = i == clicked_row
 
 
 def rows(first, count, seed=0):
-    """``count`` rows from number ``first`` on: codes, numbers, chances and clicks."""
+    """Draw ``count`` rows from number ``first`` on: codes, numbers, click probabilities, clicks."""
     effects = truth(seed)
     codes = np.empty((3, count), dtype=np.int32)
     numbers = np.empty((3, count), dtype=np.float32)
@@ -81,7 +81,7 @@ def rows(first, count, seed=0):
 
 
 def table(first, count, seed=0, *, judged=False):
-    """The same as a table; ``judged`` rows have their chances in place of clicks."""
+    """Return the rows as an Arrow table; if ``judged``, labels are click probabilities."""
     codes, numbers, chances, clicked = rows(first, count, seed)
     columns = {
         "session": pa.array(np.arange(first, first + count, dtype=np.int64) // LIST_ROWS),

@@ -58,7 +58,7 @@ def log_file(folder, number, file_rows):
 
 
 def write_file(path, first, count, judged):
-    """One file, unless it is there already; CPU seconds of writing."""
+    """Write a file unless it exists; return the CPU seconds of writing."""
     begun = time.process_time()
     if not path.exists():
         part = path.with_suffix(".part")
@@ -68,19 +68,19 @@ def write_file(path, first, count, judged):
 
 
 def write_log(folder, n_rows, file_rows):
-    """Files of the log and of the held-out lists, in processes of their own; CPU seconds."""
+    """Write the log and the held-out lists in separate processes; return the CPU seconds."""
     held_out = HELD_OUT * billion_log.LIST_ROWS
-    wanted = [(folder / "held-out.parquet", HELD_OUT_FROM, held_out, True)]
-    wanted += [
+    jobs = [(folder / "held-out.parquet", HELD_OUT_FROM, held_out, True)]
+    jobs += [
         (log_file(folder, k, file_rows), k * file_rows, file_rows, False)
         for k in range(n_rows // file_rows)
     ]
     with get_context("spawn").Pool(os.cpu_count()) as pool:
-        return sum(pool.starmap(write_file, wanted, 1))
+        return sum(pool.starmap(write_file, jobs, 1))
 
 
 def training(folder, files, kept, every):
-    """The command line of a training."""
+    """Return the arguments of ``rankine train``."""
     return [
         "train", *map(str, files), "--ranker", "elastic", "--stream", "--query", "session",
         "--label", "clicked", "--categorical", ",".join(billion_log.CATEGORICAL),
@@ -100,33 +100,33 @@ class Run:
         )
 
     def ended(self):
-        """Whether it has ended; it stays there to be asked what it took."""
+        """Return whether the process has ended, without reaping it."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.process.pid, flags) is not None
 
     def finish(self, *, killed=False):
         """Wait for the end."""
         out, errors = self.process.stdout.read(), self.process.stderr.read()
-        _, status, used = os.wait4(self.process.pid, 0)
+        _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         if self.process.returncode != (-signal.SIGKILL if killed else 0):
             raise SystemExit(f"ended with status {self.process.returncode}\n{errors[-2000:]}")
         self.out = out
         self.figures = {
             "wall_s": round(time.perf_counter() - self.begun, 1),
-            "cpu_s": round(used.ru_utime + used.ru_stime, 1),
-            "peak_mb": round(used.ru_maxrss / 1024, 1),
+            "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
+            "peak_mb": round(usage.ru_maxrss / 1024, 1),
         }
         return self
 
 
 def train(folder, files, kept, every):
-    """A training from beginning to end."""
+    """Train without interruption."""
     return Run([*COMMAND, *training(folder, files, kept, every)]).finish()
 
 
 def train_broken(folder, files, kept, every, n_lists):
-    """A training that is killed midway and resumed; both parts."""
+    """Train, kill the process halfway and resume; return both runs and what was checked."""
     command = [*COMMAND, *training(folder, files, kept, every)]
     first = Run(command)
     checkpoints = CheckpointFolder(kept, every)
@@ -150,10 +150,10 @@ def train_broken(folder, files, kept, every, n_lists):
 
 
 def state_of(path):
-    """All that a checkpoint holds, to be compared."""
-    found = read_checkpoint(path)
-    arrays = {name: array.tobytes() for name, array in found.arrays.items()}
-    return found.step, json.dumps(found.metadata, sort_keys=True), arrays
+    """Return the whole content of a checkpoint, for comparison."""
+    checkpoint = read_checkpoint(path)
+    arrays = {name: array.tobytes() for name, array in checkpoint.arrays.items()}
+    return checkpoint.step, json.dumps(checkpoint.metadata, sort_keys=True), arrays
 
 
 def step_of(path):
@@ -162,29 +162,31 @@ def step_of(path):
 
 
 def quality(kept, n_lists):
-    """The metric on the held-out lists along the stream, tenth by tenth."""
-    told = CheckpointFolder(kept, 1).latest().metadata["monitor"]["evals"]
+    """Return the metric on the held-out lists after every tenth of the stream."""
+    evaluations = CheckpointFolder(kept, 1).latest().metadata["monitor"]["evals"]
     return [
         {"rows": billion_log.LIST_ROWS * row["step"], "ndcg@10": row["value"]}
-        for row in told
+        for row in evaluations
         if row["step"] % max(n_lists // 10, 1) == 0
     ]
 
 
 def agreement(folder, model):
-    """How the held-out lists are ordered: ndcg of chance, and pairs in the order of the truth."""
+    """Compare the model's order of the held-out lists with the true order."""
     data = read_for(model, str(folder / "held-out.parquet"))
     by_list = (HELD_OUT, billion_log.LIST_ROWS)
-    truth, own = data.y.reshape(by_list), score_dataset(model, data).reshape(by_list)
+    truth, model_scores = data.y.reshape(by_list), score_dataset(model, data).reshape(by_list)
     first, second = np.triu_indices(billion_log.LIST_ROWS, 1)
-    right = (truth[:, first] > truth[:, second]) == (own[:, first] > own[:, second])
+    right = (truth[:, first] > truth[:, second]) == (
+        model_scores[:, first] > model_scores[:, second]
+    )
     random = evaluate(f"{METRIC}:ties=expected", data.y, np.zeros(data.n_rows), data.qid)
     return {"random_ndcg@10": float(random), "pairs_as_the_truth": float(right.mean())}
 
 
 # ------------------------------------------------------------------------------ Vowpal Wabbit
 def write_text(path, n_rows):
-    """Rows as Vowpal Wabbit reads them, a namespace for each column."""
+    """Write rows in Vowpal Wabbit's format, one namespace per column."""
     names = list(billion_log.CATEGORICAL)
     with path.open("w", encoding="ascii") as file:
         for first in range(0, n_rows, billion_log.GROUP_ROWS):
@@ -200,7 +202,7 @@ def write_text(path, n_rows):
 
 
 def vowpal_wabbit(folder, n_rows):
-    """Its figures on the first rows, or why there are none."""
+    """Measure Vowpal Wabbit on the first rows, or return why it is absent."""
     where = os.environ.get("RANKINE_VW_PACKAGE")
     if where is None and importlib.util.find_spec("vowpalwabbit") is None:
         return {"absent": "vowpalwabbit (pip install it, or name its folder in RANKINE_VW_PACKAGE)"}
@@ -228,22 +230,22 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
     files = [log_file(folder, k, file_rows) for k in range(n_rows // file_rows)]
     n_lists = n_rows // billion_log.LIST_ROWS
     every = max(n_lists // 50, 1)
-    kept = {name: Path(tempfile.mkdtemp(dir=folder)) for name in ("warm", "broken", "unbroken")}
-    train(folder, files[:1], kept["warm"], every)  # compiles
+    folders = {name: Path(tempfile.mkdtemp(dir=folder)) for name in ("warm", "broken", "unbroken")}
+    train(folder, files[:1], folders["warm"], every)  # compiles
     imported = int(Run([sys.executable, "-c", IMPORTED]).finish().out) / 1024
     peer = vowpal_wabbit(folder, min(peer_rows, n_rows))
     print(peer, flush=True)
-    first, second, broken = train_broken(folder, files, kept["broken"], every, n_lists)
-    model = rankine.LinearModel.load(kept["broken"] / "model.rankine")
-    words = training(Path("log"), [Path("log/log-*.parquet")], Path("kept"), every)
-    found = {
+    first, second, broken = train_broken(folder, files, folders["broken"], every, n_lists)
+    model = rankine.LinearModel.load(folders["broken"] / "model.rankine")
+    arguments = training(Path("log"), [Path("log/log-*.parquet")], Path("kept"), every)
+    results = {
         "rows": n_rows,
         "lists": n_lists,
         "files": len(files),
         "bytes_a_row": sum(file.stat().st_size for file in files) / n_rows,
         "log": "every row drawn anew, written before; no file is read twice",
         "generator_cpu_s": round(written, 1),
-        "command": shlex.join(["rankine", *words]),
+        "command": shlex.join(["rankine", *arguments]),
         "until_killed": first.figures,
         "resumed": second.figures,
         **broken,
@@ -252,35 +254,35 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
         "cpu_s": first.figures["cpu_s"] + second.figures["cpu_s"],
         "peak_mb": max(first.figures["peak_mb"], second.figures["peak_mb"]),
         "imported_mb": round(imported, 1),
-        "quality": quality(kept["broken"], n_lists),
+        "quality": quality(folders["broken"], n_lists),
         **agreement(folder, model),
         "vowpal_wabbit": peer,
     }
-    found["above_import_mb"] = round(found["peak_mb"] - imported, 1)
-    save("billion", found)
+    results["above_import_mb"] = round(results["peak_mb"] - imported, 1)
+    save("billion", results)
     if unbroken:
-        whole = train(folder, files, kept["unbroken"], every)
-        found["unbroken"] = {
+        whole = train(folder, files, folders["unbroken"], every)
+        results["unbroken"] = {
             **whole.figures,
             "million_rows_a_second": n_rows / 1e6 / whole.figures["wall_s"],
             "cpu_us_a_row": 1e6 * whole.figures["cpu_s"] / n_rows,
-            "same_model": json.loads(whole.out)["digest"] == found["digest"],
+            "same_model": json.loads(whole.out)["digest"] == results["digest"],
         }
         if "cpu_us_a_row" in peer:
-            share = found["unbroken"]["cpu_us_a_row"] / peer["cpu_us_a_row"]
-            found["unbroken"]["cpu_of_vowpal_wabbit"] = share
-        save("billion", found)
-    print(json.dumps(found, indent=1))
+            share = results["unbroken"]["cpu_us_a_row"] / peer["cpu_us_a_row"]
+            results["unbroken"]["cpu_of_vowpal_wabbit"] = share
+        save("billion", results)
+    print(json.dumps(results, indent=1))
 
 
 def quick():
-    """A million rows."""
+    """Measure a million rows."""
     with tempfile.TemporaryDirectory() as folder:
         measure(1_000_000, 250_000, folder, unbroken=True, peer_rows=1_000_000)
 
 
 def full():
-    """10^9 rows."""
+    """Measure 10^9 rows."""
     with tempfile.TemporaryDirectory() as folder:
         measure(10**9, 10**7, folder, unbroken=True, peer_rows=10**7)
 

@@ -22,7 +22,7 @@ STYLE = {
 
 
 def panels(columns=1, rows=1, *, width=4.6, height=3.4):
-    """A figure and its axes, row by row."""
+    """Create a figure and its axes, row by row."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
@@ -30,7 +30,7 @@ def panels(columns=1, rows=1, *, width=4.6, height=3.4):
 
 
 def axis(ax, x, y, *, title="", logx=False, logy=False):
-    """Name both axes, with units, and choose their scales."""
+    """Set the labels, title and scales of an axis."""
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     if title:
@@ -42,7 +42,7 @@ def axis(ax, x, y, *, title="", logx=False, logy=False):
 
 
 def line(ax, x, spreads, name, colour, *, style="-", marker="o"):
-    """A curve of medians with the band from lowest to highest; plain numbers have no band."""
+    """Draw medians as a line and the range from lowest to highest as a band."""
     x = np.asarray(list(x), dtype=float)
     middle, low, high = np.array([_three(s) for s in spreads]).T
     with mpl.rc_context(STYLE):
@@ -83,7 +83,7 @@ def label_lines(ax, *, room=0.3, apart=0.062):
 
 
 def point_to(ax, name, place, start, colour):
-    """A name that starts somewhere (shares of the axes), and a thin line to its place."""
+    """Write a name at ``start`` (shares of the axes) with a thin line to its point."""
     text = ax.annotate(
         name,
         xy=tuple(place),
@@ -100,7 +100,7 @@ def point_to(ax, name, place, start, colour):
 
 
 def moved_apart(heights, least):
-    """The heights, moved as little as needed to be ``least`` apart and inside the axes."""
+    """Move the heights as little as needed to be ``least`` apart and inside the axes."""
     order = np.argsort(heights, kind="stable")
     low = 0.02 + least * np.arange(len(heights))
     placed = np.clip(heights[order], low, low[::-1] * -1 + 1.0)
@@ -123,24 +123,28 @@ WAYS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1), (2
 
 
 def free_places(names, places):
-    """Where each name can start so that it covers no point and no other name.
+    """Find for each name a start at which it covers no point and no other name.
 
     Names are placed one after the other, each as near to its point as it can be.
     """
-    taken = [(x - POINT[0], y - POINT[1], x + POINT[0], y + POINT[1]) for x, y in places]
-    found = {}
+    occupied = [(x - POINT[0], y - POINT[1], x + POINT[0], y + POINT[1]) for x, y in places]
+    starts = {}
     for k in sorted(range(len(names)), key=lambda k: places[k][::-1], reverse=True):
         width = LETTER[0] * len(names[k])
-        boxes = (_box(places[k], distance, way, width) for distance in DISTANCES for way in WAYS)
+        boxes = (
+            _box(places[k], distance, direction, width)
+            for distance in DISTANCES
+            for direction in WAYS
+        )
         inside = [b for b in boxes if b[0] > 0.0 and b[1] > 0.0 and b[3] < 1.0 and b[2] < 1.05]
-        box = next((b for b in inside if not any(_overlap(b, t) for t in taken)), inside[0])
-        taken.append(box)
-        found[k] = (box[0], (box[1] + box[3]) / 2)
-    return [found[k] for k in range(len(names))]
+        box = next((b for b in inside if not any(_overlap(b, t) for t in occupied)), inside[0])
+        occupied.append(box)
+        starts[k] = (box[0], (box[1] + box[3]) / 2)
+    return [starts[k] for k in range(len(names))]
 
 
 def _box(place, distance, way, width):
-    """Left, bottom, right and top of a name at a distance from its point."""
+    """Return left, bottom, right and top of a name at a distance from its point."""
     x, y = place[0] + distance * way[0], place[1] + distance * way[1]
     left = x if way[0] > 0 else x - width if way[0] < 0 else x - width / 2
     return left, y - LETTER[1] / 2, left + width, y + LETTER[1] / 2

@@ -1,4 +1,4 @@
-"""What a result was measured on, and how results are kept."""
+"""Describe the machine of a measurement, and store results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = "RANKINE_BENCH_RESULTS"
 
 
 def describe():
-    """Processor, memory, system and the versions that matter."""
+    """Return processor, memory, operating system and the versions of the main packages."""
     model = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -38,7 +38,7 @@ def describe():
 
 
 def memory():
-    """GiB of main memory, or 0 where the system does not say."""
+    """Return the GiB of main memory, or 0 if unknown."""
     try:
         pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -47,12 +47,12 @@ def memory():
 
 
 def results_path(name):
-    """Where the result ``name`` is written: full sizes unless the environment says otherwise."""
+    """Return the path that the result ``name`` is written to; ``FOLDER`` overrides the folder."""
     return Path(os.environ.get(FOLDER, RESULTS)) / f"{name}.json"
 
 
 def save(name, results):
-    """Write results with a description of the machine and say where."""
+    """Write results with a description of the machine and print the path."""
     path = results_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -64,6 +64,6 @@ def save(name, results):
 def add(name, part, results):
     """Replace one part of the results ``name`` and keep the others."""
     path = results_path(name)
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known.pop("machine", None)
-    save(name, {**known, part: results})
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    stored.pop("machine", None)
+    save(name, {**stored, part: results})

@@ -30,7 +30,7 @@ print(now()["VmHWM"] - imported - max(left, 0.0), data)
 
 
 def peak_and_data(name, parameters, rows):
-    """MiB of ``rankine.<name>(**parameters).fit`` above the imported interpreter, and of its data.
+    """Measure the MiB that a fit needs above the imported interpreter, and the MiB of its data.
 
     The peak includes the data, and the compiled code that a first fit loads (Linux).
     """
@@ -45,6 +45,6 @@ def peak_and_data(name, parameters, rows):
 
 
 def peak_above_import(name, parameters, rows):
-    """(peak - imported interpreter) / data."""
+    """Return (peak - imported interpreter) / data."""
     peak, data = peak_and_data(name, parameters, rows)
     return peak / data

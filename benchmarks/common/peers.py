@@ -17,18 +17,18 @@ PROGRAMS = {
 
 
 def program(variable):
-    """Path of a peer's program, or None."""
+    """Return the path of a peer's program, or None."""
     path = os.environ.get(variable)
     if path is None:
         return None
-    found = shutil.which(path)
-    if found is None:
+    executable = shutil.which(path)
+    if executable is None:
         raise FileNotFoundError(f"{variable}={path} is not a program")
-    return found
+    return executable
 
 
 def absent_programs(*variables):
-    """What to say about the programs that are not there."""
+    """List the programs that are absent, with the variables that name them."""
     return [
         f"{PROGRAMS[variable]} (name it in {variable})"
         for variable in variables
@@ -37,5 +37,5 @@ def absent_programs(*variables):
 
 
 def absent_packages(*names):
-    """What to say about the Python packages that are not there."""
+    """List the Python packages that are not installed."""
     return [f"{name} (pip install it)" for name in names if importlib.util.find_spec(name) is None]

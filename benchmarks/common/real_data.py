@@ -23,7 +23,7 @@ from rankine.transforms.missing import fill_dataset
 
 
 def data_folder():
-    """The folder of real data sets."""
+    """Return the folder of real data sets."""
     named = os.environ.get("RANKINE_DATA")
     if not named or not Path(named).is_dir():
         raise FileNotFoundError(
@@ -36,31 +36,31 @@ class NullsAreZero(LetorFolder):
     """A LETOR folder whose missing values are 0."""
 
     def fold(self, k):
-        """Fold number k, filled."""
-        found = super().fold(k)
-        parts = [fill_dataset(MissingValues("zero"), part) for part in found[1:]]
-        return type(found)(found[0], *parts)
+        """Return fold number k with missing values replaced by 0."""
+        fold = super().fold(k)
+        parts = [fill_dataset(MissingValues("zero"), part) for part in fold[1:]]
+        return type(fold)(fold[0], *parts)
 
 
 def letor_folders(**options):
-    """Every LETOR folder under RANKINE_DATA, and the names of the LETOR tasks that are absent.
+    """Return every LETOR folder under RANKINE_DATA, and the names of the absent LETOR tasks.
 
     ``options`` are those of ``rankine.load``; NULL is read as 0.
     """
-    found = []
+    folders = []
     for path in sorted(data_folder().iterdir()):
         if path.is_dir():
             with suppress(EmptyDataError):  # not a LETOR folder
-                found.append(NullsAreZero(path, **options))
-    if not found:
+                folders.append(NullsAreZero(path, **options))
+    if not folders:
         raise FileNotFoundError(f"no LETOR folder is in {data_folder()}")
-    names = [folder.name.lower() for folder in found]
+    names = [folder.name.lower() for folder in folders]
     absent = [task for task in letor_tasks() if not any(n.startswith(task) for n in names)]
-    return found, absent
+    return folders, absent
 
 
 def letor_collections(**options):
-    """One folder of every collection, and the absent tasks.
+    """Return one folder per collection, and the absent tasks.
 
     Forms of a collection (scaled or not) hold the same documents and are no collections of their
     own: the one that is scaled by query is taken, else the first.
@@ -71,10 +71,10 @@ def letor_collections(**options):
         name = folder.name.lower()
         task = next((task for task in letor_tasks() if name.startswith(task)), name)
         forms.setdefault(task, []).append(folder)
-    kept = [
+    collections = [
         max(group, key=lambda folder: "norm" in folder.name.lower()) for group in forms.values()
     ]
-    return kept, absent
+    return collections, absent
 
 
 class Topics(NamedTuple):
@@ -87,15 +87,15 @@ class Topics(NamedTuple):
 
 
 def read_reuters():
-    """Reuters-21578 in the form of LYRL2004."""
+    """Read Reuters-21578 in the format of LYRL2004."""
     folder = data_folder() / "reuters21578_lyrl"
     parts = [folder / "vectors_train.dat.xz", folder / "vectors_test.dat.xz"]
-    found = read_lyrl(parts, [folder / "topics.qrels.xz"], zero_based=True)
-    return found._replace(Y=found.Y.astype(float))
+    topics = read_lyrl(parts, [folder / "topics.qrels.xz"], zero_based=True)
+    return topics._replace(Y=topics.Y.astype(float))
 
 
 def read_rcv1():
-    """RCV1-v2 as ``RANKINE_DATA/rcv1`` holds it; its 23,149 training documents come first.
+    """Read RCV1-v2 from ``RANKINE_DATA/rcv1``; its 23,149 training documents come first.
 
     Either the files of LYRL2004 (``lyrl2004_vectors_train.dat``, ``lyrl2004_vectors_test_pt0.dat``
     to ``_pt3``, ``rcv1-v2.topics.qrels``, each also compressed), or what scikit-learn's
@@ -105,13 +105,13 @@ def read_rcv1():
     if (folder / "RCV1").is_dir():
         from sklearn.datasets import fetch_rcv1
 
-        found = fetch_rcv1(data_home=folder, download_if_missing=False)
-        names = [str(name) for name in found.target_names]
-        return Topics(found.data.astype(np.float32), found.target.toarray(), names, 23_149)
+        topics = fetch_rcv1(data_home=folder, download_if_missing=False)
+        names = [str(name) for name in topics.target_names]
+        return Topics(topics.data.astype(np.float32), topics.target.toarray(), names, 23_149)
     names = ["train", "test_pt0", "test_pt1", "test_pt2", "test_pt3"]
     parts = [one_file(folder, f"lyrl2004_vectors_{name}.dat") for name in names]
-    found = read_lyrl(parts, [one_file(folder, "rcv1-v2.topics.qrels")], zero_based=False)
-    return found._replace(X=found.X.astype(np.float32))
+    topics = read_lyrl(parts, [one_file(folder, "rcv1-v2.topics.qrels")], zero_based=False)
+    return topics._replace(X=topics.X.astype(np.float32))
 
 
 def rcv1_is_there():
@@ -121,23 +121,23 @@ def rcv1_is_there():
 
 
 def one_file(folder, name):
-    """A file by its name, whatever its compression."""
-    found = [path for suffix in ("", *OPENERS) if (path := folder / (name + suffix)).is_file()]
-    if not found:
+    """Find a file by its name, with any compression suffix."""
+    matches = [path for suffix in ("", *OPENERS) if (path := folder / (name + suffix)).is_file()]
+    if not matches:
         raise FileNotFoundError(f"there is no {name} (.gz, .bz2, .xz) in {folder}")
-    return found[0]
+    return matches[0]
 
 
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def opened(path, mode="rb"):
-    """A file, decompressed by its suffix."""
+    """Open a file, decompressed according to its suffix."""
     return OPENERS.get(path.suffix, open)(path, mode)
 
 
 def read_lyrl(vectors, qrels, *, zero_based):
-    """Vectors ``did tid:weight ...`` and judgments ``topic did 1``, as LYRL2004 has them."""
+    """Read vectors ``did tid:weight ...`` and judgments ``topic did 1`` (LYRL2004)."""
     files = [opened(path) for path in vectors]
     try:
         loaded = load_svmlight_files(files, zero_based=zero_based)
@@ -145,14 +145,14 @@ def read_lyrl(vectors, qrels, *, zero_based):
         for file in files:
             file.close()
     matrices, ids = loaded[::2], np.concatenate(loaded[1::2]).astype(np.int64)
-    place = {did: i for i, did in enumerate(ids.tolist())}
+    row_of_document = {did: i for i, did in enumerate(ids.tolist())}
     topics: dict[str, list[int]] = {}
     for path in qrels:
         with opened(path, "rt") as file:
             for line in file:
                 topic, did, relevant = line.split()
-                if relevant == "1" and int(did) in place:
-                    topics.setdefault(topic, []).append(place[int(did)])
+                if relevant == "1" and int(did) in row_of_document:
+                    topics.setdefault(topic, []).append(row_of_document[int(did)])
     names = sorted(topics)
     Y = np.zeros((len(ids), len(names)), dtype=np.uint8)
     for t, name in enumerate(names):
@@ -163,7 +163,7 @@ def read_lyrl(vectors, qrels, *, zero_based):
 
 
 def read_imdb():
-    """IMDB plots: 0/1 words (unit length a row), 0/1 matrix of genres, genre names."""
+    """Read IMDB plots: 0/1 words scaled to unit length, a 0/1 matrix of genres, and genre names."""
     names, columns, indices, pointers = [], 0, [], [0]
     with lzma.open(data_folder() / "imdb_meka" / "Imdb.arff.xz", "rt", encoding="utf-8") as file:
         for line in file:

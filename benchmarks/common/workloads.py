@@ -39,7 +39,7 @@ class BlockStream:
 
 
 def rcv1_like(m: int, seed: int = 20260101):
-    """Sparse tf-idf-like text: m rows, about 73 non-zeros each, binary and real-valued labels.
+    """Generate sparse tf-idf-like text with binary and real-valued labels.
 
     Words follow a Zipf law; a row mixes background words with those of one of 100 topics. The
     binary label marks 0.2 % of the rows, by a noisy linear function; the utility is the inner
@@ -59,10 +59,10 @@ def rcv1_like(m: int, seed: int = 20260101):
         length = np.clip(rng.lognormal(np.log(70), 0.5, rows), 12, 600).astype(np.int64)
         row = np.repeat(np.arange(rows), length)
         feature = word[np.minimum(np.searchsorted(background, rng.random(len(row))), d - 1)]
-        own = rng.random(len(row)) < 0.35
-        topic = rng.integers(0, topics, rows)[row[own]]
-        place = np.minimum(np.searchsorted(inner, rng.random(len(topic))), 399)
-        feature[own] = topic_words[topic, place]
+        from_topic = rng.random(len(row)) < 0.35
+        topic = rng.integers(0, topics, rows)[row[from_topic]]
+        topic_word = np.minimum(np.searchsorted(inner, rng.random(len(topic))), 399)
+        feature[from_topic] = topic_words[topic, topic_word]
         key, count = np.unique(row * d + feature, return_counts=True)
         pointer = np.concatenate([[0], np.cumsum(np.bincount(key // d, minlength=rows))])
         blocks.append(
@@ -72,8 +72,8 @@ def rcv1_like(m: int, seed: int = 20260101):
             )
         )
     X = sparse.vstack(blocks, format="csr")
-    seen = np.maximum(np.bincount(X.indices, minlength=d), 1)
-    X.data *= np.log((m + 1) / seen).astype(np.float32)[X.indices]
+    document_counts = np.maximum(np.bincount(X.indices, minlength=d), 1)
+    X.data *= np.log((m + 1) / document_counts).astype(np.float32)[X.indices]
     norm = np.sqrt(np.add.reduceat(X.data.astype(np.float64) ** 2, X.indptr[:-1]))
     X.data /= np.repeat(np.maximum(norm, 1e-9), np.diff(X.indptr)).astype(np.float32)
     utility = np.asarray(X[:m] @ X[m].toarray().ravel())
@@ -86,7 +86,7 @@ def rcv1_like(m: int, seed: int = 20260101):
 
 
 def stored_rcv1_like(m: int):
-    """The first m rows of one of two collections of ``rcv1_like``, kept on disk once generated."""
+    """Return the first m rows of a collection of ``rcv1_like`` that is stored once generated."""
     pool = SMALL if m <= SMALL else LARGE
     path = STORE / f"rcv1_like-{pool}.npz"
     if not path.exists():
@@ -117,7 +117,7 @@ TOPIC = "E311"
 
 
 def large_text(m: int, others: int = 0, topic: str = TOPIC):
-    """The first m rows of RCV1 where ``RANKINE_DATA`` has it, else of ``stored_rcv1_like``.
+    """Return the first m rows of RCV1 if ``RANKINE_DATA`` has it, else of ``stored_rcv1_like``.
 
     As in the papers the 781,265 documents of the test part come first, then the training part.
     Utilities are inner products with the last document. ``others`` topics are given beside
@@ -129,22 +129,26 @@ def large_text(m: int, others: int = 0, topic: str = TOPIC):
         return Text("generated", *stored_rcv1_like(m), {})
     X, Y, names, train = read_rcv1()
     order = np.r_[train : X.shape[0], :train]
-    kept = order[:m]
+    selected = order[:m]
     signs = 2.0 * Y - 1.0
-    own = names.index(topic)
+    topic_column = names.index(topic)
     sizes = Y.sum(axis=0, dtype=np.int64)
-    near = [t for t in np.argsort(np.abs(sizes - sizes[own]), kind="stable") if t != own][:others]
+    near = [
+        t
+        for t in np.argsort(np.abs(sizes - sizes[topic_column]), kind="stable")
+        if t != topic_column
+    ][:others]
     return Text(
         "RCV1",
-        X[kept],
-        signs[kept, own],
-        np.asarray(X[kept] @ X[order[-1]].toarray().ravel(), dtype=np.float64),
-        {names[t]: signs[kept, t] for t in near},
+        X[selected],
+        signs[selected, topic_column],
+        np.asarray(X[selected] @ X[order[-1]].toarray().ravel(), dtype=np.float64),
+        {names[t]: signs[selected, t] for t in near},
     )
 
 
 def linear_topics(X, count: int, share: float, seed: int):
-    """Labels 1 / -1 of several topics: noisy linear functions of 300 words, above a quantile.
+    """Yield labels 1 / -1 of several topics: noisy linear functions of 300 words, above a quantile.
 
     The same law as ``rcv1_like``'s own topic: words of middling frequency, noise of 0.35 standard
     deviations; ``share`` of the rows are positive.
@@ -160,7 +164,7 @@ def linear_topics(X, count: int, share: float, seed: int):
 
 
 def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: int = 20260102):
-    """Dense lists scaled to [0, 1] per query, three grades, 1.6 % relevant."""
+    """Generate dense lists scaled to [0, 1] per query, with three grades, 1.6 % relevant."""
     rng = np.random.default_rng(seed)
     n = queries * size
     mix = rng.normal(0, 0.6, (12, features))
@@ -175,7 +179,7 @@ def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: in
 
 
 def mslr_like(queries: int = 10_000, features: int = 136, seed: int = 20260103):
-    """Dense lists of about 120 rows, five grades, skewed features, partly products of two.
+    """Generate dense lists of about 120 rows with five grades and skewed features.
 
     A quarter of the features are counts of heavy tail; of the utility's standard deviation 1 is
     linear and 0.6 comes from products of two features, so that a linear model cannot say it all.
@@ -207,7 +211,7 @@ USER_FIELDS, NUMBERS = 6, 20
 
 
 def click_weights(seed: int = 20260104):
-    """Shoppers' weights of hashed categories (0.3 of them matter) and of numbers (half do)."""
+    """Draw the true weights: 30 % of the hashed categories and half of the numbers are non-zero."""
     truth = np.random.default_rng(seed)
     hashed = truth.normal(0, 0.45, CLICK_FEATURES) * (truth.random(CLICK_FEATURES) < 0.3)
     numbers = truth.normal(0, 0.5, NUMBERS) * (truth.random(NUMBERS) < 0.5)
@@ -215,7 +219,7 @@ def click_weights(seed: int = 20260104):
 
 
 def click_rows(rng, lists: int, alike: float = 0.0):
-    """Lists of 5 to 15 items: list number and columns of 20 hashed categories a row, 20 numbers.
+    """Draw lists of 5 to 15 items with 20 hashed categories and 20 numbers per row.
 
     With ``alike`` the items of a list resemble each other, as the answers to one search do: an
     item has the list's own value of a category with this probability, and this share of the
@@ -244,7 +248,7 @@ def click_rows(rng, lists: int, alike: float = 0.0):
 
 
 def purchases(qid, columns, numbers, utility):
-    """A data set in which the item of largest utility of each list is bought."""
+    """Create a data set in which the item of largest utility of each list is bought."""
     from rankine import Dataset
 
     n = len(qid)
@@ -262,7 +266,7 @@ def purchases(qid, columns, numbers, utility):
 
 
 def click_lists(lists: int, seed: int = 20260104):
-    """Purchase lists of 5 to 15 items: 20 numbers and 20 hashed categories a row, one purchase.
+    """Generate purchase lists of 5 to 15 items with 20 numbers and 20 hashed categories per row.
 
     Six categories belong to the user and are the same in the whole list; the item that maximises
     a linear utility plus Gumbel noise is bought. The weights do not depend on ``seed``.

@@ -22,24 +22,24 @@ from rankine.metrics import evaluate
 
 
 def read(path):
-    """CSR matrix and labels of an npz file."""
+    """Read a CSR matrix and labels from an npz file."""
     with np.load(path) as z:
         X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=z["shape"])
         return X, z["y"]
 
 
 def fit(X, y, share, tol=1e-3):
-    """CPU seconds of a whole fit, column storage included, and the ranker."""
+    """Fit once; return the CPU seconds, conversion to columns included, and the ranker."""
     largest = DominationRanker(tol=1.0, n_threads=1).fit(X, y).l1_max_
     ranker = DominationRanker(share * largest, tol=tol, n_threads=1)
     return cpu_seconds(lambda: ranker.fit(X, y))
 
 
 def growth(X, y, share):
-    """Seconds at doubling sizes, and the exponent fitted to them."""
+    """Measure the time at doubling sizes; return the seconds and the fitted exponent."""
     sizes = [size for size in (10_000, 20_000, 40_000, 80_000, 160_000, 320_000) if size < len(y)]
-    found = {size: fit(X[:size], y[:size], share)[0] for size in (*sizes, len(y))}
-    return found, exponent(list(found), list(found.values()))
+    seconds = {size: fit(X[:size], y[:size], share)[0] for size in (*sizes, len(y))}
+    return seconds, exponent(list(seconds), list(seconds.values()))
 
 
 def main() -> None:

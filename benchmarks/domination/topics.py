@@ -33,15 +33,15 @@ ALONE = 10
 
 
 def heaviest(column):
-    """Indicator of the tenth of a word's documents in which it weighs most."""
+    """Mark the tenth of a word's documents in which its weight is largest."""
     return (column > np.quantile(column.data, 0.9)).astype(float)
 
 
 def write(folder, X, count):
     """Store a matrix by columns and its topics, for the measured process to read."""
     columns = sparse.csc_matrix(X)
-    words = np.argsort(-np.diff(columns.indptr))[200 : 200 + count]
-    topics = sparse.hstack([heaviest(columns[:, [word]]) for word in words]).tocsc()
+    word_columns = np.argsort(-np.diff(columns.indptr))[200 : 200 + count]
+    topics = sparse.hstack([heaviest(columns[:, [word]]) for word in word_columns]).tocsc()
     for name, matrix in (("X", columns), ("Y", topics)):
         for part in ("data", "indices", "indptr"):
             np.save(folder / f"{name}_{part}.npy", getattr(matrix, part))
@@ -49,7 +49,7 @@ def write(folder, X, count):
 
 
 def read(folder, name):
-    """A stored matrix, without copies."""
+    """Read a stored matrix without copying."""
     parts = [np.load(folder / f"{name}_{part}.npy") for part in ("data", "indices", "indptr")]
     matrix = sparse.csc_matrix(tuple(np.load(folder / f"{name}_shape.npy")))
     matrix.data, matrix.indices, matrix.indptr = parts
@@ -57,7 +57,7 @@ def read(folder, name):
 
 
 def resident():
-    """Bytes of this process in memory."""
+    """Return the resident memory of this process in bytes."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * 4096
 
@@ -82,17 +82,17 @@ class Peak:
 
 
 def timed(X, Y, threads):
-    """Wall and CPU seconds."""
+    """Measure the wall and CPU seconds of ``fit_topics``."""
     wall, cpu = time.perf_counter(), time.process_time()
     fit_topics(X, Y, n_threads=threads, **OPTIONS)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def measured(folder):
-    """Everything, in this process."""
+    """Measure time and memory in this process."""
     rng = np.random.default_rng(0)
-    kind = np.load(folder / "X_data.npy", mmap_mode="r").dtype
-    toy = sparse.csc_matrix(rng.random((60, 8)).astype(kind))
+    dtype = np.load(folder / "X_data.npy", mmap_mode="r").dtype
+    toy = sparse.csc_matrix(rng.random((60, 8)).astype(dtype))
     fit_topics(toy, sparse.csc_matrix((rng.random((60, 3)) < 0.2) * 1.0), n_threads=2, **OPTIONS)
     empty = resident()
     X, Y = read(folder, "X"), read(folder, "Y")
@@ -137,8 +137,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), X, options.topics)
         command = [sys.executable, "-m", "benchmarks.domination.topics", "--measure", folder]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    results = json.loads(told)
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    results = json.loads(output)
     for name, value in results.items():
         print(f"{name:20s} {value}")
     save(options.name, results)

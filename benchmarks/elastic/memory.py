@@ -33,7 +33,7 @@ TEMPLATES = 5000
 
 
 def peak(process):
-    """``VmHWM`` of a running process in megabytes; 0 when it is gone."""
+    """Return ``VmHWM`` of a process in MiB, or 0 if it has ended."""
     try:
         status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
@@ -42,7 +42,7 @@ def peak(process):
 
 
 def list_texts():
-    """The lists as text, one bytes object each, with ``{q}`` where their number belongs."""
+    """Return the lists as text, with ``{q}`` as placeholder of the query id."""
     data = click_lists(TEMPLATES, seed=3)
     rows = zip(data.X.indices.reshape(-1, 40), data.X.data.reshape(-1, 40), data.y, strict=True)
     lines = [
@@ -95,7 +95,7 @@ def train(texts, size, model):
 
 
 def measure(gigabytes):
-    """A row of figures for a stream of that size."""
+    """Measure the peak memory of training on a stream of the given size."""
     texts = list_texts()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.rankine"
@@ -123,12 +123,12 @@ def report(gigabytes):
 
 
 def quick():
-    """A short stream."""
+    """Measure a short stream."""
     report(0.3)
 
 
 def full():
-    """More than most machines hold."""
+    """Measure a stream larger than most machines' memory."""
     report(20.0)
 
 

@@ -46,7 +46,7 @@ def read_npz(path):
 
 
 def part(data, first, last):
-    """Lists first ... last - 1 as they stand."""
+    """Return lists ``first`` to ``last - 1``."""
     a, b = data.queries.starts[[first, last]]
     p, q = data.X.indptr[[a, b]]
     X = sparse.csr_matrix(
@@ -57,12 +57,12 @@ def part(data, first, last):
 
 
 def judge(scores, data):
-    """R@1, R@4 and NDCG@10 of a vector of scores."""
+    """Return R@1, R@4 and NDCG@10 of a vector of scores."""
     return {m: round(float(evaluate(m, data.y, scores, data.queries)), 5) for m in MEASURES}
 
 
 def learn(parameters, train):
-    """A ranker after one pass, and the CPU seconds it took."""
+    """Train for one pass; return the ranker and the CPU seconds."""
     begun = time.process_time()
     ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **parameters}).fit(train)
     return ranker, round(time.process_time() - begun, 2)
@@ -77,7 +77,7 @@ class Journal:
         self.known = dict(json.loads(line) for line in lines)
 
     def ask(self, compute, *key):
-        """The remembered result of ``compute(*key)``, or a new one."""
+        """Return the stored result of ``compute(*key)``, or compute and store it."""
         name = json.dumps([compute.__name__, *key])
         if name not in self.known:
             self.known[name] = compute(*key)
@@ -95,7 +95,7 @@ class Candidates:
         self.train, self.held_out = train, held_out
 
     def steps(self, parameters):
-        """Quality of one choice of steps and objective."""
+        """Measure the quality of one choice of step size and objective."""
         ranker, _ = learn(parameters, self.train)
         return judge(ranker.predict(self.held_out), self.held_out)
 
@@ -109,29 +109,29 @@ class Candidates:
         return by_size
 
     def spd(self, lam):
-        """Quality of SPD."""
+        """Measure the quality of SPD."""
         ranker = SPDRanker(n_steps=1_000_000, l2=lam, random_state=1).fit(self.train)
         return judge(ranker.predict(self.held_out), self.held_out)
 
 
 def best(tried):
-    """The candidate with the largest R@1."""
+    """Return the candidate with the largest R@1."""
     return max(tried, key=lambda pair: pair[1]["recall@1"])[0]
 
 
 def choose(candidates, journal):
-    """Everything that was tried, and what is best."""
+    """Try all candidates; return all trials and the best ones."""
     named = [{**s, "objective": o} for s, o in product(STEPS, OBJECTIVES)]
     steps = [(p, journal.ask(candidates.steps, p)) for p in named]
-    chosen = best(steps)
-    sizes = [(l1, journal.ask(candidates.sizes, {**chosen, "l1": l1})) for l1 in PENALTIES]
-    penalties = {size: best([(l1, found[size]) for l1, found in sizes]) for size in CAPS}
+    best_steps = best(steps)
+    sizes = [(l1, journal.ask(candidates.sizes, {**best_steps, "l1": l1})) for l1 in PENALTIES]
+    penalties = {size: best([(l1, by_size[size]) for l1, by_size in sizes]) for size in CAPS}
     spd = [(lam, journal.ask(candidates.spd, lam)) for lam in LAMBDAS]
-    return {"steps": steps, "l1": sizes, "spd lam": spd}, chosen, penalties, best(spd)
+    return {"steps": steps, "l1": sizes, "spd lam": spd}, best_steps, penalties, best(spd)
 
 
 def margins(ours, theirs, test):
-    """Mean differences over the lists, ours less theirs, each with its standard error."""
+    """Return mean differences ours - theirs over the lists, with standard errors."""
     out = {}
     for name in MEASURES:
         gap = np.subtract(
@@ -144,7 +144,7 @@ def margins(ours, theirs, test):
 
 
 def final(chosen, penalties, lam, train, test, others):
-    """What was chosen, on the test lists."""
+    """Train the chosen settings and evaluate them on the test lists."""
     rows = {}
     scores = {}
     for size, l1 in penalties.items():
@@ -167,28 +167,28 @@ def measure(train, test, others, journal):
     """Choose, then test; everything as a dictionary."""
     n = train.n_queries
     candidates = Candidates(part(train, 0, n - HELD_OUT), part(train, n - HELD_OUT, n))
-    tried, chosen, penalties, lam = choose(candidates, journal)
+    tried, best_steps, penalties, lam = choose(candidates, journal)
     return {
         "lists": {"train": n, "held_out": HELD_OUT, "test": test.n_queries},
         "tried": tried,
-        "chosen": {**chosen, "l1": penalties, "spd lam": lam},
-        "test": final(chosen, penalties, lam, train, test, others),
+        "chosen": {**best_steps, "l1": penalties, "spd lam": lam},
+        "test": final(best_steps, penalties, lam, train, test, others),
     }
 
 
 def generated(lists):
-    """The same on lists of our own generator."""
+    """Measure on generated lists."""
     train, test = click_lists(lists, seed=1), click_lists(20_000, seed=2)
     add("elastic", "clicks", measure(train, test, {}, Journal(None)))
 
 
 def quick():
-    """A tenth of the lists."""
-    generated(100_000)
+    """Measure 40,000 lists."""
+    generated(40_000)
 
 
 def full():
-    """The size of the peers' figures (takes about 8 GB of memory)."""
+    """Measure a million lists (about 8 GB of memory)."""
     generated(1_000_000)
 
 
@@ -203,9 +203,9 @@ def main():
     if options.train is None:
         generated(options.lists)
         return
-    others = {"vowpal wabbit, logistic": np.loadtxt(options.vw)} if options.vw else {}
+    other_scores = {"vowpal wabbit, logistic": np.loadtxt(options.vw)} if options.vw else {}
     train, test = read_npz(options.train), read_npz(options.test)
-    add("elastic", "clicks", measure(train, test, others, Journal(options.journal)))
+    add("elastic", "clicks", measure(train, test, other_scores, Journal(options.journal)))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ REPEATS = 3
 
 
 def speed(train):
-    """CPU seconds of ``fit`` (random order, progressive validation), one thread, three times."""
+    """Measure the CPU seconds of ``fit`` three times, with one thread."""
     ElasticRanker(**SETTING).fit(part(train, 0, 50))  # compiles
     seconds = []
     for _ in range(REPEATS):
@@ -43,14 +43,14 @@ def speed(train):
 
 
 def timed(work):
-    """Wall and CPU seconds of a call."""
+    """Measure the wall and CPU seconds of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def stream(file, n_features):
-    """Best wall and CPU seconds of passes that only read, and of passes that also learn.
+    """Measure passes over a file that only read, and passes that also learn.
 
     ``ratio`` compares wall times. ``ratio_one_core`` compares CPU seconds: what would be left if
     reading and learning had to share one core.
@@ -74,24 +74,24 @@ def stream(file, n_features):
 
 
 def letor(folder, script):
-    """One pass, ten seeds, parameters chosen on validation MAP; mean and spread over the seeds."""
+    """Follow the LETOR protocol with one pass and ten seeds; validation MAP chooses the setting."""
     names = [f"{script}:{m}" for m in ("map", *(f"ndcg@{k}" for k in range(1, 6)))]
     keys = list(ElasticRanker.letor_grid)
     grid = [dict(zip(keys, v, strict=True)) for v in product(*ElasticRanker.letor_grid.values())]
-    found = np.zeros((10, 5, len(names)))
+    values = np.zeros((10, 5, len(names)))
     for fold in range(1, 6):
-        place = Path(folder) / f"Fold{fold}"
-        train = rankine.load(place / "train.txt", dense=True)
+        fold_folder = Path(folder) / f"Fold{fold}"
+        train = rankine.load(fold_folder / "train.txt", dense=True)
         width = train.n_features
-        vali = rankine.load(place / "vali.txt", n_features=width, dense=True)
-        test = rankine.load(place / "test.txt", n_features=width, dense=True)
+        vali = rankine.load(fold_folder / "vali.txt", n_features=width, dense=True)
+        test = rankine.load(fold_folder / "test.txt", n_features=width, dense=True)
         for seed in range(10):
             rankers = [
                 ElasticRanker(**{**AS_PRINTED, "random_state": seed, **g}).fit(train) for g in grid
             ]
             best = max(rankers, key=lambda r, v=vali: measure(names[0], r, v))
-            found[seed, fold - 1] = [measure(name, best, test) for name in names]
-    means = found.mean(axis=1)
+            values[seed, fold - 1] = [measure(name, best, test) for name in names]
+    means = values.mean(axis=1)
     return [
         {"metric": name, "mean": float(m.mean()), "sd_over_seeds": float(m.std(ddof=1))}
         for name, m in zip(names, means.T, strict=True)
@@ -103,7 +103,7 @@ def measure(name, ranker, data):
 
 
 def generated(lists):
-    """Speed on generated lists, from memory and from files of two formats."""
+    """Measure the speed on generated lists, from memory and from files of two formats."""
     train = click_lists(lists, seed=1)
     add("elastic", "speed", speed(train))
     few = part(train, 0, min(lists, 100_000))
@@ -115,12 +115,12 @@ def generated(lists):
 
 
 def quick():
-    """A tenth of the lists."""
+    """Measure a tenth of the lists."""
     generated(100_000)
 
 
 def full():
-    """The size of the peers' figures."""
+    """Measure a million lists."""
     generated(1_000_000)
 
 
@@ -138,15 +138,15 @@ def main():
     sub.add_argument("--script", default="letor3")
     options = parser.parse_args()
     if options.part == "speed":
-        given = options.train
-        found = speed(read_npz(given) if given else click_lists(options.lists, seed=1))
+        train_path = options.train
+        result = speed(read_npz(train_path) if train_path else click_lists(options.lists, seed=1))
     elif options.part == "stream":
-        found = [stream(file, options.n_features) for file in options.files]
+        result = [stream(file, options.n_features) for file in options.files]
     else:
-        found = letor(options.folder, options.script)
-    print(found)
+        result = letor(options.folder, options.script)
+    print(result)
     name = f"{options.part} {options.script}" if options.part == "letor" else options.part
-    add("elastic", name, found)
+    add("elastic", name, result)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ FULL = {"seeds": [1], "lists": 40_000, "repetitions": 3, "limit": 200, "most": 4
 
 
 def measure(lists, **options):
-    """All learners."""
+    """Compare all learners."""
 
     def write_lists(folder):
         data = click_lists(lists, seed=options["seeds"][0])

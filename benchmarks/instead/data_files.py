@@ -13,7 +13,7 @@ PARTS = ("train", "vali", "test")
 
 
 def write(folder, part, X, y, qid):
-    """One part; the rows of a query stand together."""
+    """Write one part; the rows of a query are contiguous."""
     if sparse.issparse(X):
         fields = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
     else:
@@ -36,7 +36,7 @@ def write_parts(folder, parts):
 
 
 def split(X, y, qid, shares=(0.6, 0.2, 0.2)):
-    """Three parts of the queries, in order; the rows of a query stand together."""
+    """Split the queries, in order, into three parts; the rows of a query are contiguous."""
     queries = np.unique(qid)
     cuts = np.cumsum(np.rint(np.array(shares) * len(queries)).astype(int))[:-1]
     starts = [0, *np.searchsorted(qid, queries[cuts]), len(qid)]

@@ -16,7 +16,7 @@ FULL = {"seeds": [1], "repetitions": 3, "limit": 200, "most": 4}
 
 
 def measure(**options):
-    """All learners."""
+    """Compare all learners."""
     folder = letor_folders(dense=True)[0][0]
 
     def write_fold(place):
@@ -27,7 +27,7 @@ def measure(**options):
 
 
 def numbered(qid):
-    """0 for the rows of the first query, 1 for those of the next, ..."""
+    """Number the queries 0, 1, 2, ... in the order of the rows."""
     return np.cumsum(np.r_[False, qid[1:] != qid[:-1]])
 
 

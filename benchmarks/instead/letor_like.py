@@ -14,7 +14,7 @@ FULL = {"seeds": [1], "queries": 125, "repetitions": 3, "limit": 200, "most": 4}
 
 
 def measure(queries, **options):
-    """All learners."""
+    """Compare all learners."""
     return compare(
         lambda folder: write_parts(folder, split(*letor_like(queries))), DENSE, **options
     )

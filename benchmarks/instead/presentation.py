@@ -1,4 +1,4 @@
-"""Tables, figures and words of the comparisons."""
+"""Tables, figures and text of the comparisons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_ours(name):
 
 
 def markdown(results, what):
-    """The whole section."""
+    """Return the whole section."""
     rows = results["rows"]
     sizes = ", ".join(
         f"{part['rows']:,} rows of {part['queries']:,} queries ({name})"
@@ -49,14 +49,14 @@ def markdown(results, what):
         table(HEADER, _rows(results), bold={(0, 1)}),
     ]
     if results["refused"]:
-        said = "; ".join(f"{name}: {why}" for name, why in results["refused"].items())
-        parts.append(f"Without figures: {said}.")
+        reasons = "; ".join(f"{name}: {why}" for name, why in results["refused"].items())
+        parts.append(f"Without figures: {reasons}.")
     parts.append(verdict(results["learners"], results["ours"]))
     return "\n\n".join(parts)
 
 
 def headline(results):
-    """The trees that validation rows prefer beside ours, in a sentence."""
+    """Compare the trees that validation prefers with rankine's best ranker, in one sentence."""
     learners, train = results["learners"], results["rows"]["train"]["rows"]
     tree = preferred(learners, [name for name in learners if name in TREES])
     title = module_of(results["result"]).TITLE
@@ -67,27 +67,27 @@ def headline(results):
 
 
 def by_quality(learners):
-    """Names, best on test rows first."""
+    """Return the names, best on test rows first."""
     return sorted(learners, key=lambda name: -learners[name]["test"])
 
 
 def _rows(results):
     learners = results["learners"]
-    fastest = min(found["cpu_seconds"]["median"] for found in learners.values())
+    fastest = min(figures["cpu_seconds"]["median"] for figures in learners.values())
     rows = []
     for name in by_quality(learners):
-        found = learners[name]
-        setting = ", ".join(f"{k}={v}" for k, v in found["setting"].items())
+        figures = learners[name]
+        setting = ", ".join(f"{k}={v}" for k, v in figures["setting"].items())
         rows.append(
             [
                 name,
-                f"{found['test']:.4f}",
-                "reference" if name == results["ours"] else _gap_cell(found["against_ours"]),
-                median_and_range(found["cpu_seconds"], ".3g"),
-                f"{found['cpu_seconds']['median'] / fastest:.1f}",
-                f"{found['peak_mb']['median']:.0f}",
-                f"{found['model_bytes']['median']:,.0f}",
-                median_and_range(found["us_per_candidate"], ".2g"),
+                f"{figures['test']:.4f}",
+                "reference" if name == results["ours"] else _gap_cell(figures["against_ours"]),
+                median_and_range(figures["cpu_seconds"], ".3g"),
+                f"{figures['cpu_seconds']['median'] / fastest:.1f}",
+                f"{figures['peak_mb']['median']:.0f}",
+                f"{figures['model_bytes']['median']:,.0f}",
+                median_and_range(figures["us_per_candidate"], ".2g"),
                 setting,
             ]
         )
@@ -99,15 +99,15 @@ def _gap_cell(gap):
 
 
 def preferred(learners, names):
-    """The one that the validation rows prefer."""
+    """Return the learner with the best validation value."""
     return max(names, key=lambda name: learners[name]["validation"])
 
 
 def verdict(learners, reference):
-    """Who wins by how much: trees, other linear learners, time and latency."""
+    """Describe who wins by how much: trees, other linear learners, time and latency."""
     trees = [name for name in learners if name in TREES]
-    others = [name for name in learners if not is_ours(name) and name not in TREES]
-    said = [f"Of ours the validation rows prefer {reference}."]
+    other_linear = [name for name in learners if not is_ours(name) and name not in TREES]
+    sentences = [f"Of ours the validation rows prefer {reference}."]
     if trees:
         tree = preferred(learners, trees)
         gap = learners[tree]["against_ours"]
@@ -119,21 +119,21 @@ def verdict(learners, reference):
             if apart
             else f"Trees and linear rankers cannot be told apart on these queries: {tree} is at"
         )
-        said.append(
+        sentences.append(
             f"{lead} {_gap(gap)} NDCG@10, for {_times(learners, tree, reference, 'cpu_seconds')} "
             f"times the training time, {_times(learners, tree, reference, 'us_per_candidate')} "
             f"times the latency and a model {_times(learners, tree, reference, 'model_bytes')} "
             "times as large."
         )
-    if others:
-        linear = preferred(learners, others)
+    if other_linear:
+        linear = preferred(learners, other_linear)
         gap = learners[linear]["against_ours"]
-        said.append(
+        sentences.append(
             f"Of the other linear learners they prefer {linear}: {_gap(gap)} NDCG@10 against ours, "
             f"for {_times(learners, linear, reference, 'cpu_seconds')} times the training time "
             f"and {_times(learners, linear, reference, 'us_per_candidate')} times the latency."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _gap(gap):
@@ -146,12 +146,12 @@ def _times(learners, name, reference, figure):
 
 
 def colour_of(name):
-    """Ours, trees and the others."""
+    """Return the colour of rankine's rankers, of trees or of the others."""
     return COLOURS[0] if is_ours(name) else COLOURS[1] if name in TREES else COLOURS[5]
 
 
 def draw(results):
-    """Quality against training time, and latency."""
+    """Draw quality against training time and against latency."""
     figure, axes = panels(2, 1, width=5.0, height=3.8)
     learners = results["learners"]
     colours = {name: colour_of(name) for name in learners}
@@ -159,7 +159,9 @@ def draw(results):
         (axes[0], "cpu_seconds", "training, CPU seconds"),
         (axes[1], "us_per_candidate", "latency, microseconds a candidate"),
     ):
-        points = [(n, found[figure_name]["median"], found["test"]) for n, found in learners.items()]
+        points = [
+            (n, figures[figure_name]["median"], figures["test"]) for n, figures in learners.items()
+        ]
         for name, x, y in points:
             ax.plot([x], [y], "o", color=colours[name], markersize=6)
         axis(ax, label, "NDCG@10 on test rows", logx=True)
@@ -168,7 +170,7 @@ def draw(results):
 
 
 def _name_points(ax, points, colours):
-    """Names beside their points, where they cover neither a point nor another name."""
+    """Write names next to their points without covering a point or another name."""
     left, right = ax.get_xlim()
     ax.set_xlim(left / 1.2, right * (right / left) ** 0.3)
     ax.margins(y=0.12)

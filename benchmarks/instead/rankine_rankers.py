@@ -15,7 +15,7 @@ NAMES = {
 
 
 def learner(name):
-    """A learner of one of our rankers."""
+    """Return the training function of one of rankine's rankers."""
 
     def learn(X, y, qid, setting):
         import rankine

@@ -64,7 +64,7 @@ LARGE, LARGE_TASKS = 2**25, 16
 
 # ------------------------------------------------------------------------------------- rows
 def shown_rows(seed=5):
-    """One row group of impressions: texts, numbers, and which of each ten was clicked."""
+    """Generate one row group of impressions: texts, numbers, and one click in each list of ten."""
     rng = np.random.default_rng(seed)
     taste = {name: rng.normal(0, 0.7, count) for name, count in TEXTS.items()}
     codes = {n: (count * rng.random(GROUP) ** 2).astype(np.int32) for n, count in TEXTS.items()}
@@ -82,7 +82,7 @@ def shown_rows(seed=5):
 
 
 def write_log(folder, n_rows):
-    """Files of the same impressions again and again, their sessions numbered on."""
+    """Write files that repeat the same impressions with increasing session numbers."""
     columns = shown_rows()
     session = np.arange(GROUP) // SHOWN
     schema = pa.table({"session": session, **columns}).schema
@@ -110,13 +110,13 @@ class Ledger:
             self._watch(name, getattr(self.runner, name))
 
     def _find_loop(self):
-        """Number of the thread that runs the scheduler and the client's side of it."""
-        found, there = [], threading.Event()
+        """Return the id of the thread that runs the scheduler and the client's event loop."""
+        thread_ids, ready = [], threading.Event()
         self.client.loop.add_callback(
-            lambda: (found.append(threading.get_native_id()), there.set())
+            lambda: (thread_ids.append(threading.get_native_id()), ready.set())
         )
-        there.wait()
-        return found[0]
+        ready.wait()
+        return thread_ids[0]
 
     def _watch(self, name, method):
         def watched(placed, question, arguments):
@@ -130,30 +130,32 @@ class Ledger:
         if len(self.rounds) == self.kill_at:
             wait = 0.4 * self.rounds[-1]["wall"] if self.rounds else 1.0
             threading.Timer(wait, self._kill).start()
-        before, begun = self.costs(), time.perf_counter()
+        costs_before, begun = self.costs(), time.perf_counter()
         with self.client.as_current(), get_task_stream(client=self.client) as stream:
             answer = method(placed, question, arguments)
         wall = time.perf_counter() - begun
-        own = sorted(seconds(task) for task in stream.data if f"-{question}-" in task["key"])
-        told = {name: value - before[name] for name, value in self.costs().items()}
+        task_seconds = sorted(
+            seconds(task) for task in stream.data if f"-{question}-" in task["key"]
+        )
+        costs = {name: value - costs_before[name] for name, value in self.costs().items()}
         self.rounds.append(
-            {"question": question, "tasks": len(placed), "wall": wall, "own": own, **told}
+            {"question": question, "tasks": len(placed), "wall": wall, "own": task_seconds, **costs}
         )
         return answer
 
     def _kill(self):
-        """End one worker."""
+        """Kill one worker and wait until it is replaced."""
         pids = list(self.client.run(os.getpid, on_error="ignore").values())
         os.kill(pids[0], signal.SIGKILL)
         self.killed, begun = {"round": len(self.rounds)}, time.perf_counter()
-        known = pids
-        while len(known) < WORKERS or pids[0] in known:
+        running = pids
+        while len(running) < WORKERS or pids[0] in running:
             time.sleep(0.1)
-            known = list(self.client.run(os.getpid, on_error="ignore").values())
+            running = list(self.client.run(os.getpid, on_error="ignore").values())
         self.killed["seconds_until_replaced"] = time.perf_counter() - begun
 
     def costs(self):
-        """CPU seconds of workers, of the scheduler's thread and of the rest; bytes so far."""
+        """Return CPU seconds of workers, scheduler thread and the rest, and bytes so far."""
         for child in psutil.Process().children(recursive=True):
             try:
                 spent = child.cpu_times()
@@ -171,32 +173,32 @@ class Ledger:
         }
 
     def told(self):
-        """Sums over all rounds, and each round with its tasks summed up."""
-        for one in self.rounds:
-            own = np.array(one.pop("own") or [0.0])
-            one |= {
-                "task_mean": float(own.mean()),
-                "task_spread": float(np.log(np.maximum(own, 1e-4)).std()),
-                "task_largest": float(own.max()),
+        """Return all rounds with the statistics of their tasks, and the killed worker."""
+        for record in self.rounds:
+            task_seconds = np.array(record.pop("own") or [0.0])
+            record |= {
+                "task_mean": float(task_seconds.mean()),
+                "task_spread": float(np.log(np.maximum(task_seconds, 1e-4)).std()),
+                "task_largest": float(task_seconds.max()),
             }
         return {"rounds": self.rounds, "killed": self.killed}
 
 
 def measure(name, ranker, data, client, kill_at):
-    """One fit."""
+    """Fit one ranker and record its rounds."""
     ledger = Ledger(client, data, kill_at)
     watcher = Watcher(client)
     watcher.start()
-    before, begun = ledger.costs(), time.perf_counter()
+    costs_before, begun = ledger.costs(), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some budgets end before the tolerance
         ranker.fit(data)
     wall = time.perf_counter() - begun
-    spent = {key: value - before[key] for key, value in ledger.costs().items()}
+    spent = {key: value - costs_before[key] for key, value in ledger.costs().items()}
     watcher.done = True
     watcher.join()
     cpu = spent["worker_cpu"] + spent["scheduler_cpu"] + spent["solver_cpu"]
-    found = {
+    result = {
         "rows": int(ranker.training_["rows"]),
         "partitions": data.n_partitions,
         "file_bytes": sum(Path(path).stat().st_size for path in data.sources),
@@ -210,17 +212,17 @@ def measure(name, ranker, data, client, kill_at):
         "digest": ranker.to_model().digest,
         **ledger.told(),
     }
-    print(name, {k: v for k, v in found.items() if k != "rounds"}, flush=True)
-    return found
+    print(name, {k: v for k, v in result.items() if k != "rounds"}, flush=True)
+    return result
 
 
 def nothing(number):
-    """A task that does nothing."""
+    """Return the number: an empty task."""
     return number
 
 
 def empty_tasks(client):
-    """Wall and CPU milliseconds of a task that does nothing."""
+    """Measure wall and CPU milliseconds of an empty task."""
     client.gather(client.map(nothing, range(100), pure=False))
     cpu, begun = time.process_time(), time.perf_counter()
     client.gather(client.map(nothing, range(EMPTY_TASKS), pure=False))
@@ -233,30 +235,30 @@ def empty_tasks(client):
 
 
 def large_answer(number):
-    """A task whose answer is large."""
+    """Return a large array."""
     return np.full(LARGE // 8, float(number))
 
 
 def link(client):
-    """Bytes a second at which answers come from the workers to the client."""
+    """Measure the bytes per second at which results travel from workers to client."""
     client.gather(client.map(large_answer, range(2), pure=False))
-    held = client.map(large_answer, range(LARGE_TASKS), pure=False)
+    futures = client.map(large_answer, range(LARGE_TASKS), pure=False)
     with client.as_current():
-        wait(held)
+        wait(futures)
     begun = time.perf_counter()
-    client.gather(held)
+    client.gather(futures)
     return {"bytes_a_second": LARGE * LARGE_TASKS / (time.perf_counter() - begun)}
 
 
 def costs_of_dask():
-    """What tasks and links cost by themselves."""
+    """Measure the overhead of tasks and the speed of the connection."""
     with connect(f"local:{WORKERS}", memory_limit=LIMIT) as client:
         add("partitions_many", "empty_tasks", empty_tasks(client))
         add("partitions_many", "link", link(client))
 
 
 def run(log_rows, rows, folder, names, kill=True):
-    """All fits; figures are added to the results one by one."""
+    """Fit all rankers; results are stored one by one."""
     costs_of_dask()
     for sort, rankers, write, count in (
         ("log", LOG, write_log, log_rows),
@@ -275,12 +277,12 @@ def run(log_rows, rows, folder, names, kill=True):
             with connect(f"local:{WORKERS}", memory_limit=LIMIT) as client:
                 data = partitions(sort, f"{kept}/*.parquet", client)
                 kill_at = (1 if sort == "log" else 4) if kill else None
-                found = measure(name, ranker, data, client, kill_at)
-            add("partitions_many", name, {**found, "limit": LIMIT, "workers": WORKERS})
+                result = measure(name, ranker, data, client, kill_at)
+            add("partitions_many", name, {**result, "limit": LIMIT, "workers": WORKERS})
 
 
 def partitions(sort, pattern, client):
-    """The rows as partitions."""
+    """Open the files as partitions."""
     if sort == "log":
         pattern = scan_log(
             pattern,

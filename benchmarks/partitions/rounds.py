@@ -44,7 +44,7 @@ def true_weights():
 
 
 def write_rows(folder, n_rows, file_rows=1_000_000):
-    """Files of lists of 20 rows with 100 float32 features; labels 0 to 4 from a noisy score."""
+    """Write lists of 20 rows with 100 float32 features and labels 0 to 4 from a noisy score."""
     w = true_weights()
     first = 0
     schema = pa.schema(
@@ -74,7 +74,7 @@ class TimedTask(ProblemTask):
     """The risk, with the seconds that each task spent on it."""
 
     def build(self, data, threads, number):
-        """The partition, with one question more."""
+        """Build the partition's problem and add a timed risk."""
         part = super().build(data, threads, number)
         part.timed_risk = lambda w: timed(part, w)
         return part
@@ -87,17 +87,17 @@ def timed(part, w):
 
 
 def loopback_bytes():
-    """Bytes that the loopback device has carried; 0 where the system does not say."""
+    """Return the bytes that the loopback device has carried, or 0 if unknown."""
     try:
         lines = Path("/proc/net/dev").read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
-    own = next((line for line in lines if line.strip().startswith("lo:")), "lo: 0")
-    return int(own.split(":")[1].split()[0])
+    counters = next((line for line in lines if line.strip().startswith("lo:")), "lo: 0")
+    return int(counters.split(":")[1].split()[0])
 
 
 def round_costs(client, data, repeats=7):
-    """Best round of several: wall and own seconds, bytes."""
+    """Measure several rounds; return the best one's seconds and bytes."""
     from distributed import get_task_stream
 
     parts = [float(x) for x in data.worker_pool(RawRowsTask()).total("apply", pair_totals)]
@@ -107,48 +107,49 @@ def round_costs(client, data, repeats=7):
     )
     w = 0.5 * true_weights()
     pool.total("timed_risk", w)
-    found = []
+    rounds = []
     for _ in range(repeats):
-        before, started = loopback_bytes(), used(client)
+        bytes_before, started = loopback_bytes(), used(client)
         with client.as_current(), get_task_stream(client=client) as stream:
             begun = time.perf_counter()
             _, _, cpu = pool.total("timed_risk", w)
             wall = time.perf_counter() - begun
         everything = used(client) - started
-        own = [seconds(task) for task in stream.data if "timed_risk" in task["key"]]
-        found.append(
+        task_seconds = [seconds(task) for task in stream.data if "timed_risk" in task["key"]]
+        rounds.append(
             {
                 "wall": wall,
-                "own": sum(own),
+                "own": sum(task_seconds),
                 "cpu": cpu,
                 "cpu_of_all_processes": everything,
-                "slowest_task": max(own),
-                "bytes": loopback_bytes() - before,
+                "slowest_task": max(task_seconds),
+                "bytes": loopback_bytes() - bytes_before,
             }
         )
-    best = min(found, key=lambda one: one["wall"] * WORKERS / one["own"])
+    best = min(rounds, key=lambda record: record["wall"] * WORKERS / record["own"])
     return {
         **best,
         "tasks": data.n_partitions,
         "overhead": best["wall"] * WORKERS / best["own"] - 1.0,
-        "cpu_overhead": min(one["cpu_of_all_processes"] / one["cpu"] for one in found) - 1.0,
-        "bytes": min(one["bytes"] for one in found),
+        "cpu_overhead": min(record["cpu_of_all_processes"] / record["cpu"] for record in rounds)
+        - 1.0,
+        "bytes": min(record["bytes"] for record in rounds),
         "seconds_a_task": best["own"] / data.n_partitions,
     }
 
 
 def seconds(task):
-    """What a task computed, as its worker measured it."""
+    """Return the seconds that a task computed, as its worker measured them."""
     return sum(s["stop"] - s["start"] for s in task["startstops"] if s["action"] == "compute")
 
 
 def used(client):
-    """CPU seconds of this process, which runs the scheduler, and of the workers."""
+    """Return the CPU seconds of this process, which runs the scheduler, and of the workers."""
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
 def load_costs(data):
-    """CPU seconds and wall seconds to read and decode one partition, a row."""
+    """Measure CPU and wall seconds per row to read and decode one partition."""
     partition = data.partitions[0]
     partition.load()
     begun, cpu = time.perf_counter(), time.process_time()
@@ -157,7 +158,7 @@ def load_costs(data):
 
 
 def costs(n_rows, partition_mb):
-    """Cost of a round and of a whole training; rows held in memory, and read every round."""
+    """Measure a round and a training, with rows held in memory and read every round."""
     result = {"rows": n_rows, "features": WIDTH, "workers": WORKERS, "held": {}, "read": {}}
     with tempfile.TemporaryDirectory() as folder:
         pattern = write_rows(folder, n_rows)
@@ -166,36 +167,36 @@ def costs(n_rows, partition_mb):
             with connect(f"local:{WORKERS}", memory_limit="6GB", env=env) as client:
                 for megabytes in partition_mb:
                     data = rd.scan(pattern, client=client, partition_bytes=megabytes * 2**20)
-                    found = round_costs(client, data)
-                    result[how][str(megabytes)] = found
-                    print(how, megabytes, "MiB", json.dumps(found), flush=True)
+                    round_cost = round_costs(client, data)
+                    result[how][str(megabytes)] = round_cost
+                    print(how, megabytes, "MiB", json.dumps(round_cost), flush=True)
                 if how == "held":
                     result["training"] = training(data)
-        result["seconds_a_row"] = min(one["cpu"] for one in result["held"].values()) / n_rows
+        result["seconds_a_row"] = min(record["cpu"] for record in result["held"].values()) / n_rows
         result["load_seconds_a_row"] = load_costs(rd.scan(pattern))
     return result
 
 
 def training(data):
     """Rounds and seconds of RankSVM to gaps of 1e-2 and 1e-3."""
-    found = {}
+    results = {}
     for loss, gap in (("hinge", 1e-2), ("hinge", 1e-3), ("squared_hinge", 1e-3)):
         rounds = count_rounds(data.runner)
         begun = time.perf_counter()
         ranker = RankSVM(l2=2 * LAM, loss=loss, tol=gap).fit(data)
-        found[f"{loss} {gap:g}"] = {
+        results[f"{loss} {gap:g}"] = {
             "iterations": ranker.n_iter_,
             "rounds": rounds(),
             "seconds": time.perf_counter() - begun,
             "objective": ranker.solution_.objective,
             "cosine": cosine(ranker.coef_),
         }
-        print(loss, gap, json.dumps(found[f"{loss} {gap:g}"]))
-    return found
+        print(loss, gap, json.dumps(results[f"{loss} {gap:g}"]))
+    return results
 
 
 def count_rounds(runner):
-    """A function that says how many sums the runner was asked for since."""
+    """Count the sums that the runner computes; return a function that reads the counter."""
     count, total = [0], type(runner).total
 
     def counted(*arguments):
@@ -220,7 +221,7 @@ class Watcher(threading.Thread):
         self.largest, self.seen, self.done = 0, set(), False
 
     def run(self):
-        """Look once a second."""
+        """Sample once a second."""
         while not self.done:
             time.sleep(1.0)
             try:
@@ -241,14 +242,14 @@ def large(gigabytes, limit, folder=None):
     """Train on files larger than the memory of the workers; files of the folder are used again."""
     n_rows = int(gigabytes * 1e9 / (4 * WIDTH + 12)) // LIST * LIST
     with tempfile.TemporaryDirectory(dir=folder) as room:
-        kept = Path(room if folder is None else folder)
-        if not list(kept.glob("*.parquet")):
-            write_rows(kept, n_rows)
-        return train_large(kept, limit)
+        data_folder = Path(room if folder is None else folder)
+        if not list(data_folder.glob("*.parquet")):
+            write_rows(data_folder, n_rows)
+        return train_large(data_folder, limit)
 
 
 def train_large(folder, limit):
-    """Least squares on all files of a folder: few rounds, each of which reads everything."""
+    """Train least squares on all files of a folder: few rounds, each of which reads everything."""
     size = sum(path.stat().st_size for path in folder.glob("*.parquet"))
     with connect(f"local:{WORKERS}", memory_limit=limit) as client:
         pattern = f"{folder}/*.parquet"
@@ -300,12 +301,12 @@ def main():
     if options.rows:
         save("partitions", {"costs": costs(options.rows, options.partitions)})
     if options.gigabytes:
-        found = large(options.gigabytes, options.limit, options.folder)
-        print(json.dumps(found, indent=1))
+        result = large(options.gigabytes, options.limit, options.folder)
+        print(json.dumps(result, indent=1))
         if options.json:
-            Path(options.json).write_text(json.dumps(found), encoding="utf-8")
+            Path(options.json).write_text(json.dumps(result), encoding="utf-8")
         else:
-            save("partitions_large", {"large": found})
+            save("partitions_large", {"large": result})
 
 
 if __name__ == "__main__":

@@ -25,37 +25,39 @@ from rankine.transforms.scaling import Scaling
 
 
 def best(work, repeats=7):
-    """Least CPU seconds of several calls."""
+    """Return the smallest CPU seconds of several calls."""
     return repeated(work, repeats)[0]["low"]
 
 
 def row_costs(n_rows):
-    """Microseconds a row for reading, indexing and every product."""
+    """Measure microseconds per row for reading, indexing and every product."""
     with tempfile.TemporaryDirectory() as folder:
         (partition,) = rd.scan(write_rows(folder, n_rows), partition_bytes=2**40).partitions
-        found = {"read and decode": best(partition.load, 3)}
+        seconds_of = {"read and decode": best(partition.load, 3)}
         data = partition.load()
-    found["index of the pairs"] = best(lambda: PairQueries.from_dataset(replace(data)))
+    seconds_of["index of the pairs"] = best(lambda: PairQueries.from_dataset(replace(data)))
     w, plain = 0.5 * true_weights(), Scaling("none")
     hinge, squared = (
         ProblemTask(pair_risk, (None, loss, "query"), plain).build(data, 1, 0)
         for loss in ("hinge", "squared_hinge")
     )
     squares = ProblemTask(least_squares_risk, (None, "query", "all"), plain).build(data, 1, 0)
-    found["risk and gradient, hinge"] = best(lambda: hinge.value_and_gradient(w))
-    found["risk and gradient, squared hinge"] = best(lambda: squared.gradient_with_curvature(w))
-    found["curvature product, squared hinge"] = best(lambda: squared.curvature_product(w, w))
-    found["least-squares product"] = best(lambda: squares.normal_product(w))
-    return {name: 1e6 * seconds / data.n_rows for name, seconds in found.items()}
+    seconds_of["risk and gradient, hinge"] = best(lambda: hinge.value_and_gradient(w))
+    seconds_of["risk and gradient, squared hinge"] = best(
+        lambda: squared.gradient_with_curvature(w)
+    )
+    seconds_of["curvature product, squared hinge"] = best(lambda: squared.curvature_product(w, w))
+    seconds_of["least-squares product"] = best(lambda: squares.normal_product(w))
+    return {name: 1e6 * seconds / data.n_rows for name, seconds in seconds_of.items()}
 
 
 def nothing(number):
-    """A task that does nothing."""
+    """Return the number: an empty task."""
     return number
 
 
 def task_cost(n_tasks):
-    """CPU milliseconds of client and scheduler for a task that does nothing."""
+    """Measure CPU milliseconds of client and scheduler for an empty task."""
 
     def ask(count):
         return client.gather(client.map(nothing, range(count), pure=False))
@@ -66,10 +68,10 @@ def task_cost(n_tasks):
 
 
 def measure(n_rows, n_tasks):
-    found = {"rows": n_rows, "microseconds_a_row": row_costs(n_rows)}
-    found["cpu_milliseconds_a_task"] = task_cost(n_tasks)
-    print(found)
-    save("partition_rows", found)
+    results = {"rows": n_rows, "microseconds_a_row": row_costs(n_rows)}
+    results["cpu_milliseconds_a_task"] = task_cost(n_tasks)
+    print(results)
+    save("partition_rows", results)
 
 
 def quick():

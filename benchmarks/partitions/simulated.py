@@ -89,7 +89,7 @@ class Simulation:
         self.losses = 0
 
     def round(self, one):
-        """Seconds of a round."""
+        """Simulate a round; return its seconds."""
         cluster, begun = self.cluster, self.now
         factors = np.exp(self.rng.normal(0, cluster.spread, one.tasks))
         factors[self.rng.random(one.tasks) < cluster.slow] *= SLOWER
@@ -100,8 +100,8 @@ class Simulation:
         heapq.heapify(free)
         end = begun
         while waiting:
-            at, asked, k = heapq.heappop(free)
-            served = max(served, asked) + cluster.task
+            at, assigned_at, k = heapq.heappop(free)
+            served = max(served, assigned_at) + cluster.task
             start, factor = max(at, served), waiting.pop()
             seconds = one.seconds
             if self.cold[k]:
@@ -119,7 +119,7 @@ class Simulation:
         return self.now - begun
 
     def _lose(self, k, at, one):
-        """A worker dies; when it is back, with nothing in its memory."""
+        """Remove a worker; return when it is back with empty memory."""
         self.losses += 1
         back = at + self.cluster.restart
         self.dies[k] = back + self.rng.exponential(self.cluster.life)
@@ -128,13 +128,15 @@ class Simulation:
         return back
 
     def _adding(self, one):
-        """Answers are added eight at a time on the workers, the last of them by the client."""
-        left, seconds = one.tasks, 0.0
-        while left > FAN_IN:
-            left = -(-left // FAN_IN)
-            seconds += left * self.cluster.task
-            seconds += FAN_IN * one.answer / self.cluster.link * -(-left // self.cluster.workers)
-        return seconds + left * one.answer / self.cluster.link
+        """Return the seconds of adding partial results, ``FAN_IN`` at a time."""
+        n_results, seconds = one.tasks, 0.0
+        while n_results > FAN_IN:
+            n_results = -(-n_results // FAN_IN)
+            seconds += n_results * self.cluster.task
+            seconds += (
+                FAN_IN * one.answer / self.cluster.link * -(-n_results // self.cluster.workers)
+            )
+        return seconds + n_results * one.answer / self.cluster.link
 
 
 def measured(name):
@@ -146,37 +148,39 @@ def measured(name):
 
 
 # ------------------------------------------------------------------------------------ check
-def check(found, task):
+def check(fits, task, link, seeds):
     """Predict every measured run from its rounds before the kill, in seconds over the rounds."""
     table = {}
-    for name, run in found.items():
-        if not isinstance(run, dict) or "rounds" not in run:
-            continue
+    for name, run in fits.items():
         killed = {"round": len(run["rounds"]), **(run["killed"] or {})}
-        known = run["rounds"][: max(killed["round"], 1)]
-        spread = float(np.median([one["task_spread"] for one in known]))
+        rounds_before = run["rounds"][: max(killed["round"], 1)]
+        spread = float(np.median([record["task_spread"] for record in rounds_before]))
         gone = killed.get("seconds_until_replaced", run["wall"])
-        link = found["link"]["bytes_a_second"]
         cluster = Cluster(run["workers"], task, gone, 1e12, spread, 0.0, 0.0, link)
         walls = [
-            predicted(run["rounds"], known, killed["round"], cluster, seed) for seed in range(SEEDS)
+            predicted(run["rounds"], rounds_before, killed["round"], cluster, seed)
+            for seed in range(seeds)
         ]
-        wall = sum(one["wall"] for one in run["rounds"])
+        wall = sum(record["wall"] for record in run["rounds"])
         expected = float(np.median(walls))
         table[name] = {"measured": wall, "simulated": expected, "error": expected / wall - 1}
     return table
 
 
 def predicted(rounds, known, killed, cluster, seed):
-    """Seconds of all rounds; one worker dies two fifths into round ``killed``."""
+    """Predict the seconds of all rounds; one worker dies 40 % into round ``killed``."""
     simulation = Simulation(cluster, seed)
-    for number, one in enumerate(rounds):
-        alike = [other for other in known if other["question"] == one["question"]] or [one]
-        mean = float(np.mean([other["task_mean"] for other in alike]))
-        between = float(np.mean([other["solver_cpu"] for other in alike]))
+    for number, record in enumerate(rounds):
+        alike = [
+            same_kind for same_kind in known if same_kind["question"] == record["question"]
+        ] or [record]
+        mean = float(np.mean([same_kind["task_mean"] for same_kind in alike]))
+        between = float(np.mean([same_kind["solver_cpu"] for same_kind in alike]))
         if number == killed:
             simulation.dies[0] = simulation.now + 0.4 * rounds[max(number - 1, 0)]["wall"]
-        simulation.round(Round(one["tasks"], mean, 0.0, one["bytes"] / one["tasks"], between))
+        simulation.round(
+            Round(record["tasks"], mean, 0.0, record["bytes"] / record["tasks"], between)
+        )
     return simulation.now
 
 
@@ -204,35 +208,35 @@ def jobs(found, costs):
 
 
 def plan(rows, workers, compute, read, answer, raw):
-    """The first round and a later one."""
+    """Return the first round, a later one, and whether the rows fit in memory."""
     size = min(PARTITION, max(1, rows // (EACH * workers)))
     tasks = -(-rows // size)
     bytes_a_row = 16 if raw else ROW
     reading = size * max(read, bytes_a_row / STORAGE)
-    held = not raw and rows / workers * HELD <= MEMORY
+    in_memory = not raw and rows / workers * HELD <= MEMORY
     first = Round(tasks, size * compute + reading, 0.0, answer)
-    later = Round(tasks, size * compute, reading, answer) if held else first
-    return first, later, held
+    later = Round(tasks, size * compute, reading, answer) if in_memory else first
+    return first, later, in_memory
 
 
-def outlook(rounds, compute, read, answer, rows, workers, cluster, raw=False):
-    """Median time of a whole training over the seeds, and what it costs."""
-    first, later, held = plan(rows, workers, compute, read, answer, raw)
+def outlook(rounds, compute, read, answer, rows, workers, cluster, seeds, raw=False):
+    """Estimate the median time of a whole training over the seeds, and its cost."""
+    first, later, in_memory = plan(rows, workers, compute, read, answer, raw)
     walls, losses, later_walls = [], [], []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         simulation = Simulation(replace(cluster, workers=workers), seed)
         begun = simulation.round(first)
         some = min(rounds - 1, 3)
-        rest = [simulation.round(later) for _ in range(some)]
-        later_walls += rest
-        walls.append(begun + (rounds - 1) * float(np.mean(rest)))
+        later_seconds = [simulation.round(later) for _ in range(some)]
+        later_walls += later_seconds
+        walls.append(begun + (rounds - 1) * float(np.mean(later_seconds)))
         losses.append(simulation.losses * rounds / (1 + some))
     wall, each = float(np.median(walls)), float(np.median(later_walls))
     work = later.tasks * later.seconds / workers
     scheduling = later.tasks * (1 + 1 / (FAN_IN - 1)) * cluster.task
     return {
         "rounds": rounds,
-        "held": held,
+        "held": in_memory,
         "tasks": later.tasks,
         "seconds": wall,
         "round_seconds": each,
@@ -245,7 +249,7 @@ def outlook(rounds, compute, read, answer, rows, workers, cluster, raw=False):
 
 
 def limit(rows, compute, read, task):
-    """Workers above which the scheduler needs longer for a round than they do, largest tasks."""
+    """Return the number of workers above which the scheduler is the bottleneck."""
     size = min(PARTITION, rows)
     return {
         "held": size * compute / (task * (1 + 1 / (FAN_IN - 1))),
@@ -253,39 +257,46 @@ def limit(rows, compute, read, task):
     }
 
 
-def simulate():
-    """Check, then say what larger clusters would take."""
-    found, costs = measured("partitions_many"), measured("partition_rows")
-    task = 1e-3 * found["empty_tasks"]["wall_ms"]
-    fits = [run for run in found.values() if isinstance(run, dict) and "rounds" in run]
-    gone = [(run["killed"] or {}).get("seconds_until_replaced") for run in fits]
-    restart = max(seconds for seconds in gone if seconds is not None)
-    spread = float(np.median([one["task_spread"] for run in fits for one in run["rounds"]]))
+def simulate(sizes=SIZES, clusters=CLUSTERS, curve=CURVE, seeds=SEEDS):
+    """Check the simulation against measured fits, then estimate larger clusters."""
+    fit_results, costs = measured("partitions_many"), measured("partition_rows")
+    task = 1e-3 * fit_results["empty_tasks"]["wall_ms"]
+    link = fit_results["link"]["bytes_a_second"]
+    fits = {
+        name: run for name, run in fit_results.items() if isinstance(run, dict) and "rounds" in run
+    }
+    restart = max(
+        run["killed"]["seconds_until_replaced"]
+        for run in fits.values()
+        if run["killed"] and "seconds_until_replaced" in run["killed"]
+    )
+    spreads = [record["task_spread"] for run in fits.values() for record in run["rounds"]]
+    spread = float(np.median(spreads))
     cluster = Cluster(2, task, restart, spread=spread)
-    table, known = {}, jobs(found, costs)
-    for name, (rounds, compute, read, answer) in known.items():
+    rankers = jobs(fit_results, costs)
+    table = {}
+    for name, (rounds, compute, read, answer) in rankers.items():
         raw = name.startswith("one pass")
         table[name] = {
             str(rows): {
                 str(workers): outlook(
-                    rounds, compute, read, answer, rows, workers, cluster, raw=raw
+                    rounds, compute, read, answer, rows, workers, cluster, seeds, raw=raw
                 )
-                for workers in CLUSTERS
+                for workers in clusters
             }
-            for rows in SIZES
+            for rows in sizes
         }
-    _, compute, read, answer = known["RankSVM"]
-    curves = {
-        str(rows): [
-            (workers, found["round_seconds"], found["scheduler_seconds"])
-            for workers in CURVE
-            for found in [outlook(2, compute, read, answer, rows, workers, cluster)]
-        ]
-        for rows in SIZES
-    }
+    _, compute, read, answer = rankers["RankSVM"]
+    curves = {}
+    for rows in sizes:
+        curves[str(rows)] = []
+        for workers in curve:
+            estimate = outlook(2, compute, read, answer, rows, workers, cluster, seeds)
+            seconds = estimate["round_seconds"], estimate["scheduler_seconds"]
+            curves[str(rows)].append((workers, *seconds))
     return {
         "assumed": {
-            "seeds": SEEDS,
+            "seeds": seeds,
             "straggler": f"1 in {SLOW} tasks, {SLOWER:g} times as long",
             "uneven_workers": UNEVEN,
             "hours_between_losses_of_a_worker": LIFE,
@@ -296,18 +307,21 @@ def simulate():
             "bytes_for_rows_a_worker": MEMORY,
         },
         "measured": {"task_ms": 1e3 * task, "restart_seconds": restart, "task_spread": spread},
-        "check": check(found, task),
+        "check": check(fits, task, link, seeds),
         "outlook": table,
         "limit_workers": limit(10**9, compute, read, task),
         "rounds": curves,
     }
 
 
+def quick():
+    """Simulate 10^9 rows with two seeds."""
+    save("partitions_simulated", simulate(SIZES[:1], (50,), (10, 50), seeds=2))
+
+
 def full():
+    """Simulate all sizes and clusters."""
     save("partitions_simulated", simulate())
-
-
-quick = full
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from rankine.data import Dataset
 
 
 def datasets(paths):
-    """Given files, or a dense and a sparse data set of LETOR's and RCV1's shapes."""
+    """Yield the given files, or a dense and a sparse data set of the shapes of LETOR and RCV1."""
     for path in paths:
         yield Path(path).stem, rankine.load(path)
     if paths:
@@ -38,7 +38,7 @@ def datasets(paths):
 
 
 def best(action, repeat):
-    """Smallest CPU time of several runs."""
+    """Return the smallest CPU time of several runs."""
     times = []
     for _ in range(repeat):
         start = time.process_time()
@@ -48,20 +48,20 @@ def best(action, repeat):
 
 
 def readers(path):
-    """Name -> action, for one file."""
-    found = {
+    """Return the actions that read one file, by name."""
+    actions = {
         "load": lambda: rankine.load(path),
         "scan": lambda: sum(block.n_rows for block in rankine.scan(path)),
     }
     if path.suffix == ".parquet":
-        found = {"read_table": lambda: pq.read_table(path, use_threads=False), **found}
+        actions = {"read_table": lambda: pq.read_table(path, use_threads=False), **actions}
     else:
-        found = {"read_all": lambda: pa.ipc.open_file(str(path)).read_all(), **found}
-    return found
+        actions = {"read_all": lambda: pa.ipc.open_file(str(path)).read_all(), **actions}
+    return actions
 
 
 def measure(name, data, folder, repeat):
-    """One row of results per format and layout."""
+    """Yield one row of results per format and layout."""
     size = data.X.nbytes if isinstance(data.X, np.ndarray) else data.X.data.nbytes
     size += 0 if isinstance(data.X, np.ndarray) else data.X.indices.nbytes
     for suffix, layout in (

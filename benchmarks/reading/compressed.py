@@ -42,15 +42,15 @@ class Tokenizer:
         self.seconds, self.parse = 0.0, letor.parse_lines
 
     def __call__(self, *arguments):
-        """Some lines, timed."""
+        """Parse some lines and add up the time."""
         begun = time.thread_time()
-        found = self.parse(*arguments)
+        parsed = self.parse(*arguments)
         self.seconds += time.thread_time() - begun
-        return found
+        return parsed
 
 
 def streamed(path, n_features, repeat):
-    """Wall and CPU seconds of the quickest pass, and the tokenizer's in the same pass."""
+    """Return wall and CPU seconds of the quickest pass, and the tokenizer's in the same pass."""
     passes = []
     for _ in range(repeat):
         letor.parse_lines = tokenizer = Tokenizer()
@@ -66,7 +66,7 @@ def streamed(path, n_features, repeat):
 
 
 def unpacked(opened, path, repeat):
-    """CPU seconds of the decompressor alone."""
+    """Measure the CPU seconds of the decompressor alone."""
     best = float("inf")
     for _ in range(repeat):
         begun = time.process_time()
@@ -78,28 +78,28 @@ def unpacked(opened, path, repeat):
 
 
 def measure(files, repeat):
-    """Every file plain and compressed."""
-    found = {}
+    """Measure every file plain and compressed."""
+    results = {}
     for path in files:
         n_features = rankine.load(path).n_features
         megabytes = path.stat().st_size / 1e6
         plain = streamed(path, n_features, repeat)
-        one = found[path.stem] = {
+        result = results[path.stem] = {
             "megabytes": megabytes,
             **plain,
             "of_the_tokenizer": plain["tokenizer"] / plain["wall"],
             "compressed": {},
         }
-        for kind, (compress, opened) in KINDS.items():
-            packed = path.with_name(path.name + kind)
+        for suffix, (compress, opened) in KINDS.items():
+            packed = path.with_name(path.name + suffix)
             packed.write_bytes(compress(path.read_bytes()))
             stream, alone = streamed(packed, n_features, repeat), unpacked(opened, packed, repeat)
             slower = max(alone, stream["tokenizer"])
-            one["compressed"][kind] = {**stream, "decompressor": alone} | {
+            result["compressed"][suffix] = {**stream, "decompressor": alone} | {
                 "of_the_slower": slower / stream["wall"]
             }
-        print(path.stem, one, flush=True)
-        save("reading", {"repeat": repeat, "wanted": WANTED, "files": found})
+        print(path.stem, result, flush=True)
+        save("reading", {"repeat": repeat, "wanted": WANTED, "files": results})
 
 
 def quick():

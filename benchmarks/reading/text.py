@@ -72,7 +72,7 @@ print(json.dumps([min(seconds), peak, arrays]))
 
 
 def generate(folder: Path) -> list[Path]:
-    """The shared workloads as text, numbers to five digits as such files have them."""
+    """Write the generated workloads as text, with numbers of up to five digits."""
     X, _, utility = workloads.rcv1_like(60_000)
     X.data = X.data.astype(np.float64).round(5)
     sparse = Dataset.from_arrays(X, utility.round(6), np.arange(60_000) // 100)
@@ -95,10 +95,12 @@ def run(loader: str, python: str, path: Path, head: Path, rounds: int, *, measur
     code = CHILD.format(setup=LOADERS[loader], rounds=rounds, measure=measure)
     command = [python, "-c", code, str(path), str(head)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{loader}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    completed = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False
+    )
+    if completed.returncode:
+        raise SystemExit(f"{loader}: {completed.stderr[-2000:]}")
+    return json.loads(completed.stdout.strip().splitlines()[-1])
 
 
 def compare(path: Path, pythons: dict[str, str], repeat: int, folder: Path) -> dict:
@@ -137,18 +139,18 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--no-docids", action="store_true")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     pythons = {name: sys.executable for name in LOADERS if name != "xgboost"}
-    if chosen.peers:
-        pythons["xgboost"] = chosen.peers
+    if options.peers:
+        pythons["xgboost"] = options.peers
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = chosen.files or generate(folder)
-        if not chosen.no_docids:
+        files = options.files or generate(folder)
+        if not options.no_docids:
             files = [with_docids(path, folder) for path in files]
-        results = {p.name: compare(p, pythons, chosen.repeat, folder) for p in files}
+        results = {p.name: compare(p, pythons, options.repeat, folder) for p in files}
     print(json.dumps(results, indent=1))
-    if chosen.save:
+    if options.save:
         save("parsing", {"files": results})
 
 

@@ -29,7 +29,7 @@ ALL_COLUMNS = 5000
 
 
 def best_of(methods, seconds, rounds=40):
-    """Best CPU time of each method in microseconds; taking turns, all meet the same noise."""
+    """Measure each method's best CPU time in microseconds; methods take turns."""
     counts = {}
     for name, call in methods.items():
         call()
@@ -137,7 +137,7 @@ def end_to_end(n, k, rng):
 
 
 def throughput(n_lists, k, rng):
-    """Candidates per second over many lists of 100, CSR, from a pool of 200 different lists."""
+    """Measure candidates per second over many sparse lists of 100, from a pool of 200 lists."""
     w = np.zeros(WIDE)
     w[rng.choice(WIDE, k, replace=False)] = rng.normal(size=k)
     scorer = Scorer(LinearModel.from_weights(w))
@@ -162,17 +162,17 @@ def main():
     results = {"microseconds_per_list": {}, "end_to_end_ms": {}, "candidates_per_second": {}}
     for n in CANDIDATES:
         for k in SIZES:
-            found = {
+            results_of_size = {
                 "dense": best_of(dense_methods(n, k, rng), options.seconds),
                 "sparse": best_of(sparse_methods(n, k, rng), options.seconds),
             }
             if k == 29:
-                found["named"] = best_of(named_methods(n, k, rng), options.seconds)
-                found["trees"] = best_of(tree_methods(n, k, rng), options.seconds)
-            results["microseconds_per_list"][f"{n} candidates, {k} weights"] = found
-            for kind, times in found.items():
-                shown = ", ".join(f"{name} {value:.1f}" for name, value in times.items())
-                print(f"{n:4} x {k:4} {kind:6} us: {shown}", flush=True)
+                results_of_size["named"] = best_of(named_methods(n, k, rng), options.seconds)
+                results_of_size["trees"] = best_of(tree_methods(n, k, rng), options.seconds)
+            results["microseconds_per_list"][f"{n} candidates, {k} weights"] = results_of_size
+            for row_type, times in results_of_size.items():
+                summary = ", ".join(f"{name} {value:.1f}" for name, value in times.items())
+                print(f"{n:4} x {k:4} {row_type:6} us: {summary}", flush=True)
     for k in (*SIZES, ALL_COLUMNS):
         times = best_of({"rank": end_to_end(100, k, rng)}, options.seconds, rounds=3)
         results["end_to_end_ms"][k] = times["rank"] / 1000

@@ -27,17 +27,17 @@ NUMERIC, CATEGORICAL = ("price", "age", "ctr"), {"brand": 2_000, "category": 100
 
 def rows(rng, suffix=""):
     numbers = rng.normal(size=(CANDIDATES, len(NUMERIC))).tolist()
-    found = [dict(zip(NUMERIC, row, strict=True)) for row in numbers]
+    candidates = [dict(zip(NUMERIC, row, strict=True)) for row in numbers]
     for name, size in CATEGORICAL.items():
-        for row, value in zip(found, rng.integers(0, size, CANDIDATES).tolist(), strict=True):
+        for row, value in zip(candidates, rng.integers(0, size, CANDIDATES).tolist(), strict=True):
             row[name] = f"{name}-{value}{suffix}"
-    return found
+    return candidates
 
 
 def scorer(bits, scaling, rng):
     spec = LogColumns(numeric=NUMERIC, hashed=tuple(CATEGORICAL), hash_bits=bits)
-    chosen = rng.integers(len(NUMERIC), spec.n_features, WEIGHTS)
-    indices = np.unique([*range(len(NUMERIC)), *chosen])
+    drawn = rng.integers(len(NUMERIC), spec.n_features, WEIGHTS)
+    indices = np.unique([*range(len(NUMERIC)), *drawn])
     values = rng.normal(size=len(indices))
     return Scorer(LinearModel(spec.n_features, indices, values, transforms=(spec, *scaling)))
 
@@ -50,8 +50,8 @@ def ranking(one, lists):
 
 def ranking_new(one, rng):
     """Rank lists whose categories are new at each call; making them is not timed."""
-    fresh = count()
-    lists = iter([rows(rng, f"-{next(fresh)}") for _ in range(4_000)])
+    numbers = count()
+    lists = iter([rows(rng, f"-{next(numbers)}") for _ in range(4_000)])
     return lambda: one.rank(next(lists))
 
 
@@ -94,14 +94,14 @@ def main():
     methods = {}
     for bits in (20, 26):
         for name, scaling in (("", ()), (", scaled", (ListRange(),))):
-            one = scorer(bits, scaling, rng)
-            methods[f"rankine 2^{bits}{name}"] = ranking(one, lists)
-            for known in lists:
-                one.rank(known)
+            raw_scorer = scorer(bits, scaling, rng)
+            methods[f"rankine 2^{bits}{name}"] = ranking(raw_scorer, lists)
+            for candidates in lists:
+                raw_scorer.rank(candidates)
     methods |= hashing_methods(lists, rng) | vowpal_methods(lists)
     best = best_of(methods, options.seconds)
     # In a turn of its own: its lists are used up.
-    best |= best_of({"rankine 2^20, new values": ranking_new(one, rng)}, options.seconds)
+    best |= best_of({"rankine 2^20, new values": ranking_new(raw_scorer, rng)}, options.seconds)
     for name, value in best.items():
         print(f"{name:32} {value:9.1f} us")
     save("raw_scoring", {"candidates": CANDIDATES, "microseconds": best})

@@ -1,4 +1,4 @@
-"""What the gain pruner saves, and what it costs: each study with and without it.
+"""CPU time that the gain pruner saves, and trials that it prunes wrongly.
 
     python -m benchmarks.tune.pruning [--seeds 10] [--trials 30]
 
@@ -28,7 +28,7 @@ METRIC = "ndcg@10"
 
 
 def search(ranker, train, held, seed, trials, pruner):
-    """A finished search, and the CPU seconds of its trials."""
+    """Run a search; return it and the CPU seconds of its trials."""
     spent = []
 
     def timed(objective, trial):
@@ -42,7 +42,7 @@ def search(ranker, train, held, seed, trials, pruner):
     with mock.patch.object(
         rankine.tuning.run, "Objective", type("Timed", (Objective,), {"__call__": timed})
     ):
-        found = rankine.tune(
+        result = rankine.tune(
             train,
             ranker=ranker,
             valid=held,
@@ -51,11 +51,11 @@ def search(ranker, train, held, seed, trials, pruner):
             random_state=seed,
             pruner=pruner,
         )
-    return found, sum(spent)
+    return result, sum(spent)
 
 
 def wrongly(found, train, held):
-    """How many trials were given up, and how many of them would have been a new best."""
+    """Count the pruned trials, and those of them that would have been a new best."""
     pruned = [k for k, r in enumerate(found.trace) if r.state == "pruned"]
     wrong = 0
     for k in pruned:
@@ -66,16 +66,16 @@ def wrongly(found, train, held):
 
 
 def measure(ranker, seeds, trials, lists):
-    """Means over seeds."""
+    """Return means over seeds."""
     rows = []
     for seed in range(seeds):
         whole = make_lists(seed, 2 * lists)
-        train, held = whole.take_queries(range(lists)), whole.take_queries(range(lists, 2 * lists))
+        train, valid = whole.take_queries(range(lists)), whole.take_queries(range(lists, 2 * lists))
         if seed == 0:
-            search(ranker, train, held, seed, trials, "none")  # loads compiled code
-        plain, slow = search(ranker, train, held, seed, trials, "none")
-        given_up, quick = search(ranker, train, held, seed, trials, "gain")
-        pruned, wrong = wrongly(given_up, train, held)
+            search(ranker, train, valid, seed, trials, "none")  # loads compiled code
+        plain, slow = search(ranker, train, valid, seed, trials, "none")
+        given_up, quick = search(ranker, train, valid, seed, trials, "gain")
+        pruned, wrong = wrongly(given_up, train, valid)
         rows.append((plain.best_value, given_up.best_value, slow, quick, pruned, wrong))
     table = np.array(rows)
     pruned = float(table[:, 4].sum())
@@ -100,19 +100,19 @@ def main(argv=None):
     warnings.simplefilter("ignore")
     results = {"seeds": options.seeds, "trials": options.trials, "lists": options.lists}
     for ranker in options.rankers:
-        found = measure(ranker, options.seeds, options.trials, options.lists)
-        results[ranker] = {name: round(float(value), 5) for name, value in found.items()}
+        result = measure(ranker, options.seeds, options.trials, options.lists)
+        results[ranker] = {name: round(float(value), 5) for name, value in result.items()}
         print(ranker, results[ranker], flush=True)
         save("tune_pruning", results)
 
 
 def quick():
-    """Two seeds of one ranker."""
+    """Measure two seeds of one ranker."""
     main(["--seeds", "2", "--rankers", "least-squares"])
 
 
 def full():
-    """Ten seeds of 30 trials, all rankers."""
+    """Measure ten seeds of 30 trials for all rankers."""
     main([])
 
 

@@ -36,50 +36,54 @@ TRIALS = 30
 
 
 def curves(name, fold, settings):
-    """(value by report, final value, number of reports) of random settings."""
+    """Train random settings; return (value by report, final value, number of reports) of each."""
     space = Space({name: ranker_class(name)(random_state=0, metric=str(METRIC))})
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
-    found = []
+    learning_curves = []
     for _ in range(settings):
         ranker = space.ranker(space.suggest(study.ask()))
         scaling = fit_scaling(ranker.scale, fold.train)
-        seen, count = {}, [0]
+        values_by_report, count = {}, [0]
 
-        def watch(progress, seen=seen, count=count, scaling=scaling):
+        def watch(progress, values=values_by_report, count=count, scaling=scaling):
             count[0] += 1
             if count[0] >= FIRST_REPORT and count[0] & (count[0] - 1) == 0:
                 scores = row_scores(fold.vali.X, scaling.fold(progress.coef()))
-                seen[count[0]] = evaluate_on(fold.vali, scores=scores, metric=METRIC)
+                values[count[0]] = evaluate_on(fold.vali, scores=scores, metric=METRIC)
 
         try:
             ranker.fit(fold.train, callbacks=[watch])
         except RankineError:
             continue
-        found.append((seen, evaluate_on(fold.vali, model=ranker, metric=METRIC), count[0]))
-    return found
+        learning_curves.append(
+            (values_by_report, evaluate_on(fold.vali, model=ranker, metric=METRIC), count[0])
+        )
+    return learning_curves
 
 
 def replay(found, order):
-    """Share of work done, loss of the best value, trials given up, and wrongly so."""
+    """Replay curves in an order; return work done, loss of the best value, and pruned trials."""
     study = optuna.create_study(direction="maximize", pruner=GainPruner())
-    done = total = pruned = wrong = 0
+    reports_done = total = pruned = wrong = 0
     best = best_of_all = -np.inf
     for k in order:
-        seen, end, reports = found[k]
+        values_by_report, end, reports = found[k]
         trial = study.ask()
-        at = next((c for c in sorted(seen) if _hopeless(trial, seen[c], c)), None)
+        at = next(
+            (c for c in sorted(values_by_report) if _hopeless(trial, values_by_report[c], c)), None
+        )
         total += reports
         best_of_all = max(best_of_all, end)
         if at is None:
-            done += reports
+            reports_done += reports
             best = max(best, end)
             study.tell(trial, end)
         else:
-            done += at
+            reports_done += at
             pruned += 1
             wrong += end > best
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-    return done / max(total, 1), best_of_all - best, pruned, wrong
+    return reports_done / max(total, 1), best_of_all - best, pruned, wrong
 
 
 def _hopeless(trial, value, step):
@@ -88,7 +92,7 @@ def _hopeless(trial, value, step):
 
 
 def summarise(found, orders):
-    """Means over random orders."""
+    """Return means over random orders."""
     rows = [
         replay(found, np.random.default_rng(seed).permutation(len(found))[:TRIALS])
         for seed in range(orders)
@@ -125,7 +129,7 @@ def main(argv=None):
 
 
 def full():
-    """All rankers; needs RANKINE_DATA."""
+    """Measure all rankers; needs RANKINE_DATA."""
     main([])
 
 

@@ -36,7 +36,7 @@ SAMPLERS = {
 
 
 def suggest(trial):
-    """The space of Freno et al. 2015: l1 (theta for PSGD), l2, solver, loss, metric."""
+    """Suggest a point of the space of Freno et al. 2015."""
     return (
         trial.suggest_float("l1_or_theta", 1e-6, 1e-1, log=True),
         trial.suggest_float("l2", 1e-6, 1.0, log=True),
@@ -47,7 +47,7 @@ def suggest(trial):
 
 
 def toy_value(l1, l2, solver, loss, metric):
-    """The true value; at most 0.33."""
+    """Return the true value, at most 0.33."""
     a, b = SOLVERS.index(solver), LOSSES.index(loss)
     value = -0.05 * (np.log10(l1) + 4) ** 2 - 0.02 * (np.log10(l2) + 2) ** 2
     value += (0.0, 0.15, 0.05)[a] + (0.1, 0.0)[b] + (0.0, 0.02, 0.08, -0.1)[METRICS.index(metric)]
@@ -55,7 +55,7 @@ def toy_value(l1, l2, solver, loss, metric):
 
 
 def toy(seed):
-    """A noisy objective, and the true value of a setting."""
+    """Return a noisy objective and its true value function."""
     noise = np.random.default_rng(seed)
     return lambda trial: toy_value(*suggest(trial)) + 0.005 * noise.normal(), toy_value
 
@@ -70,21 +70,21 @@ def make_lists(seed, n_lists=150):
 
 
 def elastic(seed):
-    """ElasticRanker on generated lists."""
-    train, held = make_lists(seed), make_lists(seed, 400).take(slice(150 * 12, None))
+    """Return an objective that trains ElasticRanker on generated lists."""
+    train, valid = make_lists(seed), make_lists(seed, 400).take(slice(150 * 12, None))
 
     def value(l1, l2, solver, loss, metric):
         strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
-        asked = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
-        ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 0, **asked})
-        scores = ranker.fit(train).predict(held)
-        return float(evaluate("ndcg@10", held.y, scores, held.queries))
+        parameters = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
+        ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 0, **parameters})
+        scores = ranker.fit(train).predict(valid)
+        return float(evaluate("ndcg@10", valid.y, scores, valid.queries))
 
     return lambda trial: value(*suggest(trial)), value
 
 
 def run(problem, sampler, seed, trials):
-    """True value of the setting judged best, its mean over the trials, CPU seconds a proposal."""
+    """Run a study; return true value of the best setting, mean, and CPU seconds per proposal."""
     objective, value = problem(seed)
     study = optuna.create_study(sampler=SAMPLERS[sampler](seed), direction="maximize")
     spent = 0.0
@@ -118,19 +118,19 @@ def main(argv=None):
         "trials": options.trials,
     }
     for name in options.problems:
-        found = {}
+        runs_by_sampler = {}
         for sampler in SAMPLERS:
             runs = [
                 run(globals()[name], sampler, options.first_seed + k, options.trials)
                 for k in range(options.seeds)
             ]
-            found[sampler] = np.array(runs)
-        results[name] = report(name, found)
+            runs_by_sampler[sampler] = np.array(runs)
+        results[name] = report(name, runs_by_sampler)
     save("tune", results)
 
 
 def report(name, found):
-    """Means, and paired tests of Thompson sampling against the others."""
+    """Return means, and paired tests of Thompson sampling against the other samplers."""
     summary = {}
     for sampler, runs in found.items():
         values = runs[:, 0]
@@ -153,12 +153,12 @@ def report(name, found):
 
 
 def quick():
-    """Five seeds."""
+    """Run five seeds."""
     main(["--seeds", "5"])
 
 
 def full():
-    """Twenty seeds of 30 trials."""
+    """Run twenty seeds of 30 trials."""
     main([])
 
 

@@ -26,14 +26,14 @@ SETTING = {"solver": "rda", "eta0": 1.0, "l1": 0.0, "l2": 0.0, "objective": "ndc
 
 
 def requests(data):
-    """Rows of the data in requests of ``REQUEST`` candidates."""
+    """Cut the rows into requests of ``REQUEST`` candidates."""
     X = data.X
     count = X.shape[0] // REQUEST
     return [X[k * REQUEST : (k + 1) * REQUEST] for k in range(count)]
 
 
 def scored(scorer, lists, candidates):
-    """CPU microseconds a candidate, scoring lists round and round."""
+    """Measure CPU microseconds per candidate while cycling through the lists."""
     rounds = max(candidates // REQUEST, 1)
     scorer.score(lists[0])
     begun = time.process_time()
@@ -43,18 +43,20 @@ def scored(scorer, lists, candidates):
 
 
 def forms(coef, lists):
-    """A scorer and its lists: whole sparse rows, and only the columns that the model needs."""
-    own = np.flatnonzero(coef)
-    narrow = LinearModel.from_weights(coef[own])
-    found = {"whole rows": (Scorer(LinearModel.from_weights(coef)), lists)}
-    if len(own) <= max(SIZES):
-        rows = [np.ascontiguousarray(sparse.csc_matrix(x)[:, own].toarray()) for x in lists]
-        found["the model's columns"] = (Scorer(narrow), rows)
-    return found
+    """Return scorer and lists: whole sparse rows, and only the columns that the model needs."""
+    model_columns = np.flatnonzero(coef)
+    narrow = LinearModel.from_weights(coef[model_columns])
+    scorers = {"whole rows": (Scorer(LinearModel.from_weights(coef)), lists)}
+    if len(model_columns) <= max(SIZES):
+        rows = [
+            np.ascontiguousarray(sparse.csc_matrix(x)[:, model_columns].toarray()) for x in lists
+        ]
+        scorers["the model's columns"] = (Scorer(narrow), rows)
+    return scorers
 
 
 def measure(seeds, lists, candidates, repetitions):
-    """Models of one log, cut to size, and their latency; methods take turns."""
+    """Train models of several sizes on one log and measure their latency in turns."""
     log = Log(seeds[0], lists, TRAINED + TESTED)
     test = log.between(TRAINED + 1, TRAINED + TESTED).together()
     train = log.between(1, TRAINED)
@@ -65,13 +67,13 @@ def measure(seeds, lists, candidates, repetitions):
     for size in (*SIZES, everything):
         coef = learn({**SETTING, "max_nonzero": size}, train).coef_
         rows[size] = {"quality": judge(test.X @ coef, test, ["recall@1", "recall@4"])}
-        for form, (scorer, own) in forms(coef, some).items():
-            calls[size, form] = (scorer, own)
-    found = {key: [] for key in calls}
+        for form, (scorer, request_rows) in forms(coef, some).items():
+            calls[size, form] = (scorer, request_rows)
+    times = {key: [] for key in calls}
     for _ in range(repetitions):
-        for key, (scorer, own) in calls.items():
-            found[key].append(scored(scorer, own, candidates))
-    for (size, form), values in found.items():
+        for key, (scorer, request_rows) in calls.items():
+            times[key].append(scored(scorer, request_rows, candidates))
+    for (size, form), values in times.items():
         rows[size][form] = spread(values)
     return {
         "seeds": seeds,
@@ -100,15 +102,15 @@ def draw(results):
 def markdown(results):
     rows = []
     for size, row in results["models"].items():
-        whole, own = row["whole rows"], row.get("the model's columns")
+        whole, narrow = row["whole rows"], row.get("the model's columns")
         published = PAPER.get(int(size))
         rows.append(
             [
                 f"{int(size):,}",
                 median_and_range(whole),
                 f"{1e6 / whole['median']:,.0f}",
-                "" if own is None else median_and_range(own),
-                "" if own is None else f"{1e6 / own['median']:,.0f}",
+                "" if narrow is None else median_and_range(narrow),
+                "" if narrow is None else f"{1e6 / narrow['median']:,.0f}",
                 "" if published is None else f"{1000 * published:.1f}",
                 f"{row['quality']['recall@1']:.4f}",
             ]

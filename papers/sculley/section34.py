@@ -19,7 +19,7 @@ REFERENCE = "Pegasos"
 
 
 def cross_products(data):
-    """The features and all their products x_i x_j, i <= j."""
+    """Return the features and all their products x_i x_j, i <= j."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
     first, second = np.triu_indices(X.shape[1])
     wide = np.concatenate([X, X[:, first] * X[:, second]], axis=1)
@@ -31,7 +31,7 @@ MARGINS = {"margin": [0.1, 1.0, 10.0, 100.0]}
 
 
 def variants(tied, **common):
-    """What the paper tried, beside Pegasos, with a sampler and an average in common."""
+    """Return the paper's variants and Pegasos, with a common sampler and averaging."""
     return {
         REFERENCE: ScoredSystem(SPDRanker("pegasos", **common)),
         "perceptron": ScoredSystem(SPDRanker("perceptron", **common), {}),
@@ -54,12 +54,12 @@ KINDS = {
 
 
 def measure(seeds, folds):
-    found = {
+    results = {
         kind: letor.over_collections(contestants, REFERENCE, seeds, folds)
         for kind, contestants in KINDS.items()
     }
-    tasks = {kind: one.pop("tasks") for kind, one in found.items()}
-    return {**found["rankine"], "kinds": tasks}
+    tasks = {kind: one.pop("tasks") for kind, one in results.items()}
+    return {**results["rankine"], "kinds": tasks}
 
 
 def markdown(results):
@@ -78,7 +78,7 @@ def markdown(results):
 
 
 def outcome(results):
-    """Which of the things helped, in words."""
+    """Describe which of the variants helped."""
     helped = [
         f"{name} {kind} on {task} ({paired['difference']:+.4f})"
         for kind, task, name, paired in compared(results)
@@ -90,9 +90,9 @@ def outcome(results):
 
 
 def compared(results):
-    """Kind, collection, name and paired difference to Pegasos of everything that was tried."""
+    """List kind, collection, name and paired difference to Pegasos of every variant."""
     for kind, tasks in results["kinds"].items():
-        for task, found in tasks.items():
-            for name, method in found["methods"].items():
+        for task, rows in tasks.items():
+            for name, method in rows["methods"].items():
                 if name != REFERENCE:
                     yield kind, task, name, method["against_reference"]

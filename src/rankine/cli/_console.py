@@ -122,8 +122,8 @@ def progress_bar(
 ) -> Iterator[Callable[[int, int | None, str], None] | None]:
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
-    Yield None if the command is quiet or stderr is not a terminal. The title says when kernels are
-    being compiled.
+    Yield None if the command is quiet or stderr is not a terminal. While kernels are compiled, the
+    title shows it.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None
@@ -147,6 +147,7 @@ def progress_bar(
         console=console(stderr=True),
         transient=True,
     )
+    # The total is unknown until the first update: the bar only pulses.
     task = bar.add_task(title, total=None, status="")
 
     def update(done: int, total: int | None, text: str) -> None:
@@ -160,6 +161,7 @@ def progress_bar(
         with bar:
             yield update
     finally:
+        # The clock is global: later commands of this process must not draw on a closed bar.
         CLOCK.begin = CLOCK.end = None
 
 
@@ -187,7 +189,7 @@ def command_line() -> str:
 
 
 def save_report(file: str | None, subject: Any, **options: Any) -> None:
-    """Write the HTML report of a result to ``file``, unless this is None."""
+    """Write the HTML report of a result to ``file``, if one is given."""
     if file is None:
         return
     from rankine.reporting.run import report
@@ -197,7 +199,7 @@ def save_report(file: str | None, subject: Any, **options: Any) -> None:
 
 
 def save_plot(file: str | None, function: str, result: Any) -> None:
-    """Draw a result with the named function of ``rankine.plot``, unless ``file`` is None."""
+    """Draw a result with the named function of ``rankine.plot``, if a file is given."""
     if file is None:
         return
     from rankine import plot

@@ -139,6 +139,7 @@ def display_name(declared: Any) -> str:
 def _is_ranker_parameter(ranker: Any, name: str) -> bool:
     from rankine.rankers.registry import RANKERS, ranker_class
 
+    # Commands such as letor name several rankers, so all of them are tried.
     candidates = [ranker] if ranker in RANKERS else list(RANKERS)
     return any(name in ranker_class(each)().get_params(deep=False) for each in candidates)
 
@@ -149,18 +150,19 @@ def reject_options(names: Iterable[str], reason: str, fix: str = "Leave it out")
     A command calls this for options that it would otherwise ignore.
     """
     context = _CONTEXT.get()
-    if context is None:
+    if context is None:  # called from Python, not by a command
         return
     for name in names:
         source = context.get_parameter_source(name)
+        # A comparison with the default would miss an option that was written with this value.
         if source is not None and source.name == "COMMANDLINE":
             raise ParameterError(reason, parameter=name, fix=fix)
 
 
 def require_one_format(**formats: bool) -> None:
     """Raise an error if more than one output format is chosen."""
-    chosen = [f"--{name}" for name, is_chosen in formats.items() if is_chosen]
-    if len(chosen) > 1:
+    selected = [f"--{name}" for name, is_selected in formats.items() if is_selected]
+    if len(selected) > 1:
         raise ParameterError(
-            f"{', '.join(chosen)}: only one output format is possible", fix="Choose one of them"
+            f"{', '.join(selected)}: only one output format is possible", fix="Choose one of them"
         )

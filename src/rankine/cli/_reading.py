@@ -127,7 +127,7 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class ModelReadingOptions(LogOptions, _ReadOptions):
-    """Options for data that an existing model scores; the features are those of the model."""
+    """Options for data that an existing model scores; the model defines the features."""
 
     format: _Format = None
     base: Annotated[
@@ -372,7 +372,7 @@ def log_schema_of(source: Any) -> LogSchema | None:
 def report_narrower_files(model: LinearModel, data: Any) -> None:
     """Print how many text files have fewer features than the model.
 
-    The number is known only after a stream has been read.
+    For a stream, call this after all of it was read.
     """
     n_narrower = (getattr(data, "read_counts", None) or {}).get("narrower_files", 0)
     if n_narrower:
@@ -384,7 +384,7 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
 
 @dataclass(frozen=True)
 class ReadingOptions(ModelReadingOptions):
-    """Options for data to train on or convert; the features are those of the data."""
+    """Options for data to train on or convert; the data define the features."""
 
     base: _Base = 1
     n_features: Annotated[

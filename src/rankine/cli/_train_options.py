@@ -113,7 +113,7 @@ class ClickCorrectionOptions:
             )
         if self.max_weight is not None and (not has_weights or is_coec):
             raise ParameterError(
-                "applies to the weights of --propensity, and there are none",
+                "needs --propensity, whose weights it limits",
                 parameter="max_weight",
                 fix="Leave it out, or add --propensity",
             )

@@ -185,8 +185,9 @@ class CounterfactualOptions:
 
         model = rankine.LinearModel.load(path)
         names = [name for name in (self.item, self.search, self.logged) if name is not None]
-        names = list(dict.fromkeys(names))
+        names = list(dict.fromkeys(names))  # one column may have two uses
         options: dict[str, Any] = {"position": self.position}
+        # The log has further columns, which must not be read as features.
         if model.feature_names is not None:
             options["features"] = model.feature_names
         data = reading.open(files, model=model, columns=names, **options)

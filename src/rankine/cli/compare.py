@@ -120,6 +120,7 @@ def compare(
     else:
         tables = [table for comparison in comparisons for table in comparison.tables()]
         print_tables(tables, latex=latex, markdown=markdown)
+    # The result is printed first, so that a failing job shows why.
     if fail_if_worse and any(_last_is_worse(comparison) for comparison in comparisons):
         raise typer.Exit(WORSE)
 
@@ -138,6 +139,7 @@ def _score_systems(paths: list[str], data_path: str, reading: ModelReadingOption
         else:
             systems[name] = LinearModel.load(path)
             models.append(systems[name])
+    # Judgements have no rows to read: options of reading would be ignored.
     if is_qrels(data_path):
         reject_options(option_names(ModelReadingOptions), "has no effect on judgements (qrels)")
         return load_systems(systems, read_qrels(data_path))

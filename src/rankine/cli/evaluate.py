@@ -161,6 +161,7 @@ def evaluate_model(
         if relative_to_random:
             random_value = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = random_value
+            # Without a relevant document the expectation is 0 and the gain is undefined.
             gain = 100 * (entry["value"] / random_value - 1) if random_value else None
             entry["gain_percent"] = gain
         if per_query:

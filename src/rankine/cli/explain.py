@@ -91,6 +91,7 @@ def _row_of_document(data: Dataset, document: str) -> int:
         docids = [str(docid) for docid in data.docid.tolist()]
         if document in docids:
             return docids.index(document)
+    # A docid that is a number takes precedence over the row of that number.
     if document.isascii() and document.isdigit() and 1 <= int(document) <= data.n_rows:
         return int(document) - 1
     raise ParameterError(

@@ -90,6 +90,7 @@ def export(
     result = export_model(linear_model, to, options)
     files = {out: result.content}
     files |= {f"{out}{suffix}": content for suffix, content in result.extra_files.items()}
+    # All files are built before the first is written, so that an error leaves no partial export.
     _write(files)
     if result.remark:
         _console.print_status(result.remark)

@@ -86,7 +86,7 @@ def plan(
         _console.print_result(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
     _console.print_result(
         f"{result['sessions_needed']:,} sessions detect a preference of {detect:g} with a power "
-        f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are not ties."
+        f"of {power:.0%} at the significance level {level:g}, if {decided:.0%} have a winner."
     )
 
 
@@ -122,6 +122,7 @@ def _draft(
     data = reading.open_for(data_path, models)
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
+    # Without docids, items are named by their rows in the data.
     items = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
     table = pa.table(
         {

@@ -120,6 +120,7 @@ def letor(
     baseline_tables = read_baseline_files(baselines or [])
     rankers, grids = parse_rankers(ranker)
     for each in rankers.values():
+        # Rankers that take missing values have no rule to set.
         if missing != "auto" and not each.takes_missing:
             each.set_params(missing=missing)
     if workers is None:

@@ -76,7 +76,7 @@ def root(
     _console.set_verbosity(0)
     Verbosity(quiet, verbose)
     if json and not version:
-        raise typer.BadParameter("write --json after the name of a command, or with --version")
+        raise _UsageError("write --json after the name of a command, or with --version", context)
     if version:
         _print_version(json=json)
         raise typer.Exit

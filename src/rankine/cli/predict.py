@@ -57,6 +57,7 @@ def predict(
     with open_text_output(out) as write:
         for block in blocks:
             scores = score_dataset(linear_model, block)
+            # repr writes the shortest text that reads back as the same float.
             lines = _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist())
             for line in lines:
                 write(line + "\n")

@@ -94,6 +94,7 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if _console.verbosity() >= 0:
+        # Loaded models are logged at INFO, at which other libraries would log too much.
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
     token = None if token_file is None else read_token(token_file)
     settings = Settings(
@@ -129,7 +130,7 @@ def _print_started(status: dict[str, Any], *, json: bool) -> None:
     """Print the address, the models and the limits of a server that is ready."""
     if json:
         _console.print_json(status)
-        sys.stdout.flush()
+        sys.stdout.flush()  # a parent process waits for this line
         return
     names = ", ".join(status["models"][:_MAX_NAMES])
     if len(status["models"]) > _MAX_NAMES:

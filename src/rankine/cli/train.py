@@ -283,9 +283,11 @@ class TrainingJob:
                 train = self._correct(train, source)
             self._fit(train, parts.get("valid"))
             model = self._save()
+            # The quality on a stream or partitions would cost one more pass over the data.
             if _is_loaded(train):
                 parts = {"train": train, **parts}
             measured = _evaluate_parts(self.estimator.metric, model, parts)
+        # The parts of a split cannot be measured later without repeating the split.
         if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)

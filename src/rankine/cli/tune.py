@@ -138,7 +138,7 @@ def tune(
     import rankine
     from rankine.tuning import import_optuna
 
-    import_optuna()
+    import_optuna()  # fails early, with the name of the extra
     check_output_paths(out=out, plot=plot, study=study, report=report)
     options = search.options()
     if missing != "auto":

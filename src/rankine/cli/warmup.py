@@ -97,15 +97,15 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
 @contextmanager
 def _cache_dir(folder: Path) -> Iterator[None]:
     """Set ``RANKINE_CACHE_DIR`` for processes that are started inside the block."""
-    before = os.environ.get("RANKINE_CACHE_DIR")
+    previous = os.environ.get("RANKINE_CACHE_DIR")
     os.environ["RANKINE_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ["RANKINE_CACHE_DIR"]
         else:
-            os.environ["RANKINE_CACHE_DIR"] = before
+            os.environ["RANKINE_CACHE_DIR"] = previous
 
 
 def part_names(rankers: list[str]) -> list[str]:
@@ -144,6 +144,7 @@ def _compile_fit(ranker: str, storage: str) -> None:
 
     data = _small_log()
     X: Any = data.X if storage == "dense" else sparse.csr_array(data.X)
+    # Kernels are compiled separately for each type of the features.
     for dtype in (np.float64, np.float32):
         ranker_class(ranker)(random_state=0).fit(X.astype(dtype), data.y, qid=data.qid)
 

@@ -318,7 +318,9 @@ def compare_systems(
 ) -> Comparison:
     """Compare systems that have been read and scored already."""
     if len(scored) < 2:
-        raise ParameterError("there is only one system", fix="Pass two or more to compare")
+        raise ParameterError(
+            "there is only one system", fix="Pass two or more to compare", parameter="systems"
+        )
     check_confidence(confidence)
     if margin < 0:
         raise ParameterError(f"{margin} is negative", fix="Use 0.01", parameter="margin")

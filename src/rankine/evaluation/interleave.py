@@ -72,10 +72,11 @@ def team_draft(
     >>> team_draft([["a", "b", "c"], ["b", "d", "a"]], 3, key="session 17")
     (['b', 'a', 'd'], [1, 0, 1])
     """
-    if len(rankings) < 2 or length < 1:
+    if len(rankings) < 2:
         raise ParameterError(
-            "a draft needs two rankings and a length of at least 1", fix="Pass both"
+            "a draft needs at least two rankings", fix="Pass both", parameter="rankings"
         )
+    _check_length(length)
     # The kernel drafts numbers: equal items of different rankings get the same one.
     numbers: dict[Hashable, int] = {}
     orders = []
@@ -126,8 +127,7 @@ def interleave(
             f"scores have shape {table.shape} for {queries.n_rows} rows",
             fix="Pass finite scores of every row by at least two rankers",
         )
-    if length < 1:
-        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
+    _check_length(length)
     codes = queries.codes
     # Rows by list, then by falling score, then as in the data.
     orders = np.stack([np.lexsort((np.arange(queries.n_rows), -each, codes)) for each in table])
@@ -141,6 +141,11 @@ def interleave(
     _draft_all(grouped[orders], starts, ends, stream_seed(random_state, _STREAM), rows, team)
     position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths) + 1
     return queries.gather(np.arange(queries.n_rows))[rows], position, team
+
+
+def _check_length(length: int) -> None:
+    if length < 1:
+        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
 
 
 @jit
@@ -474,11 +479,14 @@ def sessions_needed(
     """
     from scipy.stats import norm
 
-    if preference == 0.5 or not 0 < chance < 1:
+    if preference == 0.5:
         raise ParameterError(
             "no number of sessions proves that two rankers are equal",
             fix="Use the smallest preference that matters to you, such as 0.52",
+            parameter="preference",
         )
+    if not 0 < chance < 1:
+        raise ParameterError(f"{chance} is not between 0 and 1", fix="Use 0.8", parameter="chance")
     # The normal approximation bounds the numbers to try.
     spread = norm.isf(level / 2) / 2 + norm.isf(1 - chance) * np.sqrt(preference * (1 - preference))
     normal_estimate = (spread / (preference - 0.5)) ** 2

@@ -388,8 +388,8 @@ def monitor_log(model: LinearModel, blocks: Iterable[Dataset]) -> DriftMonitor:
     spec = columns_of(model)
     if summary is None or spec is None:
         raise ParameterError(
-            "the model contains no summary of a training log",
-            fix="Train it on a raw log with this version of rankine",
+            "the model contains no summary of its training data, so drift cannot be measured",
+            fix="Train it on a raw log; models of feature files have no summary",
         )
     monitor = DriftMonitor(summary, spec)
     for block in blocks:

@@ -214,10 +214,9 @@ def estimate_propensity(
     if method is None:
         if item is None:
             raise ParameterError(
-                "is required, because no column of items is named",
+                "the default method, harvest, needs an item column",
                 parameter="method",
-                fix="Set item to the column of items, which selects 'harvest', or set method to "
-                "'randomised' if the lists were in random order",
+                fix="Pass the item column, or choose 'randomised' if lists were in random order",
             )
         method = "harvest"
     _check_arguments(method, item, features, max_position, min_rows, confidence, n_resamples)

@@ -148,7 +148,11 @@ def parse_objective(
 def _parse_metric(text: str) -> Metric:
     from rankine.metrics import parse_metric
 
-    metric = parse_metric(text)
+    try:
+        metric = parse_metric(text)
+    except ParameterError as error:
+        # The text is that of ``objective``; an error of ``metric`` would name another option.
+        raise ParameterError(error.reason, fix=error.fix, parameter="objective") from error
     if metric.name not in METRIC_OBJECTIVES or (metric.name == "map" and metric.cutoff is not None):
         names = ", ".join(METRIC_OBJECTIVES)
         raise ParameterError(

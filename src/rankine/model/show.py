@@ -84,6 +84,8 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
     }
 
 
+#: Largest length of a list that the text of a summary prints in full.
+_MAX_LISTED = 5
 #: Number of weights and topics in HTML.
 TOP = 8
 _POSITIVE_COLOUR, _NEGATIVE_COLOUR = "#2f6fab", "#c2570c"
@@ -208,7 +210,11 @@ def summary_text(data: dict[str, Any]) -> str:
         lines.append(f"transform   {printable(spec['type'])} {printable(fields)}".rstrip())
     for section in ("parameters", "provenance"):
         for key, value in _flatten(data[section]):
-            lines.append(f"{section:<11} {printable(key)} = {printable(str(value))}")
+            # Recorded curves would fill the screen; --json and reports show them in full.
+            text = str(value)
+            if isinstance(value, (list, tuple)) and len(value) > _MAX_LISTED:
+                text = f"{len(value)} values, the last {value[-1]}"
+            lines.append(f"{section:<11} {printable(key)} = {printable(text)}")
     if "topics" in data:
         lines.append("")
         width = max((len(printable(row["topic"], 40)) for row in data["topics"]), default=0)

@@ -321,7 +321,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         weights = np.asarray(coef_init, dtype=np.float64)
         if weights.shape != (columns.n_features,):
             raise SchemaError(
-                f"coef_init has shape {weights.shape} for {columns.n_features} features",
+                f"the shape is {weights.shape} for {columns.n_features} features",
+                parameter="coef_init",
                 fix="Pass one weight per feature",
             )
         return scaling.unfold(weights).copy(), n_steps

@@ -349,8 +349,8 @@ class StreamSource(TrainingSource):
         weights = self._query_weight[first : first + block.n_queries]
         if len(weights) < block.n_queries:
             raise SchemaError(
-                f"query_weight holds {len(self._query_weight)} weights, and the stream more "
-                "queries",
+                f"there are {len(self._query_weight)} weights, but the stream has more queries",
+                parameter="query_weight",
                 fix="Give every query a weight",
             )
         return factors * weights

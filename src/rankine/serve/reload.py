@@ -146,7 +146,7 @@ class Reloader:
                 reason = error.strerror
                 if error.errno == errno.ELOOP:
                     reason = "it is a symbolic link"
-                self._report(name, f"the file is not opened: {reason}")
+                self._report(name, f"the file cannot be opened: {reason}")
                 continue
             try:
                 status = os.fstat(descriptor)

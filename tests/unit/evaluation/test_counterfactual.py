@@ -141,8 +141,9 @@ def test_logged_probabilities_give_the_weights(world):
     for chance in (0.0, -0.5, 1.5):
         with pytest.raises(SchemaError, match=r"outside \(0, 1\]"):
             counterfactual({**log, "chance": np.full(9000, chance)}, -log["position"], **given)
-    with pytest.raises(ParameterError, match="independent model only"):
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
+    assert caught.value.parameter == "logged"
 
 
 def test_weights_of_logged_probabilities_equal_a_loop_over_rows():
@@ -282,8 +283,9 @@ def test_rows_of_one_search_and_item_are_pooled():
     assert [one.name for one in bare.estimates] == ["ips", "snips"]
     pooled = counterfactual(log, "score", propensity=theta, **PAIRS, **free)
     assert pooled["ips"] != bare["ips"]
-    with pytest.raises(ParameterError, match="old ranker's probabilities"):
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, "score", model="independent", item="item", **free)
+    assert caught.value.parameter == "model"
 
 
 def test_value_estimates_accept_lists_controls_and_predictions():

@@ -100,9 +100,10 @@ def test_rankings_may_run_out_and_must_not_repeat():
     with pytest.raises(ParameterError) as caught:
         team_draft([["a", "a"], ["b"]], 2, key=1)
     assert caught.value.parameter == "rankings"
-    for rankings, length in (([["a"]], 2), ([["a"], ["b"]], 0)):
-        with pytest.raises(ParameterError, match="two rankings"):
+    for rankings, length, parameter in (([["a"]], 2, "rankings"), ([["a"], ["b"]], 0, "length")):
+        with pytest.raises(ParameterError) as caught:
             team_draft(rankings, length, key=1)
+        assert caught.value.parameter == parameter
     assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
     assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
     queries = QueryIndex.from_group([3], 3)
@@ -273,11 +274,13 @@ def test_power_equals_the_share_of_simulated_rejections():
     needed = sessions_needed(0.6, chance=0.9)
     assert sessions_needed(0.6, chance=0.9, decided=0.5) == 2 * needed
     assert sessions_needed(0.4, chance=0.9) == needed
-    with pytest.raises(ParameterError, match="two rankers are equal"):
+    with pytest.raises(ParameterError) as caught:
         sessions_needed(0.5)
+    assert caught.value.parameter == "preference"
     for chance in (0.0, 1.0):
-        with pytest.raises(ParameterError, match="two rankers are equal"):
+        with pytest.raises(ParameterError) as caught:
             sessions_needed(0.6, chance=chance)
+        assert caught.value.parameter == "chance"
     for bad in ({"preference": 1.5}, {"preference": -0.1}, {"decided": 0.0}, {"decided": 1.5},
                 {"level": 0.0}, {"level": 1.0}):  # fmt: skip
         with pytest.raises(ParameterError, match="shares"):
@@ -310,8 +313,9 @@ def test_invalid_options_and_logs_are_refused():
         analyse_interleaving(log, credit="luck")
     assert caught.value.parameter == "credit"
     for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
-        with pytest.raises(ParameterError, match=r"confidence|n_resamples"):
+        with pytest.raises(ParameterError) as caught:
             analyse_interleaving(log, **bad)
+        assert {caught.value.parameter} == set(bad)
     with pytest.raises(SchemaError, match="one team"):
         analyse_interleaving({**log, "team": ["a"] * 40})
     with pytest.raises(SchemaError, match="scores"):

@@ -370,10 +370,12 @@ def test_the_script_is_chosen_by_the_largest_label(folders, tmp_path):
     (folder / "Fold1" / "test.txt").write_text(text)
     assert run_letor([folder], {"spy": Spy()}).tasks[0].script == "letor4"
     assert run_letor([folder], {"spy": Spy()}, script="letor3").tasks[0].script == "letor3"
-    with pytest.raises(ParameterError, match="letor9"):
+    with pytest.raises(ParameterError) as caught:
         run_letor([folder], {"spy": Spy()}, script="letor9")
-    with pytest.raises(ParameterError, match="grid"):
+    assert caught.value.parameter == "script"
+    with pytest.raises(ParameterError) as caught:
         run_letor([folder], {"spy": Spy()}, grids={"spy": {"l2": []}})
+    assert caught.value.parameter == "grids"
 
 
 class TestFolders:

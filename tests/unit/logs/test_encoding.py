@@ -216,7 +216,7 @@ def test_the_summary_describes_all_lists(log):
     assert record.remaining_blocks is None
     plain = LinearModel.from_weights([1.0])
     for without in (plain, replace(model, provenance={})):
-        with pytest.raises(ParameterError, match="no summary of a training log"):
+        with pytest.raises(ParameterError, match="no summary of its training data"):
             encoding_module.monitor_log(without, [])
     assert summary["seen"] != ""
     numbers = logs.scan(log, query="session_id", label="clicked", numeric=["price"])

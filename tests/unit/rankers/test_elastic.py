@@ -232,14 +232,14 @@ def test_graded_and_negative_labels():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "parameter"),
     [
-        ({"solver": "adam"}, "rda, fobos, psgd, tgd"),
-        ({"objective": "err"}, "cannot be trained for"),
-        ({"objective": "nonsense"}, "nonsense"),
-        ({"objective": "map@5"}, "map"),
-        ({"loss": "cubic"}, "hinge"),
-        ({"delta": "one"}, "model, target"),
+        ({"solver": "adam"}, "solver"),
+        ({"objective": "err"}, "objective"),
+        ({"objective": "nonsense"}, "objective"),
+        ({"objective": "map@5"}, "objective"),
+        ({"loss": "cubic"}, "loss"),
+        ({"delta": "one"}, "delta"),
         ({"eta0": 0}, "eta0"),
         ({"l1": -1.0}, "l1"),
         ({"prune_every": 0}, "prune_every"),
@@ -250,9 +250,10 @@ def test_graded_and_negative_labels():
         ({"solver": "fobos", "adaptive": True}, "adaptive"),
     ],
 )
-def test_errors_name_the_parameter(options, words):
-    with pytest.raises(ParameterError, match=words):
+def test_errors_name_the_parameter(options, parameter):
+    with pytest.raises(ParameterError) as caught:
         ElasticRanker(**options).fit(shop(lists=5))
+    assert caught.value.parameter == parameter
 
 
 def test_a_stream_has_the_scale_of_its_rows_in_memory():
@@ -274,8 +275,9 @@ def test_a_stream_that_can_be_read_once_refuses_further_readings():
     for options in ({"scale": "standard"}, {"n_passes": 2}):
         with pytest.raises(ParameterError, match="only once"):
             ElasticRanker(**options).fit(once)
-    with pytest.raises(ParameterError, match="n_passes"):
+    with pytest.raises(ParameterError) as caught:
         ElasticRanker(n_passes=0).fit(Blocks(shop(lists=5), 5))
+    assert caught.value.parameter == "n_passes"
 
 
 def test_query_weights_in_a_stream_are_those_of_memory():
@@ -386,7 +388,7 @@ def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch)
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
     n_used = len(data.labels.queries_with_pairs)
     for enough, usual in ((n_used, False), (n_used + 1, True)):
-        monkeypatch.setattr(elastic, "ENOUGH_TO_TELL", enough)
+        monkeypatch.setattr(elastic, "MIN_LISTS_FOR_STEP", enough)
         assert (ElasticRanker(adaptive=True).fit(data).eta0_ == 0.2) == usual
 
 

@@ -147,10 +147,12 @@ def test_several_eval_sets_are_reported_by_name_and_the_last_one_decides():
     assert [row["value"] for row in ranker.evals_] == [row["value"] for row in one.evals_]
     for row in ranker.evals_:
         assert row["turned"] == row["value"] != row["all"]
-    with pytest.raises(ParameterError, match="no entry for each of the 2 eval sets"):
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=SIZES)
-    with pytest.raises(ParameterError, match="one name for each"):
+    assert caught.value.parameter == "eval_group"
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=group, eval_names=["a", "a"])
+    assert caught.value.parameter == "eval_names"
 
 
 def test_a_dataset_cannot_be_combined_with_labels_or_ids() -> None:
@@ -236,8 +238,9 @@ def test_arrays_of_another_shape_are_refused_as_scikit_learn_does(X: Any, words:
 def test_options_of_eval_sets_need_one_entry_per_set() -> None:
     X, y = lists()
     data = Dataset.from_arrays(X, y, QID)
-    with pytest.raises(ParameterError, match="0 eval sets"):
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(data, eval_set=[])
+    assert caught.value.parameter == "eval_set"
     for alone in ({"eval_names": ["a"]}, {"eval_qid": QID}, {"eval_group": SIZES}):
         with pytest.raises(ParameterError, match="belong to an eval_set"):
             RankSVM().fit(data, **alone)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from rankine import LeastSquaresRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
 from rankine.kernels.random import SPLIT, permutation, stream_seed
-from rankine.rankers.least_squares import TRIED, _nearest_good
+from rankine.rankers.least_squares import CANDIDATES, _choose_candidate
 from rankine.solvers.heavy_ball import lanczos, power_iteration
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -278,7 +278,7 @@ def test_automatic_l2_grows_with_noise_and_is_the_default_for_few_lists():
         noisy = LeastSquaresRanker().fit(X, y, qid=qid)
         l2s.append(noisy.l2_ * 40 / 32)  # a fifth of 40 lists is held out
     assert l2s[0] < 2.1e-3 < l2s[1]
-    assert all(any(l2 == pytest.approx(one) for one in TRIED) for l2 in l2s)
+    assert all(any(l2 == pytest.approx(one) for one in CANDIDATES) for l2 in l2s)
     assert noisy.solution_.certificate["l2"] == noisy.l2_
     half = LeastSquaresRanker().fit(X, y, qid=qid, query_weight=np.full(40, 0.5))
     assert half.l2_ == pytest.approx(noisy.l2_)
@@ -339,7 +339,7 @@ def test_every_one_of_few_lists_is_held_out_once(monkeypatch):
     assert len(set().union(*(held_out for held_out, _ in folds))) == 40
     assert all(sorted(held_out + train) == list(range(42)) for held_out, train in folds)
     folds.clear()
-    monkeypatch.setattr("rankine.rankers.least_squares.MANY_LISTS", 42)
+    monkeypatch.setattr("rankine.rankers.least_squares.MIN_LISTS_FOR_ONE_SPLIT", 42)
     LeastSquaresRanker().fit(X, y, qid=qid)
     assert len(folds) == 1
 
@@ -354,7 +354,7 @@ def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_
             for k, own in enumerate(losses)
             if (own - best).mean() <= 0.5 * (own - best).std(ddof=1) / np.sqrt(12)
         ]
-        assert _nearest_good(losses, 6) == min(good, key=lambda k: abs(k - 6))
+        assert _choose_candidate(losses, 6) == min(good, key=lambda k: abs(k - 6))
 
 
 @pytest.mark.parametrize("solver", ["cg", "egdm", "gdm", "sgd"])

@@ -59,13 +59,16 @@ def test_given_strengths_and_a_bound_on_size(data):
     path = domination_path(X, y, qid, l1s=[20.0, 5.0, 0.1], max_nonzero=10)
     assert path.l1.tolist() == [20.0, 5.0]
     assert not path.measured
-    with pytest.raises(ParameterError, match="must fall"):
+    with pytest.raises(ParameterError) as caught:
         domination_path(X, y, qid, l1s=[1.0, 2.0])
-    with pytest.raises(ParameterError, match="n_steps"):
+    assert caught.value.parameter == "l1s"
+    with pytest.raises(ParameterError) as caught:
         domination_path(X, y, qid, n_steps=0)
+    assert caught.value.parameter == "n_steps"
     for wrong in ([], [1.0, 0.0], [np.inf], [[1.0]], [-1.0], [np.nan]):
-        with pytest.raises(ParameterError, match="positive finite"):
+        with pytest.raises(ParameterError) as caught:
             domination_path(X, y, qid, l1s=wrong)
+        assert caught.value.parameter == "l1s"
     assert len(domination_path(X, y, qid, l1s=[20.0, 20.0])) == 2
     assert path.best() == 1
     with pytest.raises(ParameterError, match="at most -1 non-zero") as caught:
@@ -169,8 +172,9 @@ def test_a_callback_ends_the_search_for_a_small_model(data):
 
 @pytest.mark.parametrize("min_ratio", [0.0, -0.1, 1.5, float("nan")])
 def test_strengths_that_would_not_fall_are_refused(data, min_ratio):
-    with pytest.raises(ParameterError, match="min_ratio"):
+    with pytest.raises(ParameterError) as caught:
         domination_path(*data, min_ratio=min_ratio)
+    assert caught.value.parameter == "min_ratio"
 
 
 def test_a_callback_ends_a_path_and_is_called_after_every_step(data):

@@ -79,8 +79,9 @@ def test_entries_absent_from_an_indicator_matrix_are_label_zero(data):
         fit_topics(X, indicator, absent="missing")
     mixed = indicator.tolil()
     mixed[0, 0] = 2.0
-    with pytest.raises(ParameterError, match="unclear"):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, mixed.tocsr())
+    assert caught.value.parameter == "absent"
 
 
 def test_empty_topics_are_named(data):
@@ -127,10 +128,12 @@ def test_bad_input_is_refused(data):
         fit_topics(X, Y, topics=["a", "a", "b", "c"])
     with pytest.raises(SchemaError, match="infinite"):
         fit_topics(X, np.where(Y == 1, np.inf, Y))
-    with pytest.raises(ParameterError, match="absent"):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, Y, absent="nothing")
-    with pytest.raises(ParameterError, match="l1"):
+    assert caught.value.parameter == "absent"
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, Y, l1=-1.0)
+    assert caught.value.parameter == "l1"
     with pytest.raises(SchemaError, match="features"):
         fit_topics(X, Y, eval_set=(X[:, :3], Y))
     with pytest.raises(SchemaError, match="other topics"):
@@ -142,8 +145,9 @@ def test_bad_input_is_refused(data):
     with pytest.raises(SchemaError, match="shape"):
         fit_topics(X, Y[:, :, None])
     for wrong in ([1.0, 2.0], np.nan, np.inf, [1.0, 1.0, 1.0, -1.0], [[1.0] * 4]):
-        with pytest.raises(ParameterError, match="l1: "):
+        with pytest.raises(ParameterError) as caught:
             fit_topics(X, Y, l1=wrong)
+        assert caught.value.parameter == "l1"
     with pytest.raises(NoPairsError, match="no topic was learnt"):
         fit_topics(X, np.zeros((200, 0)))
 
@@ -173,8 +177,9 @@ def test_the_empty_model_is_returned_if_no_other_is_within_max_nonzero(data):
     [("early_stopping", 3), ("warm_start", True), ("propensity", [1.0]), ("position_offset", 2)],
 )
 def test_parameters_without_effect_are_refused(data, name, value):
-    with pytest.raises(ParameterError, match=name):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(*data, **{name: value})
+    assert caught.value.parameter == name
 
 
 def test_topics_that_stop_early_give_one_warning(data):

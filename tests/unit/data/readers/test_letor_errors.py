@@ -118,9 +118,9 @@ REASONS = [
     (b"1 qid:a 1:1", {}, "parse", 7, "query id 'a' is not an integer", "Set qid_type to 'str'"),
     (b"1 qid:1 0:1", {}, "parse", 9, "feature index 0, but indices start at 1", "Set base to 0 if"),
     (b"1 qid:1 4:1", {"n_features": 3}, "limit", 9, "feature index '4' is above 3, the last of 3 f",
-     "Set n_features to a larger"),
+     "Increase n_features"),
     (b"1 qid:1 3:1", {"n_features": 3, "base": 0}, "limit", 9, "feature index '3' is above 2, the",
-     "Set n_features to a larger"),
+     "Increase n_features"),
     (b"1 qid:1 11:1", {"max_features": 10}, "limit", 9, "feature index '11' is above the limit of ",
      "Renumber or hash the features"),
     (b"1 qid:1 2:1\t3:1 02:2", {}, "parse", 17, "feature index '02' appears twice", "Write every"),
@@ -153,7 +153,7 @@ def test_the_reason_and_the_fix_say_what_is_wrong(ending):
 @pytest.mark.kernels
 def test_changed_files_are_read_or_refused_as_the_slow_reader_does(tmp_path):
     rng = random.Random(1)
-    ends = Counter(text.judge(*text.draw(rng), tmp_path) for _ in range(400))
+    ends = Counter(text.read_and_compare(*text.draw(rng), tmp_path) for _ in range(400))
     assert min(ends["read"], ends["refused"]) > 80
 
 
