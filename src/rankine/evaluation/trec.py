@@ -28,7 +28,7 @@ from rankine.data.compression import open_stream
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
-from rankine.kernels.sorting import rank_order
+from rankine.kernels.sorting import rank_order_by_key
 from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -85,7 +85,8 @@ def run_lines(
     _, ascending = np.unique(docs, return_inverse=True)
     for q in range(queries.n_queries):
         rows = queries.rows_of(q)
-        order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
+        tie_key = -ascending[rows].astype(np.float64)
+        order = rank_order_by_key(scores[rows], tie_key)[:depth]
         for rank, row in enumerate(rows[order].tolist(), 1):
             yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
 

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import generic
-from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
+from rankine.kernels.sorting import (
+    rank_order,
+    rank_order_by_key,
+    tie_ends,
+    top_order,
+    top_order_by_key,
+    top_values,
+)
 
 
 class RankedLists(NamedTuple):
@@ -27,6 +34,9 @@ class RankedLists(NamedTuple):
     starts: NDArray[np.int64]
     gain: NDArray[np.float64]
     score: NDArray[np.float64]
+    #: Orders items with equal scores, smallest first, if ``has_tie_key``; otherwise their rows do.
+    tie_key: NDArray[np.float64]
+    has_tie_key: bool
 
 
 class ItemPool(NamedTuple):
@@ -77,18 +87,26 @@ def ranked_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """Set out[q] to the value of query q, first <= q < last, ordered by score and then key."""
+    """Set out[q] to the value of query q, first <= q < last."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        order = top_order(lists.score[a:b], key[a:b], cutoffs[q])
+        order = _top_of_list(lists, q, lists.score[a:b], cutoffs[q], -np.inf)
         out[q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
+
+
+@jit
+def _top_of_list(lists: Any, q: int, scores: Any, cutoff: int, floor: float) -> Any:
+    """Return the positions of the first ``cutoff`` items of query q under the given scores."""
+    if lists.has_tie_key:
+        key = lists.tie_key[lists.starts[q] : lists.starts[q + 1]]
+        return top_order_by_key(scores, key, cutoff)
+    return top_order(scores, cutoff, floor)
 
 
 @jit
@@ -104,7 +122,6 @@ def weighted_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     weights: NDArray[np.float64],
     first: int,
@@ -126,7 +143,6 @@ def weighted_values(
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         # Sorted once here: metrics that need the ideal order then sort a sorted array.
         all_gains = top_values(all_gains, all_gains.shape[0])
-        list_key = key[a:b]
         order = np.arange(b - a)
         for c in range(weights.shape[0]):
             scores[:] = 0.0
@@ -139,7 +155,7 @@ def weighted_values(
             floor = np.inf
             for r in range(order.shape[0]):
                 floor = min(floor, scores[order[r]])
-            order = top_order(scores, list_key, cutoffs[q], floor)
+            order = _top_of_list(lists, q, scores, cutoffs[q], floor)
             out[c, q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
 
 
@@ -148,7 +164,6 @@ def expected_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    no_key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
@@ -158,7 +173,7 @@ def expected_values(
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         gains, scores = lists.gain[a:b], lists.score[a:b]
-        order = rank_order(scores, no_key)
+        order = rank_order(scores)
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
@@ -243,7 +258,7 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
     tie_key = np.empty(n)
     for i in range(n):
         tie_key[i] = -label[i]
-    order = rank_order(score, tie_key)
+    order = rank_order_by_key(score, tie_key)
     ranked = np.empty(n)
     for r in range(n):
         ranked[r] = label[order[r]]
@@ -258,7 +273,7 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
         size = float(end - start)
         both_tied += 0.5 * size * (size - 1.0)
         start = end
-    by_label = rank_order(label, np.empty(0))
+    by_label = rank_order(label)
     total = 0.5 * n * (n - 1.0)
     usable = total - _tied_pairs(tie_ends(label, by_label))
     return PairCounts(_inversions(ranked), score_tied - both_tied, usable, score_tied, total)
