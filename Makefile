@@ -1,4 +1,4 @@
-# Everything sets itself up in .venv; nothing outside the checkout is touched but pip's and rankine's caches.
+# All targets set themselves up in .venv. Outside the checkout only the caches of pip and rankine change.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
 	@touch $@ $(DEMO)
 
-# The demo needs the package and its pictures, not the tools of developers.
+# The demo needs the package with the report extra, but no development tools.
 $(DEMO): pyproject.toml
 	@$(PYTHON) -c '$(CHECK)'
 	$(PYTHON) -m venv $(VENV)
@@ -51,7 +51,7 @@ test: $(STAMP)
 test-full: $(STAMP)
 	@$(BIN)/python tests/run.py --full
 
-# The tests of what users import, with the oldest versions that pyproject.toml allows.
+# Run the tests with the oldest versions that pyproject.toml allows.
 test-lowest: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear .venv-lowest
@@ -62,11 +62,11 @@ test-lowest: $(STAMP)
 	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \
 	    tests/unit tests/contracts tests/properties
 
-# A wheel for this platform with compiled kernels inside: nothing compiles on first use.
+# Build a wheel for this platform that includes compiled kernels.
 wheel: $(STAMP)
 	$(BIN)/python -m tools.platform_wheel
 
-# The tests with another Python: make test-python PYTHON=python3.13
+# Run the tests with another Python: make test-python PYTHON=python3.13
 test-python:
 	$(PYTHON) -m venv .venv-python
 	.venv-python/bin/pip install --quiet --disable-pip-version-check --upgrade pip
@@ -74,7 +74,7 @@ test-python:
 	RANKINE_CACHE_DIR=.venv-python/cache .venv-python/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
 	    -m 'not packaging and not browser and not docs and not full and not reliability' tests/unit tests/contracts tests/properties
 
-# Wheel and source archive, the same bytes each time.
+# Build wheel and source archive twice and compare them byte by byte.
 dist: $(STAMP)
 	rm -rf dist build/again
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -82,14 +82,14 @@ dist: $(STAMP)
 	cd dist && for file in *; do cmp "$$file" "../build/again/$$file" || exit 1; done
 	@ls -l dist
 
-# The exact versions, with hashes, that developers and continuous integration can install.
+# Write the exact versions, with hashes, that developers and continuous integration can install.
 lock: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra all --group dev \
 	    --custom-compile-command 'make lock' pyproject.toml -o requirements/dev.lock
 
-# Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results. Then once
-# more with every index checked: the valid problems, and the unit tests.
+# Run fuzzing, kills, faults and determinism in full; results go to tests/reliability/results. Then run
+# the valid problems and the unit tests again with every index checked.
 CHECKED := RANKINE_BOUNDS_CHECK=1
 reliability: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) --out tests/reliability/results/standard.json
@@ -101,7 +101,7 @@ soak: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --size soak --seed fresh --workers $(WORKERS) --out tests/reliability/results/soak.json
 	PYTHONPATH=tests $(BIN)/python -m reliability.page
 
-# Would the tests notice? Seeded mutants of the source, each against the tests of its room.
+# Change the source in one place at a time (mutants) and check that the tests of the package notice.
 mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants --trace
 	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)

@@ -4,9 +4,11 @@
     python -m benchmarks spd ranksvm      # two of them
     python -m benchmarks instead --full   # the comparisons with other libraries, full size
 
-A benchmark is a module of this folder with ``quick()`` and ``full()``, or a comparison in
-``benchmarks/instead`` (see ``papers/runs.py``). Quick results go to ``benchmarks/results/quick``,
-which git ignores; ``--publish`` stores them for the pages of the documentation.
+A benchmark is a module below this folder with ``quick()`` and ``full()``, or a comparison in
+``benchmarks/instead`` (see ``papers/runs.py``). ``elastic`` runs all modules of
+``benchmarks/elastic``, ``elastic.memory`` one of them. Quick results go to
+``benchmarks/results/quick``, which git ignores; ``--publish`` stores them for the pages of the
+documentation.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from benchmarks import runner
 def tasks_of(size, changes):
     """Map the name of every benchmark to the function that runs it."""
     tasks = {}
-    for module in pkgutil.iter_modules(benchmarks.__path__):
-        if not module.name.startswith("_") and not module.ispkg:
-            loaded = importlib.import_module(f"benchmarks.{module.name}")
-            if hasattr(loaded, size):
-                tasks[module.name] = getattr(loaded, size)
+    for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
+        name = module.name.removeprefix("benchmarks.")
+        if module.ispkg or name.startswith(("_", "common.", "instead.")):
+            continue
+        loaded = importlib.import_module(module.name)
+        if hasattr(loaded, size):
+            tasks[name] = getattr(loaded, size)
     for name in runs.comparison_names():
         tasks[name] = partial(runs.run, name, size, changes)
     return tasks

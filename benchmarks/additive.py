@@ -26,11 +26,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.machine import add
-from benchmarks.peers import absent_packages
-from benchmarks.real_data import data_folder, letor_folders
-from benchmarks.timing import cpu_seconds, exponent
-from benchmarks.workloads import mslr_like
+from benchmarks.common.machine import add
+from benchmarks.common.peers import absent_packages
+from benchmarks.common.real_data import data_folder, letor_folders
+from benchmarks.common.timing import cpu_seconds, exponent
+from benchmarks.common.workloads import mslr_like
 from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate
@@ -50,7 +50,7 @@ FEW_ROWS = 50_000
 
 
 def judge(part, scores):
-    """Mean NDCG@10 over the queries that have a relevant row."""
+    """Return the mean NDCG@10 over the queries that have a relevant row."""
     codes = part.queries.codes
     rows = (np.bincount(codes, part.y > 0) > 0)[codes]
     return float(evaluate(METRIC, part.y[rows], scores[rows], part.qid[rows]))
@@ -58,7 +58,7 @@ def judge(part, scores):
 
 # ------------------------------------------------------------------------------ systems
 def by_query(part):
-    """Rows grouped by query: matrix, labels, rows per query, and the order."""
+    """Group the rows by query; return matrix, labels, rows per query and the order."""
     order = np.argsort(part.queries.codes, kind="stable")
     sizes = np.bincount(part.queries.codes)
     return part.X[order], part.y[order].astype(int), sizes, order
@@ -72,7 +72,7 @@ def ungrouped(scores, order):
 
 
 def lightgbm(parts, setting):
-    """LambdaMART by LightGBM, early-stopped."""
+    """Train LambdaMART with LightGBM and early stopping; return seconds and scores."""
     import lightgbm as peer
 
     sets = [by_query(part) for part in parts]
@@ -91,26 +91,26 @@ def lightgbm(parts, setting):
 
 
 def xgboost(parts, setting):
-    """LambdaMART by XGBoost, early-stopped."""
+    """Train LambdaMART with XGBoost and early stopping; return seconds and scores."""
     import xgboost as peer
 
     sets = [by_query(part) for part in parts]
     options = {"objective": "rank:ndcg", "eval_metric": "ndcg@10", "eta": RATE, "nthread": 1,
                "tree_method": "hist", "seed": 0, **setting}  # fmt: skip
     tables = [peer.DMatrix(s[0], s[1], group=s[2], nthread=1) for s in sets]
-    told = {"evals": [(tables[1], "valid")], "verbose_eval": False}
+    reporting = {"evals": [(tables[1], "valid")], "verbose_eval": False}
 
     def fit():
-        return peer.train(options, tables[0], ROUNDS, early_stopping_rounds=PATIENCE, **told)
+        return peer.train(options, tables[0], ROUNDS, early_stopping_rounds=PATIENCE, **reporting)
 
     seconds, model = cpu_seconds(fit)
     rounds = (0, model.best_iteration + 1)
-    found = [model.predict(t, iteration_range=rounds) for t in tables]
-    return seconds, [ungrouped(f, s[3]) for f, s in zip(found, sets, strict=True)]
+    part_scores = [model.predict(t, iteration_range=rounds) for t in tables]
+    return seconds, [ungrouped(f, s[3]) for f, s in zip(part_scores, sets, strict=True)]
 
 
 def additive(parts, setting):
-    """Ours: the path of strengths is part of the time; validation queries choose."""
+    """Train AdditiveRanker; its path of strengths counts as training time."""
     train, valid, _ = parts
     ranker = AdditiveRanker(n_threads=1, random_state=0, **setting)
     seconds, _ = cpu_seconds(lambda: ranker.fit(train, eval_set=valid))
@@ -118,7 +118,7 @@ def additive(parts, setting):
 
 
 def ranksvm(parts, setting):
-    """The linear ranker."""
+    """Train RankSVM, the linear reference."""
     ranker = RankSVM(loss="squared_hinge", scale="standard", **setting)
     seconds, _ = cpu_seconds(lambda: ranker.fit(parts[0]))
     return seconds, [ranker.predict(part) for part in parts]
@@ -134,17 +134,17 @@ SYSTEMS = {
 
 def contest(parts, systems):
     """Test NDCG and CPU seconds of each system at the setting that validation queries choose."""
-    found = {}
+    results = {}
     for name in systems:
         run, settings = SYSTEMS[name]
         if name == "additive" and parts[0].n_rows > FEW_ROWS:
             settings = settings[:1]
         tried = [(setting, *run(parts, setting)) for setting in settings]
-        best = max(tried, key=lambda one: judge(parts[1], one[2][1]))
-        found[name] = {
+        best = max(tried, key=lambda trial: judge(parts[1], trial[2][1]))
+        results[name] = {
             "test": judge(parts[2], best[2][2]),
             "seconds": best[1],
-            "all_seconds": sum(one[1] for one in tried),
+            "all_seconds": sum(trial[1] for trial in tried),
             "setting": best[0],
         }
         if name == "additive":
@@ -154,16 +154,16 @@ def contest(parts, systems):
                 anchor=ranker.strengths_.anchor, pairs=len(ranker.pairs_), n_threads=1,
                 loss=ranker.loss,
             )  # fmt: skip
-            found[name]["single_seconds"] = cpu_seconds(partial(again.fit, parts[0]))[0]
-            found[name]["pairs"] = len(ranker.pairs_)
-    return found
+            results[name]["single_seconds"] = cpu_seconds(partial(again.fit, parts[0]))[0]
+            results[name]["pairs"] = len(ranker.pairs_)
+    return results
 
 
 def over_splits(splits, systems):
-    """The contest on several splits: means, and paired differences to ours with their errors."""
+    """Compare on several splits; return means and paired differences to AdditiveRanker."""
     runs = [contest(parts, systems) for parts in splits]
     tests = {name: np.array([run[name]["test"] for run in runs]) for name in systems}
-    found = {
+    summary = {
         name: {
             "test": float(tests[name].mean()),
             "seconds": float(np.median([run[name]["seconds"] for run in runs])),
@@ -171,23 +171,23 @@ def over_splits(splits, systems):
         for name in systems
     }
     singles = [run["additive"]["single_seconds"] for run in runs]
-    found["additive"]["single_seconds"] = float(np.median(singles))
+    summary["additive"]["single_seconds"] = float(np.median(singles))
     for name in systems:
         gap = tests["additive"] - tests[name]
         error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else None
-        found[name]["additive_minus"] = {"mean": float(gap.mean()), "error": error}
-    return {"systems": found, "splits": len(runs), "runs": runs}
+        summary[name]["additive_minus"] = {"mean": float(gap.mean()), "error": error}
+    return {"systems": summary, "splits": len(runs), "runs": runs}
 
 
 # --------------------------------------------------------------------------------- data
 def shuffled(X, y, qid, seed):
-    """Rows in random order, so that equal scores follow no order of the file."""
+    """Return the rows in random order, so that ties do not follow the order of the file."""
     order = np.random.default_rng(seed).permutation(len(y))
     return Dataset.from_arrays(X[order], y[order], qid[order])
 
 
 def california(cells, seed):
-    """House values as grades: lists of 40 random rows, or grid cells cut into 10 to 60.
+    """Read house values as grades, in lists of 40 random rows or in grid cells of 10 to 60 rows.
 
     Missing numbers of bedrooms are the median: not all systems take them.
     """
@@ -196,9 +196,9 @@ def california(cells, seed):
         names = text.readline().strip().split(",")
         rows = [line.strip().split(",") for line in text]
     columns = {name: [row[j] for row in rows] for j, name in enumerate(names)}
-    wanted = ("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms",
+    column_names = ("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms",
               "population", "households", "median_income")  # fmt: skip
-    X = np.array([[float(x) if x else np.nan for x in columns[name]] for name in wanted]).T
+    X = np.array([[float(x) if x else np.nan for x in columns[name]] for name in column_names]).T
     X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
     value = np.array(columns["median_house_value"], dtype=float)
     y = np.searchsorted(np.quantile(value, [0.4, 0.7, 0.9, 0.97]), value).astype(float)
@@ -209,17 +209,17 @@ def california(cells, seed):
         qid[order] = np.arange(len(y)) // 40
         return shuffled(X, y, qid, seed)
     cell = (np.floor(X[:, 0] * 2) * 1000 + np.floor(X[:, 1] * 2)).astype(np.int64)
-    qid, kept, lists = np.full(len(y), -1), np.zeros(len(y), dtype=bool), 0
-    for one in np.unique(cell):
-        inside = order[cell[order] == one]
+    qid, in_list, lists = np.full(len(y), -1), np.zeros(len(y), dtype=bool), 0
+    for cell_id in np.unique(cell):
+        inside = order[cell[order] == cell_id]
         for part in np.array_split(inside, -(-len(inside) // 60)):
             if len(part) >= 10:
-                qid[part], kept[part], lists = lists, True, lists + 1
-    return shuffled(X[kept], y[kept], qid[kept], seed)
+                qid[part], in_list[part], lists = lists, True, lists + 1
+    return shuffled(X[in_list], y[in_list], qid[in_list], seed)
 
 
 def three_way(queries=400, size=60, seed=20261116):
-    """Twelve columns; the utility is a product of three signs, and one curve: trees must win."""
+    """Generate a utility that depends on a product of three signs, so that trees must win."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(queries * size, 12)).astype(np.float32)
     utility = 1.5 * np.sign(X[:, 0] * X[:, 1] * X[:, 2]) + X[:, 3] ** 2 - 1
@@ -229,7 +229,7 @@ def three_way(queries=400, size=60, seed=20261116):
 
 
 def in_three(data, seed):
-    """60 % to train, 20 % to choose, 20 % to test, by query."""
+    """Split by query: 60 % to train, 20 % to validate, 20 % to test."""
     return split_queries(data, (0.6, 0.2, 0.2), random_state=seed)
 
 
@@ -240,7 +240,7 @@ def run_california(options, systems, *, cells):
 
 
 def run_letor(options, systems):
-    found = {}
+    by_folder = {}
     for folder in letor_folders()[0]:
         if "null" in folder.name.lower() or "norm" in folder.name.lower():
             continue
@@ -248,8 +248,8 @@ def run_letor(options, systems):
         for fold in list(folder.folds())[: options.splits]:
             parts = [getattr(fold, name) for name in ("train", "vali", "test")]
             splits.append([shuffled(p.X, p.y, p.qid, 0) for p in parts])
-        found[folder.name] = over_splits(splits, systems)
-    return found
+        by_folder[folder.name] = over_splits(splits, systems)
+    return by_folder
 
 
 def run_mslr(options, systems):
@@ -262,8 +262,8 @@ def run_bench(options, systems):
         return {"absent": "name the folder of generate.py mslrlike with --bench"}
     with np.load(Path(options.bench) / "mslr_train.npz") as z:
         X, y, qid = z["X"], z["y"].astype(float), z["qid"]
-    kept = qid <= np.unique(qid)[min(int(2000 * options.share), len(np.unique(qid))) - 1]
-    data = Dataset.from_arrays(X[kept].astype(np.float32), y[kept], qid[kept])
+    selected = qid <= np.unique(qid)[min(int(2000 * options.share), len(np.unique(qid))) - 1]
+    data = Dataset.from_arrays(X[selected].astype(np.float32), y[selected], qid[selected])
     return over_splits([in_three(data, 0)], systems)
 
 
@@ -273,42 +273,42 @@ def run_three_way(options, systems):
 
 
 def run_speed(options, _systems):
-    """CPU seconds at a fixed strength by rows, microseconds of 100 candidates, ns a look-up."""
+    """Measure training time by number of rows, scoring latency and time per table look-up."""
     from rankine.kernels.binned import BinnedProducts
     from rankine.transforms.bins import BinCoder, layout_of
 
-    found = {"rows": [], "seconds": []}
+    results = {"rows": [], "seconds": []}
     ranker = AdditiveRanker(smooth=1.0, pair_smooth=1.0, pairs=30, n_threads=1)
     for rows in [int(rows * options.share) for rows in (30_000, 100_000, 300_000, 1_000_000)]:
         X, y, qid = mslr_like(queries=max(rows // 119, 10))
         data = Dataset.from_arrays(X, y, qid)
-        if not found["rows"]:
+        if not results["rows"]:
             ranker.fit(data)  # compiles
         seconds, _ = cpu_seconds(lambda data=data: ranker.fit(data))
-        found["rows"].append(data.n_rows)
-        found["seconds"].append(seconds)
-    found["exponent"] = exponent(found["rows"], found["seconds"])
-    found["bytes_a_row"] = bytes_a_row(ranker, data)
+        results["rows"].append(data.n_rows)
+        results["seconds"].append(seconds)
+    results["exponent"] = exponent(results["rows"], results["seconds"])
+    results["bytes_a_row"] = bytes_a_row(ranker, data)
     few = data.take_queries(np.arange(min(data.n_queries, 1000)))
     model = AdditiveRanker(smooth=1.0, pairs=50, n_threads=1).fit(few).to_model()
     scorer = Scorer(model)
     # Other rows at every call: the same ones again would be foreseen, branch by branch.
     lists = [np.ascontiguousarray(X[k : k + 100], dtype=np.float64) for k in range(0, 6000, 100)]
-    found["score_100_us"] = microseconds(scorer.score, lists, 3000)
-    found["served_ms"] = served_milliseconds(model, lists)
+    results["score_100_us"] = microseconds(scorer.score, lists, 3000)
+    results["served_ms"] = served_milliseconds(model, lists)
     grids = model.transforms[1]
     products = BinnedProducts(BinCoder(model.bins, 1).code(X), layout_of(model.bins, grids), 1)
     table = model.to_dense()
     look_ups = len(X) * (X.shape[1] + len(grids.pairs))
     products.scores(table)
-    found["ns_a_look_up"] = min(
+    results["ns_a_look_up"] = min(
         1e9 * cpu_seconds(lambda: products.scores(table))[0] / look_ups for _ in range(5)
     )
-    return found
+    return results
 
 
 def microseconds(function, lists, repetitions):
-    """Median and smallest time of a call, over lists by turns."""
+    """Measure the median and the smallest time of a call, cycling through lists."""
     times = []
     for k in range(repetitions):
         begun = time.perf_counter()
@@ -318,7 +318,7 @@ def microseconds(function, lists, repetitions):
 
 
 def bytes_a_row(ranker, data):
-    """What training holds at most beside one byte a cell: numpy tells what it allocates."""
+    """Measure the peak of numpy's allocations during training, above one byte per cell."""
     tracemalloc.start()
     ranker.fit(data)
     peak = tracemalloc.get_traced_memory()[1]
@@ -327,16 +327,16 @@ def bytes_a_row(ranker, data):
 
 
 def served_milliseconds(model, lists):
-    """Milliseconds of answering ``/v1/score`` beyond reading the request into a matrix."""
+    """Measure the time to handle ``/v1/score``, with and without decoding the request."""
     registry = Registry()
     registry.put(ServedModel("m", model))
     worker = ScoringHandler(registry, Limits())
     names = [str(j + model.base) for j in range(lists[0].shape[1])]
     bodies = [
         json.dumps(
-            {"items": [{"features": dict(zip(names, row, strict=True))} for row in one.tolist()]}
+            {"items": [{"features": dict(zip(names, row, strict=True))} for row in rows.tolist()]}
         ).encode()
-        for one in lists[:20]
+        for rows in lists[:20]
     ]
     decoder, scorer = msgspec.json.Decoder(ScoreRequest), Scorer(model)
 
@@ -372,12 +372,12 @@ PARTS = {
 
 
 def quick():
-    """What ``make bench`` runs."""
+    """Run the part that ``make bench`` runs."""
     main(["three_way", "--share", "0.2"])
 
 
 def full():
-    """Everything there is."""
+    """Run all parts."""
     main([])
 
 

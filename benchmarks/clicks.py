@@ -1,4 +1,4 @@
-"""What the click tools find where the truth is known.
+"""Accuracy of the click tools on simulated logs, where the truth is known.
 
     python -m benchmarks.clicks [--share 0.1] [--only propensity,learning]
 
@@ -20,7 +20,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.machine import results_path, save
+from benchmarks.common.machine import results_path, save
 from rankine import AdditiveRanker, Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
@@ -41,9 +41,9 @@ PAIRS = {"item": "item", "search": "search"}
 
 
 def propensity(share):
-    """Mean and largest error of the chance of being looked at, for positions 2 to 10."""
+    """Measure the error of estimated examination probabilities at positions 2 to 10."""
     sessions = int(200_000 * share)
-    found = {}
+    results = {}
     for users, model in USERS.items():
         options = {"users": model, "random_state": 0}
         moving = simulate(sessions, exploration=0.5, **options)
@@ -60,11 +60,11 @@ def propensity(share):
             "randomised lists": (shuffled, {"method": "randomised"}),
         }  # fmt: skip
         truths = [moving, several, fixed, shuffled]
-        found[users] = {"sessions": sessions}
+        results[users] = {"sessions": sessions}
         for (name, (log, how)), truth in zip(tasks.items(), truths, strict=True):
             estimate = estimate_propensity(log, n_resamples=0, **how)
             gap = np.abs(estimate.values - truth.propensity)[1:]
-            found[users][name] = {
+            results[users][name] = {
                 "mean_error": float(gap.mean()),
                 "largest_error": float(gap.max()),
                 "estimate": estimate.values.round(4).tolist(),
@@ -72,11 +72,11 @@ def propensity(share):
                 "groups": estimate.pairs,
             }
             print(users, name, round(float(gap.mean()), 4), flush=True)
-    return found
+    return results
 
 
 def coverage(share):
-    """Share of 95 % intervals that hold the value of a new ranker."""
+    """Measure how often 95 % intervals of counterfactual estimates contain the true value."""
     searches, items, sessions, times = 40, 6, 2000, max(20, int(1000 * share))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(searches * items, 3))
@@ -95,7 +95,7 @@ def coverage(share):
         "position_based": {"propensity": user.examination_probabilities(items)},
         "independent": {"model": "independent"},
     }
-    found = {}
+    results = {}
     for name, how in models.items():
         hits: dict = {}
         for seed in range(times):
@@ -106,7 +106,7 @@ def coverage(share):
             result = counterfactual(log, new[log.row], **how, **PAIRS)
             for e in result.estimates:
                 hits.setdefault(e.name, []).append((e.low <= truth <= e.high, e.value))
-        found[name] = {
+        results[name] = {
             kind: {
                 "coverage": float(np.mean([hit for hit, _ in values])),
                 "bias": float(np.mean([value for _, value in values]) - truth),
@@ -114,12 +114,12 @@ def coverage(share):
             }
             for kind, values in hits.items()
         }
-        print(name, found[name], flush=True)
-    return {"simulations": times, "sessions": sessions, "truth": float(truth), **found}
+        print(name, results[name], flush=True)
+    return {"simulations": times, "sessions": sessions, "truth": float(truth), **results}
 
 
 def shared_gaps(sessions, seed, advantage):
-    """Points of team b minus those of a in team-draft lists of two noisy rankers.
+    """Simulate team-draft sessions of two noisy rankers; return clicks of b minus clicks of a.
 
     Both see the taste through noise of their own, new in every session; ``advantage`` takes some
     of the noise away from b.
@@ -138,7 +138,7 @@ def shared_gaps(sessions, seed, advantage):
 
 
 def p_values(gaps, seed):
-    """Exact and bootstrap p-values, as ``analyse_interleaving`` makes them."""
+    """Compute the exact and the bootstrap p-value as ``analyse_interleaving`` does."""
     from rankine.evaluation.interleave import bootstrap_p, sign_test
 
     means = bootstrap_means(gaps[:, None].astype(float), 1000, seed)
@@ -146,33 +146,33 @@ def p_values(gaps, seed):
 
 
 def interleaving(share):
-    """Rejections at the level 5 % of equal rankers, and of one that is better."""
+    """Measure how often two equal rankers, and two different ones, are told apart at level 5 %."""
     sessions, times = 200, max(100, int(10_000 * share))
     batch = 100
     exact, bootstrap = [], []
     for first in range(0, times, batch):
         gaps = shared_gaps(sessions * batch, 1000 + first, 0.0).reshape(batch, sessions)
         for b, each in enumerate(gaps):
-            one, two = p_values(each, first + b)
-            exact.append(one <= 0.05)
+            exact_p, two = p_values(each, first + b)
+            exact.append(exact_p <= 0.05)
             bootstrap.append(two <= 0.05)
-    found = {
+    results = {
         "simulations": times,
         "sessions": sessions,
         "exact": float(np.mean(exact)),
         "bootstrap": float(np.mean(bootstrap)),
     }
-    print(found, flush=True)
+    print(results, flush=True)
     gaps = shared_gaps(200_000, 7, 0.5)
     decided = float((gaps != 0).mean())
     preference = float((gaps > 0).sum() / (gaps != 0).sum())
-    found["better"] = {"preference": preference, "decided": decided, "curve": []}
+    results["better"] = {"preference": preference, "decided": decided, "curve": []}
     for n in (50, 100, 200, 400, 800, 1600):
         runs = gaps[: n * min(200, len(gaps) // n)].reshape(-1, n)
         pairs = [p_values(each, seed) for seed, each in enumerate(runs)]
         rejected = np.mean(np.array(pairs) <= 0.05, axis=0)
         planned = float(power(n, preference, decided=decided))
-        found["better"]["curve"].append(
+        results["better"]["curve"].append(
             {
                 "sessions": n,
                 "planned": planned,
@@ -180,12 +180,12 @@ def interleaving(share):
                 "bootstrap": float(rejected[1]),
             }
         )
-        print(found["better"]["curve"][-1], flush=True)
-    return found
+        print(results["better"]["curve"][-1], flush=True)
+    return results
 
 
 def learning_world(users, taste, sessions, seed):
-    """A log of 400 searches; 100 and 200 other searches with true grades, to choose and to test."""
+    """Generate a log of 400 searches, and 100 validation and 200 test searches with true grades."""
     rng = np.random.default_rng(seed)
     X, qid = rng.normal(size=(14_000, 10)), np.repeat(np.arange(700), 20)
     weights = rng.normal(size=10)
@@ -194,13 +194,13 @@ def learning_world(users, taste, sessions, seed):
         steps, bumps = np.where(X[:, 0] > 0.5, 1.5, 0.0), 1.5 * np.abs(X[:, 1]) - np.abs(X[:, 2])
         worth = steps + bumps + X[:, 3] * X[:, 4] + X[:, 5]
     old = X @ (weights / np.linalg.norm(weights) + 0.4 * rng.normal(size=10))
-    shown = slice(0, 8000)
+    log_rows = slice(0, 8000)
     log = simulate(
         sessions,
         users=users,
-        catalogue=Dataset.from_arrays(X[shown], np.zeros(8000), qid[shown]),
-        taste=worth[shown],
-        rankers=old[shown],
+        catalogue=Dataset.from_arrays(X[log_rows], np.zeros(8000), qid[log_rows]),
+        taste=worth[log_rows],
+        rankers=old[log_rows],
         exploration=0.5,
         random_state=seed,
     )
@@ -210,50 +210,50 @@ def learning_world(users, taste, sessions, seed):
 
 
 def learnt(log):
-    """Way -> functions of features, one a setting: what rankine learns from the clicks."""
+    """Train every method on the clicks; map its name to a scoring function per setting."""
     data = log.to_dataset()
-    looks = estimate_propensity(log, n_resamples=0, **PAIRS)
-    counted = replace(data, y=coec(read_clicks(log, **PAIRS), looks))
+    propensities = estimate_propensity(log, n_resamples=0, **PAIRS)
+    counted = replace(data, y=coec(read_clicks(log, **PAIRS), propensities))
     svm = partial(RankSVM, loss="squared_hinge", scale="standard")
     pairs = [partial(svm, l2, normalization="pair") for l2 in (1e-4, 1e-2)]
     pairs.append(partial(svm, 1e-4, normalization="query"))
     squares = [partial(LeastSquaresRanker, l2=l2) for l2 in (1e-4, 1e-2, 1.0)]
     tables = [partial(AdditiveRanker, smooth=s, pairs=10) for s in (1.0, 30.0, 1000.0)]
-    ways = {
+    methods = {
         "clicks as they are": (pairs, {}, data),
-        "inverse propensity": (pairs, {"propensity": looks}, data),
+        "inverse propensity": (pairs, {"propensity": propensities}, data),
         "position offset": (squares, {"position_offset": 10}, data),
         "clicks over expected clicks": (squares, {}, counted),
-        "additive, inverse propensity": (tables, {"propensity": looks}, data),
+        "additive, inverse propensity": (tables, {"propensity": propensities}, data),
     }
     return {
-        name: [make(**more).fit(rows).predict for make in makes]
-        for name, (makes, more, rows) in ways.items()
+        name: [make(**options).fit(rows).predict for make in makes]
+        for name, (makes, options, rows) in methods.items()
     }
 
 
 def peers(log):
-    """Way -> functions of features, one a setting."""
+    """Train LightGBM and XGBoost on the clicks; map their names to scoring functions."""
     import lightgbm
     import xgboost
 
     data = log.to_dataset()
     sizes = data.queries.sizes
-    found = {"LightGBM position": [], "XGBoost unbiased": []}
+    models = {"LightGBM position": [], "XGBoost unbiased": []}
     for trees, rate, leaves in ((100, 0.1, 31), (200, 0.05, 15), (100, 0.05, 7)):
         rows = lightgbm.Dataset(data.X, data.y, group=sizes, position=data.position)
         how = {"objective": "lambdarank", "learning_rate": rate, "num_leaves": leaves}
         quiet = {"verbose": -1, "num_threads": 1, "seed": 0}
         model = lightgbm.train(how | quiet, rows, trees)
-        found["LightGBM position"].append(model.predict)
+        models["LightGBM position"].append(model.predict)
     for trees, rate, depth in ((100, 0.1, 6), (200, 0.05, 4), (100, 0.1, 3)):
         rows = xgboost.DMatrix(data.X, data.y, nthread=1)
         rows.set_group(sizes)
         how = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "max_depth": depth}
         how |= {"lambdarank_pair_method": "topk", "eta": rate, "nthread": 1, "seed": 0}
         model = xgboost.train(how, rows, trees)
-        found["XGBoost unbiased"].append(partial(xgboost_scores, model))
-    return found
+        models["XGBoost unbiased"].append(partial(xgboost_scores, model))
+    return models
 
 
 def xgboost_scores(model, X):
@@ -263,21 +263,23 @@ def xgboost_scores(model, X):
 
 
 def learning(share):
-    """NDCG@10 of true grades on new searches, each way by the setting that other searches choose.
+    """Measure NDCG@10 of true grades on new searches; validation searches choose the setting.
 
     Every way has three settings; the seeds were not used before the settings were written down.
     """
-    sessions = int(4000 * share)
+    # With fewer sessions the last positions of a ranking get no click at all, and their
+    # examination probabilities cannot be estimated.
+    sessions = max(1500, int(4000 * share))
     seeds = (2026, 2027) if share == 1 else (2026,)
-    found = {"sessions": sessions, "seeds": len(seeds), "linear": {}, "curved": {}}
+    results = {"sessions": sessions, "seeds": len(seeds), "linear": {}, "curved": {}}
     with_peers = importlib.util.find_spec("lightgbm") and importlib.util.find_spec("xgboost")
     for taste, users, seed in product(
         ("linear", "curved"), ("position based", "cascade", "dependent click", "trust bias"), seeds
     ):
         log, valid, test = learning_world(USERS[users], taste, sessions, seed)
-        ways = learnt(log) | (peers(log) if with_peers else {})
-        values = found[taste].setdefault(users, {})
-        for name, settings in ways.items():
+        methods = learnt(log) | (peers(log) if with_peers else {})
+        values = results[taste].setdefault(users, {})
+        for name, settings in methods.items():
             judged = [
                 [evaluate("ndcg@10", part.y, scores(part.X), part.qid) for part in (valid, test)]
                 for scores in settings
@@ -287,7 +289,7 @@ def learning(share):
         print(
             taste, users, seed, {n: round(v[-1]["test"], 4) for n, v in values.items()}, flush=True
         )
-    return found
+    return results
 
 
 PARTS = {
@@ -312,12 +314,12 @@ def main(arguments=None):
 
 
 def quick():
-    """A twentieth of the sessions and simulations."""
+    """Run a twentieth of the sessions and simulations."""
     main(["--share", "0.05"])
 
 
 def full():
-    """All of them."""
+    """Run the full size."""
     main([])
 
 

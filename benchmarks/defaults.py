@@ -25,9 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import rankine
-from benchmarks.machine import results_path, save
-from benchmarks.real_data import data_folder, read_reuters
-from benchmarks.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
+from benchmarks.common.machine import results_path, save
+from benchmarks.common.real_data import data_folder, read_reuters
+from benchmarks.common.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
 from rankine import Dataset
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate
@@ -68,18 +68,18 @@ TOPICS, JUDGED = (15, 60), 10
 
 
 def cut(data):
-    """The one task of most sets."""
+    """Split a data set into the three parts of a single task."""
     return [split_queries(data, SHARES, random_state=0)]
 
 
 def letor(folder):
-    """All five parts of a LETOR folder."""
+    """Load all five parts of a LETOR folder."""
     parts = sorted((data_folder() / folder).glob("S*.txt.xz"))
     return cut(rankine.load([str(part) for part in parts]))
 
 
 def districts():
-    """California's districts in lists of 20 neighbours: columns and grades 0 to 4 by price."""
+    """Read California's districts in lists of 20 neighbours, with grades 0 to 4 by price."""
     path = data_folder() / "california_housing" / "housing.csv.xz"
     with lzma.open(path, "rt", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -92,36 +92,36 @@ def districts():
 
 
 def california():
-    """Raw columns, from incomes of a few units to tens of thousands of rooms."""
+    """Load the raw columns, from incomes of a few units to tens of thousands of rooms."""
     return cut(Dataset.from_arrays(*districts()))
 
 
 def california_bins():
-    """The same columns as indicators of their deciles."""
+    """Load the same columns as indicators of their deciles."""
     X, y, qid = districts()
     cells = []
     for column in X.T:
-        place = np.searchsorted(np.quantile(column, np.linspace(0.1, 0.9, 9)), column)
-        cells.append(sparse.csr_matrix((np.ones(len(y)), (np.arange(len(y)), place)),
+        decile = np.searchsorted(np.quantile(column, np.linspace(0.1, 0.9, 9)), column)
+        cells.append(sparse.csr_matrix((np.ones(len(y)), (np.arange(len(y)), decile)),
                                        shape=(len(y), 10)))  # fmt: skip
     return cut(Dataset.from_arrays(sparse.hstack(cells, format="csr"), y, qid))
 
 
 def reuters():
-    """Topics of news by their words: one list of documents a topic, each with its own model."""
+    """Load topics of news: each topic is one list of documents with a model of its own."""
     X, Y, _, n_train = read_reuters()
     rng = np.random.default_rng(0)
     train = rng.permutation(n_train)[:6000]
-    rest = n_train + rng.permutation(X.shape[0] - n_train)[:6000]
-    parts = train[:3000], train[3000:], rest
+    test = n_train + rng.permutation(X.shape[0] - n_train)[:6000]
+    parts = train[:3000], train[3000:], test
     least, most = TOPICS
     enough = [t for t in range(Y.shape[1]) if least <= Y[parts[0], t].sum() <= most]
-    chosen = [t for t in enough if min(Y[p, t].sum() for p in parts) >= JUDGED]
-    return [tuple(Dataset.from_arrays(X[p], Y[p, t]) for p in parts) for t in chosen]
+    topics = [t for t in enough if min(Y[p, t].sum() for p in parts) >= JUDGED]
+    return [tuple(Dataset.from_arrays(X[p], Y[p, t]) for p in parts) for t in topics]
 
 
 def lightgbm():
-    """LightGBM's example of ranking: sparse columns in [0, 1], five grades."""
+    """Load LightGBM's ranking example: sparse columns in [0, 1], five grades."""
     folder = data_folder() / "lightgbm_lambdarank"
     parts = []
     for name in ("train", "test"):
@@ -133,19 +133,19 @@ def lightgbm():
 
 
 def generated():
-    """Dense lists scaled to [0, 1], as LETOR has them."""
+    """Generate dense lists scaled to [0, 1], as in LETOR."""
     X, y, qid = letor_like(queries=200, size=60)
     return cut(Dataset.from_arrays(X, y, qid))
 
 
 def mslr():
-    """Dense raw lists with heavy tails, five grades."""
+    """Generate dense raw lists with heavy tails and five grades."""
     X, y, qid = mslr_like(queries=120)
     return cut(Dataset.from_arrays(X, y, qid))
 
 
 def click_log():
-    """Purchases by twenty numbers of different units and a few categories."""
+    """Generate purchases described by 20 numbers of different units and a few categories."""
     data = click_lists(3000)
     frequent = np.argsort(-np.bincount(data.X.indices, minlength=CLICK_FEATURES))[: 20 + 300]
     X = data.X[:, np.sort(frequent)].toarray().astype(float)
@@ -154,7 +154,7 @@ def click_log():
 
 
 def hashed_log():
-    """Purchases by twenty numbers and twenty hashed categories of up to 300,000 values."""
+    """Generate purchases with 20 numbers and 20 hashed categories of up to 300,000 values."""
     return cut(click_lists(5000))
 
 
@@ -174,7 +174,7 @@ SETS = {
 
 
 def baseline(kind, train):
-    """A regression of the labels on scaled columns, as a function of rows."""
+    """Fit a regression of the labels on scaled columns; return its scoring function."""
     scaler = MaxAbsScaler() if sparse.issparse(train.X) else StandardScaler()
     regression = Ridge() if kind == "ridge" else LogisticRegression(max_iter=300)
     labels = train.y if kind == "ridge" else (train.y > np.median(train.y)).astype(int)
@@ -185,7 +185,7 @@ def baseline(kind, train):
 
 
 def learned(name, setting, train):
-    """A ranker's scores as a function of rows."""
+    """Fit a ranker or a baseline; return its scoring function."""
     if name in ("ridge", "logistic"):
         return baseline(name, train)
     ranker = ranker_class(name)(**{"random_state": 0, **setting}).fit(train)
@@ -193,39 +193,39 @@ def learned(name, setting, train):
 
 
 def judged(tasks, name, setting):
-    """Values of every validation and every test query, and CPU seconds of training."""
-    found, seconds = ([], []), 0.0
+    """Return the metric of every validation and test query, and the CPU seconds of training."""
+    by_part, seconds = ([], []), 0.0
     for train, *parts in tasks:
         started = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             score = learned(name, setting, train)
         seconds += time.process_time() - started
-        for part, values in zip(parts, found, strict=True):
+        for part, values in zip(parts, by_part, strict=True):
             rows = part.X if name in ("ridge", "logistic") else part
             values.append(evaluate(METRIC, part.y, score(rows), part.qid, per_query=True))
-    valid, test = (np.concatenate(values) for values in found)
+    valid, test = (np.concatenate(values) for values in by_part)
     return valid[~np.isnan(valid)], test[~np.isnan(test)], seconds
 
 
 def gap(values, others):
-    """Mean difference and its standard error, query by query."""
+    """Return the mean difference over the queries and its standard error."""
     difference = values - others
     return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
 def measure(tasks, name, plain):
-    """Defaults, the setting that is best on validation queries, and the baseline."""
+    """Measure the defaults, the setting chosen on validation queries, and the baseline."""
     valid, test, seconds = judged(tasks, name, {})
-    best, chosen, tuned = valid.mean(), {}, test
+    best, best_setting, tuned = valid.mean(), {}, test
     for setting in GRID[name]:
-        other = judged(tasks, name, setting)
-        if other[0].mean() > best:
-            best, chosen, tuned = other[0].mean(), setting, other[1]
+        trial = judged(tasks, name, setting)
+        if trial[0].mean() > best:
+            best, best_setting, tuned = trial[0].mean(), setting, trial[1]
     return {
         "default": float(test.mean()),
         "tuned": float(tuned.mean()),
-        "setting": chosen,
+        "setting": best_setting,
         "to_tuned": gap(test, tuned),
         "to_baseline": gap(test, plain),
         "seconds": round(seconds, 2),
@@ -233,58 +233,58 @@ def measure(tasks, name, plain):
 
 
 def bars(sets):
-    """What the defaults miss: mean loss against tuned of each ranker, and single sets."""
+    """Return each ranker's mean loss against its tuned setting, and where defaults fail."""
     losses, missed = {}, []
     for name in RANKERS:
-        found = {s: one["rankers"][name] for s, one in sets.items()
-                 if "unfit" not in one["rankers"][name]}  # fmt: skip
-        losses[name] = float(np.mean([-one["to_tuned"][0] for one in found.values()]))
-        for task, one in found.items():
+        by_set = {s: result["rankers"][name] for s, result in sets.items()
+                 if "unfit" not in result["rankers"][name]}  # fmt: skip
+        losses[name] = float(np.mean([-result["to_tuned"][0] for result in by_set.values()]))
+        for task, result in by_set.items():
             for against in ("to_tuned", "to_baseline"):
-                mean, error = one[against]
+                mean, error = result[against]
                 if mean < -0.01 and mean < -2 * error:
                     missed.append([task, name, against, mean, error])
     return {"mean_loss": losses, "missed": missed}
 
 
 def stored(task):
-    """What is known of a set, or nothing."""
+    """Return the stored result of a set, or an empty dictionary."""
     path = results_path("defaults")
     return json.loads(path.read_text("utf-8"))["sets"].get(task, {}) if path.exists() else {}
 
 
 def measure_set(task, rankers):
-    """A set's baseline, and its rankers: those named are measured, others as they are stored."""
+    """Measure a set's baseline and the named rankers; take others from the stored result."""
     tasks = SETS[task]()
     kinds = {kind: judged(tasks, kind, {}) for kind in ("ridge", "logistic")}
     kind = max(kinds, key=lambda one: kinds[one][0].mean())
     plain = kinds[kind][1]
-    found = {"baseline": kind, "value": float(plain.mean()), "queries": len(plain), "rankers": {}}
-    known = stored(task).get("rankers", {})
+    result = {"baseline": kind, "value": float(plain.mean()), "queries": len(plain), "rankers": {}}
+    previous = stored(task).get("rankers", {})
     for name in RANKERS:
         if (task, name) in UNFIT:
-            found["rankers"][name] = {"unfit": UNFIT[task, name]}
-        elif name in rankers or name not in known:
-            found["rankers"][name] = measure(tasks, name, plain)
+            result["rankers"][name] = {"unfit": UNFIT[task, name]}
+        elif name in rankers or name not in previous:
+            result["rankers"][name] = measure(tasks, name, plain)
         else:
-            found["rankers"][name] = known[name]
-    print(task, found, flush=True)
-    return found
+            result["rankers"][name] = previous[name]
+    print(task, result, flush=True)
+    return result
 
 
 def main(names=tuple(SETS), rankers=tuple(RANKERS)):
     sets = {task: measure_set(task, rankers) if task in names else stored(task) for task in SETS}
-    sets = {task: found for task, found in sets.items() if found}
+    sets = {task: result for task, result in sets.items() if result}
     save("defaults", {"metric": METRIC, "sets": sets, **bars(sets)})
 
 
 def quick():
-    """Two sets that need no files."""
+    """Measure two sets that need no files."""
     main(("generated LETOR", "generated click log"))
 
 
 def full():
-    """All sets."""
+    """Measure all sets."""
     main()
 
 

@@ -1,4 +1,4 @@
-"""Seconds that a newcomer waits: the first command, the second, the first served answer, warmup.
+"""Seconds until the first results: first and second command, first served ranking, warmup.
 
     python -m benchmarks.first_minute [PART ...] [--save]
 
@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.machine import add
+from benchmarks.common.machine import add
 from rankine import Dataset, LinearModel
 from rankine.data.writers import write_letor
 from rankine.rankers.registry import RANKERS
@@ -42,7 +42,7 @@ ITEM = {"id": "a", "indices": [1, 2, 3, 4, 5, 6], "values": [0.1, 0.2, 0.3, 0.4,
 
 
 def small_file(folder):
-    """20 lists of 16 rows and 6 features as text."""
+    """Write 20 lists of 16 rows and 6 features as text."""
     rng = np.random.default_rng(0)
     data = Dataset.from_arrays(
         rng.random((320, 6)).round(4), rng.integers(0, 3, 320), np.repeat(np.arange(20), 16)
@@ -52,33 +52,33 @@ def small_file(folder):
 
 
 def rankine(cache, *words):
-    """Wall and CPU seconds of a command, and what it printed as JSON."""
-    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
+    """Run a command; return its wall and CPU seconds and its JSON output."""
+    begun, usage_before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    completed = subprocess.run(
         [*COMMAND, *map(str, words), "--json"],
         env={**os.environ, "RANKINE_CACHE_DIR": str(cache)},
         capture_output=True,
         check=True,
     )
-    wall, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": round(wall, 2), "cpu": round(cpu, 2)}, json.loads(done.stdout)
+    wall, usage = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = usage.ru_utime + usage.ru_stime - usage_before.ru_utime - usage_before.ru_stime
+    return {"wall": round(wall, 2), "cpu": round(cpu, 2)}, json.loads(completed.stdout)
 
 
 def train(folder):
-    """First and second training of every ranker."""
-    found = {}
+    """Measure the first and the second training of every ranker."""
+    results = {}
     for ranker in RANKERS:
-        words = ["train", small_file(folder), "--ranker", ranker, "--out", folder / "m.rankine"]
-        first, told = rankine(folder / ranker, *words)
-        first["compile_seconds"] = told["compile_seconds"]
-        again = [rankine(folder / ranker, *words)[0] for _ in range(AGAIN)]
-        found[ranker] = {"first": first, "second": min(again, key=lambda one: one["wall"])}
-    return found
+        arguments = ["train", small_file(folder), "--ranker", ranker, "--out", folder / "m.rankine"]
+        first, report = rankine(folder / ranker, *arguments)
+        first["compile_seconds"] = report["compile_seconds"]
+        again = [rankine(folder / ranker, *arguments)[0] for _ in range(AGAIN)]
+        results[ranker] = {"first": first, "second": min(again, key=lambda one: one["wall"])}
+    return results
 
 
 def serve(folder):
-    """Seconds from the start of a server to its first ranked list."""
+    """Measure the seconds from the start of a server to its first ranked list."""
     LinearModel.from_weights(np.arange(6.0)).save(folder / "served.rankine")
     begun = time.perf_counter()
     server = subprocess.Popen(
@@ -100,12 +100,12 @@ def serve(folder):
 
 
 def warmup(folder):
-    """Seconds of compiling everything."""
+    """Measure the seconds of compiling everything."""
     return rankine(folder / "warm", "warmup")[0]
 
 
 def prebuilt(folder):
-    """Trainings with a folder that was filled before."""
+    """Measure trainings with a kernel cache that was filled before."""
     rankine(folder / "other", "warmup", "--into", folder / "kernels")
     return {
         ranker: rankine(
@@ -123,15 +123,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
     parser.add_argument("--save", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     compileall.compile_dir(PACKAGE, quiet=1)
-    for part in asked.parts or PARTS:
+    for part in options.parts or PARTS:
         with tempfile.TemporaryDirectory() as folder:
-            found = PARTS[part](Path(folder))
-        print(json.dumps({part: found}))
-        if asked.save:
-            add("first_minute", part, found)
+            result = PARTS[part](Path(folder))
+        print(json.dumps({part: result}))
+        if options.save:
+            add("first_minute", part, result)
 
 
 if __name__ == "__main__":

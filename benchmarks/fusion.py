@@ -27,8 +27,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from benchmarks.machine import save
-from benchmarks.timing import spread
+from benchmarks.common.machine import save
+from benchmarks.common.timing import spread
 from rankine import Dataset, load
 from rankine.data.dataset import concat
 from rankine.evaluation import fusion
@@ -40,34 +40,38 @@ DEPTH = 100
 
 
 def folder():
-    """Where the collections lie, or None."""
-    found = Path(os.environ.get("RANKINE_DATA", "")) / "text_collections"
-    return found if found.is_dir() else None
+    """Return the folder of the collections, or None."""
+    path = Path(os.environ.get("RANKINE_DATA", "")) / "text_collections"
+    return path if path.is_dir() else None
 
 
 def read_collection(name):
-    """Documents (id -> text), queries (id -> text) and judgements."""
-    place = folder() / name
-    with lzma.open(place / "docs.jsonl.xz", "rt", encoding="utf-8") as file:
+    """Read documents (id -> text), queries (id -> text) and judgements."""
+    path = folder() / name
+    with lzma.open(path / "docs.jsonl.xz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     docs = {row["id"]: f"{row['title']} {row['text']}" for row in rows}
-    with lzma.open(place / "queries.tsv.xz", "rt", encoding="utf-8") as file:
+    with lzma.open(path / "queries.tsv.xz", "rt", encoding="utf-8") as file:
         queries = dict(line.rstrip("\n").split("\t", 1) for line in file)
-    with lzma.open(place / "qrels.txt.xz", "rt", encoding="utf-8") as file:
+    with lzma.open(path / "qrels.txt.xz", "rt", encoding="utf-8") as file:
         lines = [line.split() for line in file]
     qid, _, docid, grade = (np.array(column) for column in zip(*lines, strict=True))
     return docs, queries, Qrels(qid, docid, grade.astype(float))
 
 
 def make_runs(docs, queries):
-    """Three runs by retrievers that see different things."""
-    words = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in docs.items()}
-    asked = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in queries.items()}
+    """Create the runs of three different retrievers."""
+    document_tokens = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in docs.items()}
+    query_tokens = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in queries.items()}
     ids = np.array(list(docs))
     return {
-        "bm25": _fts5(docs, asked),
-        "ngrams": _by_vectors("ngrams", ids, asked, *_tfidf(words, asked, _ngrams)),
-        "lsa": _by_vectors("lsa", ids, asked, *_latent(*_tfidf(words, asked, Counter))),
+        "bm25": _fts5(docs, query_tokens),
+        "ngrams": _by_vectors(
+            "ngrams", ids, query_tokens, *_tfidf(document_tokens, query_tokens, _ngrams)
+        ),
+        "lsa": _by_vectors(
+            "lsa", ids, query_tokens, *_latent(*_tfidf(document_tokens, query_tokens, Counter))
+        ),
     }
 
 
@@ -79,12 +83,12 @@ def _fts5(docs, asked):
     base.executemany("INSERT INTO docs VALUES (?, ?)", docs.items())
     rows = []
     for query, tokens in asked.items():
-        wanted = " OR ".join(f'"{token}"' for token in dict.fromkeys(tokens))
-        found = base.execute(
+        expression = " OR ".join(f'"{token}"' for token in dict.fromkeys(tokens))
+        matches = base.execute(
             "SELECT id, -bm25(docs) FROM docs WHERE docs MATCH ? ORDER BY bm25(docs) LIMIT ?",
-            (wanted, DEPTH),
+            (expression, DEPTH),
         )
-        rows += [(query, doc, score) for doc, score in found]
+        rows += [(query, doc, score) for doc, score in matches]
     return _run("bm25", rows)
 
 
@@ -94,21 +98,23 @@ def _ngrams(tokens):
 
 
 def _tfidf(words, asked, count):
-    """Unit rows of (1 + log tf) idf: documents and queries over the terms of the documents."""
+    """Return unit rows of (1 + log tf) idf for documents and queries, over the documents' terms."""
     counts = [count(tokens) for tokens in words.values()]
-    place = {term: j for j, term in enumerate(sorted(set().union(*counts)))}
-    df = np.zeros(len(place))
-    for found in counts:
-        df[[place[term] for term in found]] += 1
+    column_of_term = {term: j for j, term in enumerate(sorted(set().union(*counts)))}
+    df = np.zeros(len(column_of_term))
+    for terms in counts:
+        df[[column_of_term[term] for term in terms]] += 1
     idf = np.log(1 + len(counts) / df)
-    return _rows(counts, place, idf), _rows([count(t) for t in asked.values()], place, idf)
+    return _rows(counts, column_of_term, idf), _rows(
+        [count(t) for t in asked.values()], column_of_term, idf
+    )
 
 
 def _rows(counts, place, idf):
-    known = [{place[t]: n for t, n in found.items() if t in place} for found in counts]
-    indices = np.concatenate([np.fromiter(row, np.int64, len(row)) for row in known])
-    values = np.concatenate([np.fromiter(row.values(), float, len(row)) for row in known])
-    starts = np.concatenate([[0], np.cumsum([len(row) for row in known])])
+    known_terms = [{place[t]: n for t, n in terms.items() if t in place} for terms in counts]
+    indices = np.concatenate([np.fromiter(row, np.int64, len(row)) for row in known_terms])
+    values = np.concatenate([np.fromiter(row.values(), float, len(row)) for row in known_terms])
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in known_terms])])
     X = sparse.csr_matrix(
         ((1 + np.log(values)) * idf[indices], indices, starts), shape=(len(counts), len(place))
     )
@@ -148,7 +154,7 @@ def _best(values, W):
 
 
 def _within(values, W, errors=1.0):
-    """Mean of the candidates that are not surely worse than the best one."""
+    """Return the mean of the candidates that are not significantly worse than the best one."""
     short = values[np.argmax(values.mean(axis=1))] - values
     close = short.mean(axis=1) <= errors * short.std(axis=1) / np.sqrt(values.shape[1])
     return W[close].mean(axis=0)
@@ -166,23 +172,23 @@ RULES = {
 
 
 def by_rules(runs, qrels):
-    """Held-out mean of the fusion by each rule."""
-    found = {}
+    """Return the held-out mean of the fusion by each rule."""
+    means = {}
     for name, rule in RULES.items():
         with mock.patch.object(fusion, "blend", rule):
             systems = fuse(runs, qrels, random_state=0, n_resamples=100).systems
-        found[name] = next(s.mean for s in systems if s.name == fusion.FUSED)
-    return found
+        means[name] = next(s.mean for s in systems if s.name == fusion.FUSED)
+    return means
 
 
 def left_out(table):
-    """Collection -> the rule that is best on the others, and its value here."""
-    found = {}
+    """Choose for each collection the rule that is best on the others; return it and its value."""
+    results = {}
     for name, values in table.items():
-        others = [row for other, row in table.items() if other != name]
-        rule = max(values, key=lambda each: np.mean([row[each] for row in others]))
-        found[name] = {"rule": rule, "mean": values[rule]}
-    return found
+        other_rows = [row for other_name, row in table.items() if other_name != name]
+        rule = max(values, key=lambda each: np.mean([row[each] for row in other_rows]))
+        results[name] = {"rule": rule, "mean": values[rule]}
+    return results
 
 
 #: LETOR folder -> columns (from 1) that are scores of retrievers, written down before any run.
@@ -193,12 +199,12 @@ FRESH = {
 
 
 def letor_runs(name, columns):
-    """All queries of a LETOR folder with a feature per retriever."""
-    place = folder().parent / name
-    data = concat([load(path, base=1) for path in sorted(place.glob("S*.txt.xz"))])
+    """Load all queries of a LETOR folder with one feature per retriever."""
+    letor_folder = folder().parent / name
+    data = concat([load(path, base=1) for path in sorted(letor_folder.glob("S*.txt.xz"))])
     X = data.X.toarray() if sparse.issparse(data.X) else data.X
-    kept = X[:, [j - 1 for j in columns.values()]]
-    return Dataset.from_arrays(kept, data.y, data.qid, feature_names=list(columns))
+    columns_of_retrievers = X[:, [j - 1 for j in columns.values()]]
+    return Dataset.from_arrays(columns_of_retrievers, data.y, data.qid, feature_names=list(columns))
 
 
 def synthetic(n_queries=1000, n_runs=4, depth=100, seed=0):
@@ -218,7 +224,7 @@ def synthetic(n_queries=1000, n_runs=4, depth=100, seed=0):
 
 
 def speed(repetitions):
-    """Seconds to fuse and cross-validate 1,000 queries x 4 runs x 100 documents."""
+    """Measure the time to fuse and cross-validate 1,000 queries x 4 runs x 100 documents."""
     runs, qrels = synthetic()
     fuse(runs, qrels, random_state=0)
     seconds = []
@@ -231,14 +237,14 @@ def speed(repetitions):
 
 
 def run(collections, repetitions):
-    """Figures of the collections that there are, and the time."""
+    """Measure quality on the available collections, and the time."""
     results = {"depth": DEPTH, "collections": {}, "seconds": speed(repetitions)}
     rules = {}
     for name in collections if folder() else ():
         docs, queries, qrels = read_collection(name)
         runs = make_runs(docs, queries)
-        found = fuse(runs, qrels, metric="ndcg@10", random_state=0)
-        results["collections"][name] = found.to_dict()
+        fused = fuse(runs, qrels, metric="ndcg@10", random_state=0)
+        results["collections"][name] = fused.to_dict()
         rules[name] = by_rules(runs, qrels)
     if results["collections"]:
         results["rules"], results["left_out"] = rules, left_out(rules)
@@ -247,8 +253,8 @@ def run(collections, repetitions):
             for name, columns in FRESH.items()
         }
         means = {"rule of the other collections": [f["mean"] for f in results["left_out"].values()]}
-        for found in results["collections"].values():
-            for system in found["systems"]:
+        for fused in results["collections"].values():
+            for system in fused["systems"]:
                 means.setdefault(system["name"], []).append(system["mean"])
         results["means"] = {
             name: float(np.mean(values))
@@ -259,10 +265,10 @@ def run(collections, repetitions):
 
 
 def quick():
-    """One small collection."""
+    """Measure one small collection."""
     run(("medline",), 1)
 
 
 def full():
-    """All four collections."""
+    """Measure all four collections."""
     run(COLLECTIONS, 5)

@@ -12,10 +12,10 @@ import argparse
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.memory import peak_above_import
-from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.memory import peak_above_import
+from benchmarks.common.timing import cpu_seconds
+from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, LeastSquaresRanker
 from rankine.kernels.products import Products
 
@@ -44,10 +44,10 @@ def main(argv=None):
     for name, parameters in runs.items():
         ranker = LeastSquaresRanker(tol=1e-4, n_threads=1, **parameters)
         ranker.fit(Dataset.from_arrays(X[:2000], y[:2000]))  # compile
-        taken, ranker = cpu_seconds(lambda ranker=ranker: ranker.fit(data))
+        seconds, ranker = cpu_seconds(lambda ranker=ranker: ranker.fit(data))
         results["solvers"][name] = {
-            "s": taken,
-            "units": taken / unit,
+            "s": seconds,
+            "units": seconds / unit,
             "iterations": ranker.n_iter_,
             "residual": ranker.solution_.certificate["residual"],
         }
@@ -55,10 +55,10 @@ def main(argv=None):
     if options.rlscore:
         from rlscore.learner import CGRankRLS
 
-        taken, _ = cpu_seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))
-        results["rlscore_s"] = taken
-        results["ratio"] = results["solvers"]["cg"]["s"] / taken
-        print("CGRankRLS", taken, "ratio", results["ratio"])
+        seconds, _ = cpu_seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))
+        results["rlscore_s"] = seconds
+        results["ratio"] = results["solvers"]["cg"]["s"] / seconds
+        print("CGRankRLS", seconds, "ratio", results["ratio"])
     results["memory_over_data"] = peak_above_import(
         "LeastSquaresRanker", {"l2": 2 * GAMMA, "tol": 1e-4}, options.rows
     )

@@ -1,6 +1,6 @@
 """NDCG@10 of 10,000 queries x 100 documents: CPU time against ranx and scikit-learn.
 
-    python benchmarks/metrics.py [--peers PYTHON] [--repeat 7]
+    python -m benchmarks.metrics [--peers PYTHON] [--repeat 7]
 
 Every tool evaluates the same labels (0-4, exponential gain) and scores in a process of its own, on
 one core, best of ``--repeat`` by CPU time after a warm-up that compiles; rounds alternate between
@@ -61,10 +61,12 @@ print(json.dumps([min(seconds), float(value)]))
 def run(tool, python):
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "RANKINE_NUM_THREADS": "1"}
     command = [python, "-W", "ignore", "-c", DATA + TOOLS[tool] + CHILD]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{tool}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    completed = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False
+    )
+    if completed.returncode:
+        raise SystemExit(f"{tool}: {completed.stderr[-2000:]}")
+    return json.loads(completed.stdout.strip().splitlines()[-1])
 
 
 def main():

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.machine import save
+from benchmarks.common.machine import save
 from rankine import Dataset
 from rankine.evaluation.preferences import item_strengths
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
@@ -26,7 +26,7 @@ L2 = 1e-6
 
 
 def votes(n, n_items=200, n_style=10, seed=0):
-    """Winners, losers and the style of either side."""
+    """Generate winners, losers and the style features of both sides."""
     rng = np.random.default_rng(seed)
     strength, taste = rng.normal(size=n_items), 0.3 * rng.normal(size=n_style)
     a = rng.integers(0, n_items, n)
@@ -41,15 +41,15 @@ def votes(n, n_items=200, n_style=10, seed=0):
 
 
 def objective(w, differences, counts):
-    """l2/2 |w|^2 + mean loss."""
+    """Return l2/2 |w|^2 + mean loss."""
     return L2 / 2 * w @ w + counts @ np.logaddexp(0, -(differences @ w)) / counts.sum()
 
 
 def clocks(function):
-    """Elapsed and CPU seconds, and what was returned."""
+    """Measure elapsed and CPU seconds of a call; return them with its result."""
     wall, cpu = time.perf_counter(), time.process_time()
-    found = function()
-    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}, found
+    result = function()
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}, result
 
 
 def by_logistic_regression(differences, draws):
@@ -69,12 +69,12 @@ def run(n, rounds):
         Dataset.from_pairs(winner[:5000], loser[:5000], features=(first[:5000], second[:5000])),
         n_rounds=2,
     )
-    ours_time, found = clocks(lambda: item_strengths(data, l2=L2, n_rounds=rounds))
+    ours_time, results = clocks(lambda: item_strengths(data, l2=L2, n_rounds=rounds))
     differences = sparse.csr_matrix(data.X[::2] - data.X[1::2])
     drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
     draws = [np.bincount(drawn.integers(0, n, n), minlength=n).astype(float) for _ in range(rounds)]
     theirs_time, theirs = clocks(lambda: by_logistic_regression(differences, [np.ones(n), *draws]))
-    ours = [found.ranker.coef_, *found.rounds]
+    ours = [results.ranker.coef_, *results.rounds]
     gaps = [
         objective(b, differences, c) - objective(a, differences, c)
         for a, b, c in zip(ours, theirs, [np.ones(n), *draws], strict=True)
@@ -90,10 +90,10 @@ def run(n, rounds):
 
 
 def quick():
-    """A twentieth of the comparisons, 10 rounds."""
+    """Measure a twentieth of the comparisons and 10 rounds."""
     run(50_000, 10)
 
 
 def full():
-    """One million comparisons, 100 rounds."""
+    """Measure one million comparisons and 100 rounds."""
     run(1_000_000, 100)

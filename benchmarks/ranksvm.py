@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.memory import peak_above_import
-from benchmarks.timing import cpu_seconds, exponent
-from benchmarks.workloads import rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.memory import peak_above_import
+from benchmarks.common.timing import cpu_seconds, exponent
+from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, RankSVM
 from rankine.kernels.products import Products
 
@@ -31,7 +31,7 @@ SIZES = [1000 * 2**k for k in range(10)] + [781_265]
 
 
 def unit_of_work(data):
-    """CPU seconds of one product each way and one sort."""
+    """Measure the CPU seconds of one product each way and one sort."""
     products = Products(data.rows, data.n_features, 1)
     w, v = np.ones(data.n_features), np.ones(data.n_rows)
     return min(
@@ -54,13 +54,13 @@ def peer_run(binary, data, C):
             check=True,
             env={"OMP_NUM_THREADS": "1"},
         ).stdout
-    found = re.findall(r"act (\S+) .* f (\S+) ", out)
-    act, value = map(float, found[-1])
+    match = re.findall(r"act (\S+) .* f (\S+) ", out)
+    act, value = map(float, match[-1])
     return float(re.search(r"Training-time: (\S+)", out).group(1)), value - act
 
 
 def measure(data, peer=None):
-    """One size: squared hinge, hinge, and the peer."""
+    """Measure one size: squared hinge, hinge, and the peer."""
     m, pairs = data.n_rows, data.labels.n_pairs
     C = 1 / (2 * LAM * m * (m - 1) / 2)
     l2 = 1 / (C * pairs)

@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 
-from benchmarks.machine import FOLDER, QUICK
+from benchmarks.common.machine import FOLDER, QUICK
 
 
 def main(description, tasks_of):

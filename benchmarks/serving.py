@@ -1,6 +1,6 @@
-"""The server's bars: latency at a fixed rate, reloads under load, slow clients.
+"""Server latency at a fixed rate, during reloads of the model, and with slow clients.
 
-    python benchmarks/serving.py [--seconds 5] [--rate 500] [--runs 3] [--reloads 100] [--slow 200]
+    python -m benchmarks.serving [--seconds 5] [--rate 500] [--runs 3] [--reloads 100] [--slow 200]
 
 The server is a process of its own, and so is the client whose times are reported. The client sends
 on a fixed schedule and takes each time from the moment the schedule says, so that a request that
@@ -64,7 +64,7 @@ class Server:
         self.port = int(facts["url"].rsplit(":", 1)[1])
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Stop the server with SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(20)
 
@@ -138,9 +138,9 @@ def measured(port: int, rate: float, seconds: float, check: bool = False):
     results: multiprocessing.Queue = multiprocessing.Queue()
     client = multiprocessing.Process(target=load, args=(port, rate, seconds, check, results))
     client.start()
-    found = results.get()
+    result = results.get()
     client.join()
-    return found
+    return result
 
 
 def figures(times: list[float]) -> dict[str, float]:
@@ -150,12 +150,12 @@ def figures(times: list[float]) -> dict[str, float]:
 
 
 def latency(server: Server, rate: float, seconds: float, runs: int) -> dict[str, object]:
-    found = []
+    runs_found = []
     for _ in range(runs):
         times, failed, _ = measured(server.port, rate, seconds)
-        found.append(figures(times) | {"failed": failed})
-    best = min(found, key=lambda one: one["p99_ms"])
-    return {"rate": rate, "best": best, "runs": found}
+        runs_found.append(figures(times) | {"failed": failed})
+    best = min(runs_found, key=lambda one: one["p99_ms"])
+    return {"rate": rate, "best": best, "runs": runs_found}
 
 
 def reloads(server: Server, folder: Path, count: int, rate: float) -> dict[str, object]:
@@ -208,8 +208,8 @@ def reloads(server: Server, folder: Path, count: int, rate: float) -> dict[str, 
 
 
 def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dict[str, object]:
-    """Good clients beside slow ones of four kinds; when each slow one is closed."""
-    before, failed_before, _ = measured(server.port, rate, seconds)
+    """Measure good clients next to slow ones of four kinds, and when each slow one is closed."""
+    times_before, failed_before, _ = measured(server.port, rate, seconds)
     head = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     many = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000
     slow = {}
@@ -259,7 +259,7 @@ def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dic
     thread.join()
     return {
         "slow_clients": count,
-        "before": figures(before) | {"failed": failed_before},
+        "before": figures(times_before) | {"failed": failed_before},
         "during": figures(during) | {"failed": failed_during},
         "closed_after_s": {kind: round(max(times), 2) for kind, times in closed.items() if times},
         "closed": sum(map(len, closed.values())),

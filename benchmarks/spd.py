@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import save
-from benchmarks.workloads import letor_like, rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.workloads import letor_like, rcv1_like
 from rankine import Dataset, SPDRanker
 from rankine.metrics import evaluate
 from rankine.samplers.draw import pair_sampler
@@ -28,24 +28,24 @@ LEARNERS = ("pegasos", "sgd-svm", "passive-aggressive", "logistic", "hybrid", "r
 
 
 def measure(data, steps, repeats, **parameters):
-    """Best CPU seconds of the index and of the steps."""
+    """Measure the best CPU seconds of the index and of the steps."""
     ranker = SPDRanker(n_steps=steps, random_state=1, **parameters)
     best_index, best_steps = np.inf, np.inf
     for _ in range(repeats + 1):
-        fresh = Dataset(data.X, data.y, data.qid)
+        copy = Dataset(data.X, data.y, data.qid)
         begun = time.process_time()
-        sampler = pair_sampler(fresh, np.ones(fresh.n_queries), sampling=ranker.sampling)
+        sampler = pair_sampler(copy, np.ones(copy.n_queries), sampling=ranker.sampling)
         indexed = time.process_time()
-        spans, phases = [Span(fresh.rows, sampler, steps)], ranker.plan().phases(steps)
+        spans, phases = [Span(copy.rows, sampler, steps)], ranker.plan().phases(steps)
         solution = solve_pairs(spans, phases, np.zeros(data.n_features), 1)
-        done = time.process_time()
+        ended = time.process_time()
         best_index = min(best_index, indexed - begun)
-        best_steps = min(best_steps, done - indexed)
+        best_steps = min(best_steps, ended - indexed)
     return best_index, best_steps, solution.coef
 
 
 def sofia_seconds(binary, text, learner, steps):
-    """CPU seconds that sofia-ml reports for its roc loop."""
+    """Run sofia-ml; return the CPU seconds that it reports for its roc loop, and its weights."""
     with tempfile.TemporaryDirectory() as folder:
         out = subprocess.run(
             [
@@ -68,13 +68,13 @@ def main(argv=None):
     parser.add_argument("--text")
     options = parser.parse_args(argv)
     X, binary, utility = rcv1_like(options.rows + 20_000)
-    held, held_y = X[options.rows :], binary[options.rows :]
+    held_X, held_y = X[options.rows :], binary[options.rows :]
     X, binary, utility = X[: options.rows], binary[: options.rows], utility[: options.rows]
-    one = np.ones(options.rows, dtype=np.int64)
+    qid = np.ones(options.rows, dtype=np.int64)
     results = {"rows": options.rows, "steps": options.steps, "learners": {}, "sizes": {}}
     tasks = {
-        "rare topic": Dataset(X, binary, one),
-        "real-valued": Dataset(X, utility, one),
+        "rare topic": Dataset(X, binary, qid),
+        "real-valued": Dataset(X, utility, qid),
         "letor": Dataset(*letor_like()),
     }
     for task, data in tasks.items():
@@ -89,21 +89,21 @@ def main(argv=None):
                 "index_and_100k_steps_s": short[0] + short[1],
             }
             if task == "rare topic":
-                entry["roc_area"] = float(evaluate("roc_area", held_y, held @ coef))
+                entry["roc_area"] = float(evaluate("roc_area", held_y, held_X @ coef))
             results["learners"][f"{task} {learner}"] = entry
             print(task, learner, {k: round(v, 5) for k, v in entry.items()}, flush=True)
     for size in (10_000, 30_000, 100_000, 300_000, options.rows):
-        part = Dataset(X[:size], binary[:size], one[:size])
+        part = Dataset(X[:size], binary[:size], qid[:size])
         index, seconds, _ = measure(part, 100_000, options.repeats)
         results["sizes"][size] = {"index_s": index, "steps_s": seconds}
         print(size, results["sizes"][size], flush=True)
     if options.sofia:
-        compare_with_sofia(options, tasks["rare topic"], held, held_y, results)
+        compare_with_sofia(options, tasks["rare topic"], held_X, held_y, results)
     save("spd", results)
 
 
 def compare_with_sofia(options, data, held, held_y, results):
-    """The same rows, the same number of steps, one run after the other."""
+    """Train sofia-ml and rankine on the same rows with the same number of steps."""
     with tempfile.TemporaryDirectory() as folder:
         text = options.text or f"{folder}/train.txt"
         if not options.text:
@@ -133,12 +133,12 @@ def compare_with_sofia(options, data, held, held_y, results):
 
 
 def quick():
-    """A tenth of the rows."""
+    """Measure a tenth of the rows."""
     main(["--rows", "60000", "--steps", "200000", "--repeats", "2"])
 
 
 def full():
-    """The papers' size."""
+    """Measure the papers' size."""
     main([])
 
 

@@ -1,4 +1,4 @@
-"""What a second thread is worth: wall seconds of one and of two threads, and whether bits agree.
+"""Speedup by a second thread, and whether one and two threads give the same bits.
 
     python -m benchmarks.threads [NAME ...] [--rows 781265] [--repeat 3]
 
@@ -18,8 +18,8 @@ import time
 import numpy as np
 from scipy import sparse
 
-from benchmarks.machine import save
-from benchmarks.workloads import linear_topics, mslr_like, stored_rcv1_like
+from benchmarks.common.machine import save
+from benchmarks.common.workloads import linear_topics, mslr_like, stored_rcv1_like
 from rankine import (
     AdditiveRanker,
     Dataset,
@@ -39,7 +39,7 @@ METRICS = ("ndcg@10", "map", "auc", "err@10")
 
 
 def on(threads, work):
-    """What some work gives where the environment names the number of threads."""
+    """Run work with the number of threads set in the environment."""
     os.environ["RANKINE_NUM_THREADS"] = str(threads)
     try:
         return work()
@@ -48,23 +48,23 @@ def on(threads, work):
 
 
 def fits(ranker, data):
-    """A fit as a function of the threads; its bits are the weights."""
+    """Return a function that fits with a number of threads and returns the weights."""
     return lambda threads: ranker.set_params(n_threads=threads).fit(data).coef_
 
 
 def topics(X, rows):
-    """Sparse labels of some topics."""
+    """Return sparse labels of several topics."""
     Y = np.column_stack([y > 0 for y in linear_topics(X[:rows], TOPICS, 0.002, 5)])
     return sparse.csc_matrix(Y * 1.0)
 
 
 def domination_l1(data):
-    """Three hundredths of the strength that leaves nothing, as in ``benchmarks.domination``."""
+    """Return 3 % of the l1 that makes all weights 0, as in ``benchmarks.domination.fit``."""
     return 0.03 * DominationRanker(tol=1.0).fit(data).l1_max_
 
 
 def measure_metrics(utility, score):
-    """Several metrics of lists of 20."""
+    """Return a function that computes several metrics on lists of 20."""
     rows = len(utility) // LIST * LIST
     y = np.searchsorted(np.quantile(utility, [0.5, 0.8, 0.95]), utility[:rows]).astype(float)
     qid = np.repeat(np.arange(rows // LIST), LIST)
@@ -76,7 +76,7 @@ def measure_metrics(utility, score):
 
 
 def subjects(rows, names):
-    """Name -> function of the number of threads, made when its turn comes."""
+    """Map names to constructors of the measured functions."""
     X, binary, utility = stored_rcv1_like(rows)
     real = Dataset.from_arrays(X, utility)
     two = Dataset.from_arrays(X, binary)
@@ -99,7 +99,7 @@ def subjects(rows, names):
             ]
         )
 
-    made = {
+    constructors = {
         "ranksvm_hinge": lambda: fits(RankSVM(l2=2e-5, tol=1e-3), real),
         "ranksvm_squared": lambda: fits(RankSVM(l2=2e-5, loss="squared_hinge", tol=2e-5), real),
         "least_squares": lambda: fits(LeastSquaresRanker(2e-5, tol=1e-4), real),
@@ -108,38 +108,38 @@ def subjects(rows, names):
         "metrics": lambda: measure_metrics(utility, score),
         "fit_topics": many,
     }
-    return {name: make for name, make in made.items() if not names or name in names}
+    return {name: make for name, make in constructors.items() if not names or name in names}
 
 
 def compare(work, repeat):
-    """Best wall seconds of one and of two threads in turn, and their digests."""
+    """Measure one and two threads in turn; return the best wall seconds and whether bits agree."""
     wall, bits = {1: [], 2: []}, set()
     for _ in range(repeat):
         for threads in (1, 2):
             begun = time.perf_counter()
-            found = work(threads)
+            result = work(threads)
             wall[threads].append(time.perf_counter() - begun)
-            bits.add(hashlib.sha256(np.ascontiguousarray(found).tobytes()).hexdigest())
-    one, both = min(wall[1]), min(wall[2])
+            bits.add(hashlib.sha256(np.ascontiguousarray(result).tobytes()).hexdigest())
+    single, both = min(wall[1]), min(wall[2])
     return {
-        "one": one,
+        "one": single,
         "two": both,
-        "speedup": one / both,
-        "serial": 2 * both / one - 1,
+        "speedup": single / both,
+        "serial": 2 * both / single - 1,
         "same_bits": len(bits) == 1,
     }
 
 
 def measure(rows, names=(), repeat=3):
-    """Compile on few rows, then measure every subject; what is known is written after each."""
+    """Compile on few rows, then measure every subject; store the results after each."""
     for make in subjects(2000, names).values():
         make()(2)
-    found = {}
+    results = {}
     for name, make in subjects(rows, names).items():
-        found[name] = compare(make(), repeat)
-        found[name]["wanted"] = WANTED_TOPICS if name == "fit_topics" else WANTED
-        print(name, found[name], flush=True)
-        save("threads", {"rows": rows, "repeat": repeat, "subjects": found})
+        results[name] = compare(make(), repeat)
+        results[name]["wanted"] = WANTED_TOPICS if name == "fit_topics" else WANTED
+        print(name, results[name], flush=True)
+        save("threads", {"rows": rows, "repeat": repeat, "subjects": results})
 
 
 def quick():

@@ -16,9 +16,9 @@ import warnings
 
 import numpy as np
 
-from benchmarks.machine import results_path, save
-from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import click_lists, letor_like, rcv1_like
+from benchmarks.common.machine import results_path, save
+from benchmarks.common.timing import cpu_seconds
+from benchmarks.common.workloads import click_lists, letor_like, rcv1_like
 from rankine import (
     AdditiveRanker,
     Dataset,
@@ -56,7 +56,7 @@ UNFIT = {
 
 
 def make(name, setting, strongest=None):
-    """The ranker of a name with one setting of the grid."""
+    """Create the ranker with one setting of the grid."""
     if name == "spd":
         return SPDRanker(random_state=0, **setting)
     if name == "ranksvm":
@@ -71,14 +71,14 @@ def make(name, setting, strongest=None):
 
 
 def rows_in_three(X, y):
-    """One query, cut by rows: 60 % to train, 20 % to choose, 20 % to test."""
+    """Split the rows of one query: 60 % to train, 20 % to validate, 20 % to test."""
     order = np.random.default_rng(0).permutation(len(y))
     cuts = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
     return [Dataset.from_arrays(X[rows], y[rows]) for rows in cuts]
 
 
 def tasks(share):
-    """Name -> (training, validation and test part, metric)."""
+    """Return (training, validation and test part, metric) by name of the task."""
     X, binary, utility = rcv1_like(int(60_000 * share))
     Xg, yg, qg = letor_like(queries=int(400 * share), size=100)
     lists = click_lists(int(8000 * share))
@@ -92,7 +92,7 @@ def tasks(share):
 
 
 def measure(parts, metric, name):
-    """The best setting on validation data, trained again, timed and tested."""
+    """Choose a setting on validation data, train it again, time and test it."""
     train, valid, test = parts
     strongest = None
     if name == "domination":
@@ -125,27 +125,27 @@ def main(arguments=None):
     if options.only != list(GRID):
         results = json.loads(path.read_text(encoding="utf-8"))["tasks"]
     for task, (parts, metric) in tasks(options.share).items():
-        known = results.get(task, {"rankers": {}})["rankers"]
-        found = {"metric": metric, "rows": parts[0].n_rows, "rankers": known}
+        stored = results.get(task, {"rankers": {}})["rankers"]
+        result = {"metric": metric, "rows": parts[0].n_rows, "rankers": stored}
         for name in options.only:
             if (task, name) in UNFIT:
-                found["rankers"][name] = {"unfit": UNFIT[task, name]}
+                result["rankers"][name] = {"unfit": UNFIT[task, name]}
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found["rankers"][name] = measure(parts, metric, name)
-            print(task, name, found["rankers"][name], flush=True)
-        results[task] = found
+                result["rankers"][name] = measure(parts, metric, name)
+            print(task, name, result["rankers"][name], flush=True)
+        results[task] = result
     save("which_ranker", {"tasks": results})
 
 
 def quick():
-    """A tenth of the rows."""
+    """Measure a tenth of the rows."""
     main(["--share", "0.1"])
 
 
 def full():
-    """All rows."""
+    """Measure all rows."""
     main([])
 
 

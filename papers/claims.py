@@ -30,7 +30,7 @@ MARGIN = 0.01
 
 
 def paired(difference):
-    """Paired differences: their mean, its interval, the test of no difference, and the margin."""
+    """Format a paired difference: mean, interval, p-value and margin."""
     drawn = bootstrap_means(difference[:, None], 10_000, 0)
     low, high = percentile_interval(drawn, 0.95)
     return {
@@ -61,7 +61,7 @@ class Size:
     paper: float
 
     def words(self):
-        """Both, with the paper's in brackets."""
+        """Format our size, with the paper's in brackets."""
         ours, paper = (f"{value:,.0f}" for value in (self.ours, self.paper))
         return f"{ours} {self.what} (paper {paper})"
 
@@ -85,7 +85,7 @@ class Claim:
 
     @property
     def kind(self):
-        """One of ``VERDICTS``."""
+        """Return one of ``VERDICTS``."""
         if not self.checks:
             return UNTESTED
         held = [check.held for check in self.checks]
@@ -96,35 +96,35 @@ class Claim:
 
     @property
     def verdict(self):
-        """The verdict as it stands on the page."""
+        """Return the verdict as printed on the page."""
         stand_in = self.kind in (REPRODUCED, PARTLY) and not self.own
         return f"**{self.kind}**" + (", on other data" if stand_in else "")
 
     @property
     def ran(self):
-        """Data and sizes."""
+        """Return data and sizes."""
         return "; ".join([self.data, *(size.words() for size in self.sizes)])
 
 
 def at_most(what, value, bar, form=".3g"):
-    """A value that must not exceed a bar."""
+    """Check that a value does not exceed a bound."""
     return Check(f"{what}: at most {bar:{form}}", f"{value:{form}}", value <= bar)
 
 
 def at_least(what, value, bar, form=".3g"):
-    """A value that must reach a bar."""
+    """Check that a value reaches a bound."""
     return Check(f"{what}: at least {bar:{form}}", f"{value:{form}}", value >= bar)
 
 
 def alike(what, interval, margin=MARGIN):
-    """A difference whose 95 % interval must lie within the margin on both sides of zero."""
+    """Check that the 95 % interval of a difference is within the margin on both sides of 0."""
     low, high = interval
     held = -margin <= low and high <= margin
     return Check(f"{what}: difference within ±{margin:g}", _interval(interval), held)
 
 
 def ahead(what, interval):
-    """A difference whose 95 % interval must lie above zero."""
+    """Check that the 95 % interval of a difference is above 0."""
     return Check(f"{what}: difference above 0", _interval(interval), interval[0] > 0)
 
 
@@ -133,7 +133,7 @@ def _interval(interval):
 
 
 def of(paper):
-    """The claims of a paper; none where its folder has no ``claims.py``."""
+    """Return the claims of a paper; none if its folder has no ``claims.py``."""
     package = runs.package_of(f"{paper}.claims")
     name = f"{package}.{paper}.claims"
     if importlib.util.find_spec(name) is None:
@@ -146,7 +146,7 @@ def of(paper):
 
 
 def counted(claims):
-    """How many claims have each verdict, and which are not reproduced, in words."""
+    """Count the claims by verdict and name those that are not reproduced."""
     count = Counter(claim.kind for claim in claims)
     parts = ", ".join(f"{count[kind]} {kind}" for kind in VERDICTS if count[kind])
     missed = [f"“{_begun(claim.quote)}”" for claim in claims if claim.kind == NOT]
@@ -155,19 +155,23 @@ def counted(claims):
 
 
 def _begun(quote, most=7):
-    """How a quote begins."""
-    words = quote.split()
-    return quote if len(words) <= most + 1 else " ".join(words[:most]).rstrip(",.") + " ..."
+    """Return the beginning of a quote."""
+    quote_words = quote.split()
+    return (
+        quote
+        if len(quote_words) <= most + 1
+        else " ".join(quote_words[:most]).rstrip(",.") + " ..."
+    )
 
 
 def claims_table(claims):
-    """Claim, what we ran, our result and the paper's, verdict."""
+    """Return the table of claims: what we ran, our result and the paper's, verdict."""
     rows = [[f"“{c.quote}” ({c.section})", c.why or c.ran, c.figure, c.verdict] for c in claims]
     return table(("claim", "what we ran", "our result and the paper's", "verdict"), rows, left=4)
 
 
 def checks_table(claims):
-    """Every check that a verdict depends on."""
+    """Return the table of all checks behind the verdicts."""
     rows = []
     for claim in claims:
         quote, sizes = f"“{claim.quote}”", [size for size in claim.sizes if size.ours < size.paper]

@@ -82,7 +82,8 @@ CONTENTS = (
         "E. Tas, *Large Scale Ranking Using Stochastic Gradient Descent*, 2022.",
         "Heavy ball on the pairwise least-squares loss, with step and momentum made from estimates "
         "of the extreme eigenvalues (eGDM), compared with fixed ones (GDM). The paper's 800,000 "
-        "rows are RCV1's, which is not available; generated rows and Reuters-21578 are used instead.",
+        "rows are RCV1's, which is not available; generated rows and Reuters-21578 are used "
+        "instead.",
         (
             "tas.spectrum",
             "tas.gamma",

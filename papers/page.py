@@ -21,45 +21,49 @@ FOLDER = runs.ROOT / "docs"
 
 
 def pages():
-    """Every page by its path below ``docs``."""
+    """Return every page by its path below ``docs``."""
     return {"results.md": verdicts(), **{f"results/{p.name}.md": text(p) for p in CONTENTS}}
 
 
 def verdicts():
-    """The page of claims and verdicts."""
+    """Return the page of claims and verdicts."""
     parts = [INTRODUCTION.strip()]
     for paper in CONTENTS:
-        found = claims.of(paper.name)
+        paper_claims = claims.of(paper.name)
         parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
-        parts += [claims.counted(found), claims.claims_table(found)] if found else headlines(paper)
+        parts += (
+            [claims.counted(paper_claims), claims.claims_table(paper_claims)]
+            if paper_claims
+            else headlines(paper)
+        )
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def headlines(paper):
-    """What stands for a page without claims: what it is about, and each result in a sentence."""
-    said = [runs.module_of(name).headline(runs.read(name)) for name in paper.results]
-    return [paper.about, "\n".join(f"- {one}" for one in said)]
+    """Return the summary of a page without claims: its topic and a sentence per result."""
+    sentences = [runs.module_of(name).headline(runs.read(name)) for name in paper.results]
+    return [paper.about, "\n".join(f"- {sentence}" for sentence in sentences)]
 
 
 def text(paper):
-    """The page of one paper: verdicts, every check behind them, then the results."""
-    found = claims.of(paper.name)
+    """Return the page of one paper: verdicts, the checks behind them, then the results."""
+    paper_claims = claims.of(paper.name)
     parts = [f"# {paper.heading}"]
-    if found:
-        parts.append(claims.counted(found))
+    if paper_claims:
+        parts.append(claims.counted(paper_claims))
     parts += [paper.citation, paper.about, quick_ones(paper)]
-    if found:
+    if paper_claims:
         parts += [
             "## What the verdicts rest on",
             "[Results](../results.md) has the claims with data and figures; these are the tests.",
-            claims.checks_table(found),
+            claims.checks_table(paper_claims),
         ]
     parts += [section(name) for name in paper.results]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
 def quick_ones(paper):
-    """Which results on the page are only smoke runs, in words."""
+    """Name the results of the page that were only run at the quick size."""
     quick = [name for name in paper.results if runs.read(name)["size"] == "quick"]
     if not quick:
         return ""
@@ -71,14 +75,14 @@ def quick_ones(paper):
 
 
 def section(name):
-    """One result: its words, its figure, and how it was measured."""
+    """Return the section of one result: text, figure and how it was measured."""
     module, results = runs.module_of(name), runs.read(name)
     parts = [f"## {module.TITLE}"]
     if results["size"] == "quick":
         parts.append(f"*Quick size, a trial of the command; `{name}` was not run in full yet.*")
     if hasattr(module, "draw"):
         parts.append(f"![{module.TITLE}](../assets/results/{name}.svg)")
-    parts.append(module.words(results).strip())
+    parts.append(module.markdown(results).strip())
     if results.get("absent"):
         parts.append("Absent when this was measured: " + "; ".join(results["absent"]) + ".")
     parts.append(provenance(name, results))
@@ -86,7 +90,7 @@ def section(name):
 
 
 def provenance(name, results):
-    """Command, size, machine, versions, seeds and repetitions, in one line."""
+    """Return command, size, machine, versions, seeds and repetitions in one line."""
     machine = results["machine"]
     flag = " --full" if results["size"] == "full" else ""
     size = "" if flag else "quick size; "
@@ -99,41 +103,43 @@ def provenance(name, results):
         for name in ("rankine", "python", "numpy", "scipy", "numba", "scikit-learn")
     )
     seeds = results["seeds"]
-    shown = ", ".join(map(str, seeds)) if len(seeds) < 8 else f"{seeds[0]} to {seeds[-1]}"
+    seed_text = ", ".join(map(str, seeds)) if len(seeds) < 8 else f"{seeds[0]} to {seeds[-1]}"
     command = f"python -m {runs.package_of(name)} {name}{flag}"
     return (
         f"<small>`{command}` ({size}{results['wall_seconds']:.0f} s); "
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; {versions}; "
-        f"seeds {shown}; repetitions {results['repetitions']}; "
+        f"seeds {seed_text}; repetitions {results['repetitions']}; "
         f"`benchmarks/results/{name}.json`</small>"
     )
 
 
 def listed():
-    """All results on the pages, in order."""
+    """Return all results on the pages, in order."""
     return [name for paper in CONTENTS for name in paper.results]
 
 
 def stale():
-    """What is not up to date, one sentence each."""
-    found = [f"{n} is not in papers/contents.py" for n in runs.names() if n not in listed()]
+    """Describe what is out of date, one sentence each."""
+    problems = [f"{n} is not in papers/contents.py" for n in runs.names() if n not in listed()]
     for name, markdown in pages().items():
         path = FOLDER / name
         if not path.is_file() or path.read_text(encoding="utf-8") != markdown:
-            found.append(f"docs/{name} does not follow from the stored results")
-    return found + [f"the figure of {name} is not of the stored result" for name in old_figures()]
+            problems.append(f"docs/{name} does not follow from the stored results")
+    return problems + [
+        f"the figure of {name} is not of the stored result" for name in old_figures()
+    ]
 
 
 def old_figures():
-    """Results whose figure is missing or shows something else."""
-    found = []
+    """Return the results whose figure is missing or shows another result."""
+    outdated = []
     for name in listed():
         if hasattr(runs.module_of(name), "draw"):
             path = runs.ASSETS / f"{name}.svg"
             source = runs.digest(runs.read(name))
             if not path.is_file() or source not in path.read_text(encoding="utf-8"):
-                found.append(name)
-    return found
+                outdated.append(name)
+    return outdated
 
 
 def main(argv=None):

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 import benchmarks
-from benchmarks.machine import RESULTS, describe, results_path
+from benchmarks.common.machine import RESULTS, describe, results_path
 
 import papers
 
@@ -43,12 +43,13 @@ class MissingResultError(Exception):
 
 def paper_names():
     """Return the names of all results of papers, as ``folder.module``."""
-    return _names_in("papers", papers.__path__)
+    folders = sorted(path.parent for path in Path(papers.__path__[0]).glob("*/__init__.py"))
+    return [name for folder in folders for name in _names_in(folder)]
 
 
 def comparison_names():
     """Return the names of the comparisons with other libraries, as ``instead.module``."""
-    return _names_in("benchmarks", benchmarks.__path__)
+    return _names_in(Path(benchmarks.__path__[0]) / "instead")
 
 
 def names():
@@ -56,10 +57,10 @@ def names():
     return paper_names() + comparison_names()
 
 
-def _names_in(package, path):
-    modules = pkgutil.walk_packages(path, f"{package}.")
-    inside = [module.name.removeprefix(f"{package}.") for module in modules if not module.ispkg]
-    return [name for name in inside if "." in name and hasattr(module_of(name), "measure")]
+def _names_in(folder):
+    """Return the names of the results whose modules are in a folder, as ``folder.module``."""
+    modules = pkgutil.iter_modules([str(folder)], f"{folder.name}.")
+    return [module.name for module in modules if hasattr(module_of(module.name), "measure")]
 
 
 def package_of(name):
@@ -73,7 +74,7 @@ def module_of(name):
 
 
 def parameters_of(name, size):
-    """What ``measure`` is called with at a size."""
+    """Return the arguments of ``measure`` at a size."""
     module = module_of(name)
     return module.QUICK if size == "quick" else module.FULL
 
@@ -101,7 +102,7 @@ def run(name, size, changes=()):
     if hasattr(module, "draw"):
         folder = ASSETS if path.parent == RESULTS else path.parent
         draw(name, results, folder)
-    print(module.words(results))
+    print(module.markdown(results))
 
 
 def store(name, results):
@@ -118,7 +119,7 @@ def store(name, results):
 
 
 def read(name, folder=RESULTS):
-    """A stored result."""
+    """Read a stored result."""
     path = folder / f"{name}.json"
     if not path.is_file():
         raise MissingResultError(
@@ -128,7 +129,7 @@ def read(name, folder=RESULTS):
 
 
 def _plain(value, where):
-    """JSON data with rounded numbers; a hole is an error that names its place."""
+    """Convert to JSON data with rounded numbers; raise for a missing value and name its place."""
     if isinstance(value, dict):
         return {str(key): _plain(part, f"{where}.{key}") for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -141,20 +142,20 @@ def _plain(value, where):
 
 
 def digest(results):
-    """What a figure says it was drawn from."""
+    """Return the digest of a result that its figure carries."""
     text = json.dumps(results, sort_keys=True).encode()
     return "sha256:" + hashlib.sha256(text).hexdigest()[:32]
 
 
 def draw(name, results, folder=ASSETS):
     """Draw a stored result."""
-    from benchmarks.drawing import save_figure
+    from benchmarks.common.drawing import save_figure
 
     save_figure(module_of(name).draw(results), folder / f"{name}.svg", digest(results))
 
 
 def table(header, rows, *, left=1, bold=()):
-    """A Markdown table; cells are text."""
+    """Format a Markdown table from cells of text."""
     from rankine.evaluation.tables import Table
 
     return Table("", header, rows, left, frozenset(bold)).markdown().rstrip()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.instead import telling
+from benchmarks.common.workloads import click_lists
+from benchmarks.instead import presentation
 from benchmarks.instead.comparison import compare
+from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.grids import SPARSE
-from benchmarks.instead.rows import split, write_parts
-from benchmarks.workloads import click_lists
 
 TITLE = "A purchase log of hashed features"
 QUICK = {"seeds": [1], "lists": 2000, "repetitions": 1, "limit": 30, "most": 2}
@@ -14,7 +14,7 @@ FULL = {"seeds": [1], "lists": 40_000, "repetitions": 3, "limit": 200, "most": 4
 
 
 def measure(lists, **options):
-    """All learners."""
+    """Compare all learners."""
 
     def write_lists(folder):
         data = click_lists(lists, seed=options["seeds"][0])
@@ -23,12 +23,12 @@ def measure(lists, **options):
     return compare(write_lists, SPARSE, **options)
 
 
-def words(results):
-    return telling.words(
+def markdown(results):
+    return presentation.markdown(
         results,
         "Generated: lists of 5 to 15 items, 20 numbers and 20 hashed categories a row (40 "
         "non-zeros among 2^20 features), one purchase a list.",
     )
 
 
-draw, headline = telling.draw, telling.headline
+draw, headline = presentation.draw, presentation.headline

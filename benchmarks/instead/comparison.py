@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common.timing import spread
+from benchmarks.instead.data_files import PARTS
 from benchmarks.instead.learners import LEARNERS
-from benchmarks.instead.ours import NAMES
-from benchmarks.instead.rows import PARTS
+from benchmarks.instead.rankine_rankers import NAMES
 from benchmarks.instead.worker import read
-from benchmarks.timing import spread
 from rankine import Dataset
 from rankine.metrics import evaluate
 
@@ -35,12 +35,12 @@ WORKER = Path(__file__).parent / "worker.py"
 
 
 def peers_python():
-    """The Python that has the peers."""
+    """Return the Python interpreter that has the peers."""
     return os.environ.get(PYTHON, sys.executable)
 
 
 def versions():
-    """Package -> version or None, in the peers' Python."""
+    """Return the version of each package in the peers' Python, None if absent."""
     packages = sorted({package for _, package in LEARNERS.values()})
     code = (
         "import importlib, json, sys\n"
@@ -64,7 +64,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of this program
 
 
 def run(folder, name, settings, limit, first):
-    """For each setting the figures of its training, or ``{"reason": ...}``."""
+    """Train each setting; return its figures, or ``{"reason": ...}``."""
     python = sys.executable if name in NAMES else peers_python()
     ids = [f"run{first + k}" for k in range(len(settings))]
     job = {"name": name, "settings": settings, "ids": ids, "limit": limit}
@@ -72,20 +72,22 @@ def run(folder, name, settings, limit, first):
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
     environment["RANKINE_WORKER_FOLDER"] = str(folder)
     command = [python, str(WORKER), str(folder), json.dumps(job)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    if done.returncode != 0:
-        raise Refusal(f"failed: {said[-1][:160]}")
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    reasons = [line.removeprefix("REASON ") for line in said if line.startswith("REASON ")]
-    for one in found:
-        if one.get("reason") == "failed":
-            one["reason"] = f"failed: {reasons.pop(0)}"
-    return found
+    completed = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False
+    )
+    error_lines = completed.stderr.strip().splitlines() or [f"exit code {completed.returncode}"]
+    if completed.returncode != 0:
+        raise Refusal(f"failed: {error_lines[-1][:160]}")
+    results = json.loads(completed.stdout.strip().splitlines()[-1])
+    reasons = [line.removeprefix("REASON ") for line in error_lines if line.startswith("REASON ")]
+    for result in results:
+        if result.get("reason") == "failed":
+            result["reason"] = f"failed: {reasons.pop(0)}"
+    return results
 
 
 def quality(folder, identity, part, truth):
-    """NDCG@10 of stored scores, query by query; queries that it cannot judge are left out."""
+    """Return NDCG@10 of stored scores for every query; NaN where it is undefined."""
     scores = np.load(folder / f"{identity}.{part}.npy")
     return np.asarray(
         evaluate(METRIC, truth[part].y, scores, truth[part].queries, per_query=True), dtype=float
@@ -93,37 +95,41 @@ def quality(folder, identity, part, truth):
 
 
 def one_learner(folder, name, settings, truth, repetitions, limit):
-    """Chosen setting and its figures; NDCG@10 of every test query."""
-    found = run(folder, name, settings, limit, 0)
-    good = [(one, setting) for one, setting in zip(found, settings, strict=True) if "id" in one]
+    """Choose a setting and measure it; return NDCG@10 of every test query and the figures."""
+    trials = run(folder, name, settings, limit, 0)
+    good = [
+        (result, setting)
+        for result, setting in zip(trials, settings, strict=True)
+        if "id" in result
+    ]
     if not good:
-        raise Refusal(found[0]["reason"])
-    values = [float(np.nanmean(quality(folder, one["id"], "vali", truth))) for one, _ in good]
+        raise Refusal(trials[0]["reason"])
+    values = [float(np.nanmean(quality(folder, result["id"], "vali", truth))) for result, _ in good]
     first, setting = good[int(np.argmax(values))]
     by_query = quality(folder, first["id"], "test", truth)
     again = [setting] * (repetitions - 1)
     runs = [first, *(run(folder, name, again, limit, len(settings)) if again else [])]
-    if any("reason" in one for one in runs):
-        raise Refusal(next(one["reason"] for one in runs if "reason" in one))
+    if any("reason" in result for result in runs):
+        raise Refusal(next(result["reason"] for result in runs if "reason" in result))
     print(f"{name} {setting} {max(values):.4f}", file=sys.stderr, flush=True)
     return by_query, {
         "setting": {key: value for key, value in setting.items() if key != "seed"},
         "settings_tried": len(settings),
-        "settings_refused": [one["reason"] for one in found if "reason" in one],
+        "settings_refused": [result["reason"] for result in trials if "reason" in result],
         "validation": max(values),
         "test": float(np.nanmean(by_query)),
-        **{figure: spread(one[figure] for one in runs) for figure in FIGURES},
+        **{figure: spread(result[figure] for result in runs) for figure in FIGURES},
     }
 
 
 def differences(learners, values):
-    """Mean difference of each learner to ours that validation prefers, with its standard error."""
+    """Compute mean differences to rankine's ranker with the best validation value."""
     ours = [name for name in learners if name in NAMES]
     reference = max(ours, key=lambda name: learners[name]["validation"])
-    for name, found in learners.items():
+    for name, figures in learners.items():
         gap = values[name] - values[reference]
         gap = gap[~np.isnan(gap)]
-        found["against_ours"] = {
+        figures["against_ours"] = {
             "mean": float(gap.mean()),
             "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
         }
@@ -131,8 +137,8 @@ def differences(learners, values):
 
 
 def compare(write_rows, grids, *, seeds, repetitions, limit, most):
-    """Every learner on the rows that ``write_rows(folder)`` writes; ``most`` settings each."""
-    known = versions()
+    """Measure every learner on the rows that ``write_rows(folder)`` writes."""
+    installed = versions()
     learners, values, refused, absent = {}, {}, {}, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -140,7 +146,7 @@ def compare(write_rows, grids, *, seeds, repetitions, limit, most):
         truth = {part: Dataset.from_arrays(*read(folder, part)) for part in PARTS[1:]}
         for learner, settings in grids.items():
             package = LEARNERS[learner][1] if learner in LEARNERS else None
-            if package is not None and known[package] is None:
+            if package is not None and installed[package] is None:
                 absent.append(f"{learner} (no {package} in the Python that {PYTHON} names)")
                 continue
             seeded = [{**setting, "seed": seeds[0]} for setting in settings[:most]]
@@ -156,7 +162,7 @@ def compare(write_rows, grids, *, seeds, repetitions, limit, most):
         "repetitions": repetitions,
         "limit_seconds": limit,
         "rows": sizes,
-        "versions": {package: version for package, version in known.items() if version},
+        "versions": {package: version for package, version in installed.items() if version},
         "ours": differences(learners, values),
         "learners": learners,
         "refused": refused,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def grid(name, values, **fixed):
-    """Settings of one parameter."""
+    """Return the settings of one parameter."""
     return [{**fixed, name: value} for value in values]
 
 

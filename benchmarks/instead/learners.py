@@ -21,29 +21,29 @@ ROUNDS = 100
 
 
 def group_sizes(qid):
-    """Rows of each query, in order; rows of a query stand together."""
+    """Return the number of rows of each query; the rows of a query are contiguous."""
     return np.diff(np.flatnonzero(np.r_[True, qid[1:] != qid[:-1], True]))
 
 
 def sampled_pairs(y, qid, count, seed):
-    """Rows (higher, lower) of pairs: a query, then one of its pairs of different labels."""
+    """Sample pairs (higher row, lower row): a query, then two rows of different labels."""
     rng = np.random.default_rng(seed)
     sizes = group_sizes(qid)
     starts = np.r_[0, np.cumsum(sizes)]
-    found, held = [], 0
-    while held < count:
+    pairs, rows_of_query = [], 0
+    while rows_of_query < count:
         query = rng.integers(0, len(sizes), 2_000_000)
         a, b = (
             starts[query] + (rng.random(len(query)) * sizes[query]).astype(np.int64) for _ in "ab"
         )
-        kept = y[a] > y[b]
-        found.append(np.stack([a[kept], b[kept]]))
-        held += int(kept.sum())
-    return np.concatenate(found, axis=1)[:, :count]
+        selected = y[a] > y[b]
+        pairs.append(np.stack([a[selected], b[selected]]))
+        rows_of_query += int(selected.sum())
+    return np.concatenate(pairs, axis=1)[:, :count]
 
 
 def sgd_on_pairs(X, y, qid, setting):
-    """scikit-learn's SGDClassifier on differences of sampled pairs."""
+    """Train scikit-learn's SGDClassifier on differences of sampled pairs."""
     from sklearn.linear_model import SGDClassifier
 
     high, low = sampled_pairs(y, qid, setting["pairs"], setting["seed"])
@@ -60,24 +60,24 @@ def sgd_on_pairs(X, y, qid, setting):
 
 
 def booster(X, y, qid, setting):
-    """An XGBoost model of rank:ndcg, trees unless the setting says otherwise."""
+    """Train an XGBoost model of rank:ndcg; trees unless the setting says otherwise."""
     import xgboost as xgb
 
     common = {"objective": "rank:ndcg", "nthread": 1, "verbosity": 0}
-    own = {key: value for key, value in setting.items() if key != "rounds"}
+    options = {key: value for key, value in setting.items() if key != "rounds"}
     data = xgb.DMatrix(X, y, group=group_sizes(qid), nthread=1)
-    return xgb.train({**common, **own}, data, setting.get("rounds", ROUNDS))
+    return xgb.train({**common, **options}, data, setting.get("rounds", ROUNDS))
 
 
 def xgboost(X, y, qid, setting):
-    """XGBoost's trees."""
+    """Train XGBoost's trees."""
     model = booster(X, y, qid, setting)
     model.set_param({"nthread": 1})
     return model.inplace_predict, len(model.save_raw("ubj"))
 
 
 def xgboost_linear(X, y, qid, setting):
-    """XGBoost's gblinear, which cannot predict in place."""
+    """Train XGBoost's gblinear, which has no in-place prediction."""
     import xgboost as xgb
 
     model = booster(X, y, qid, {"booster": "gblinear", **setting})
@@ -85,18 +85,18 @@ def xgboost_linear(X, y, qid, setting):
 
 
 def lightgbm(X, y, qid, setting):
-    """LightGBM's lambdarank."""
+    """Train LightGBM's lambdarank."""
     import lightgbm as lgb
 
     common = {"objective": "lambdarank", "num_threads": 1, "verbosity": -1}
-    own = {key: value for key, value in setting.items() if key != "rounds"}
+    options = {key: value for key, value in setting.items() if key != "rounds"}
     data = lgb.Dataset(X, y, group=group_sizes(qid), free_raw_data=True)
-    model = lgb.train({**common, **own}, data, setting.get("rounds", ROUNDS))
+    model = lgb.train({**common, **options}, data, setting.get("rounds", ROUNDS))
     return lambda rows: model.predict(rows, num_threads=1), len(model.model_to_string())
 
 
 def rlscore(X, y, qid, setting):
-    """RLScore's query-wise RankRLS; by conjugate gradients where the rows are sparse."""
+    """Train RLScore's query-wise RankRLS, by conjugate gradients if rows are sparse."""
     from rlscore.learner import CGRankRLS, QueryRankRLS
 
     regularizer = setting["regparam"]
@@ -109,7 +109,7 @@ def rlscore(X, y, qid, setting):
 
 
 def dlib_pairs(X, y, qid):
-    """dlib's queries: relevant (label above the smallest) against the others."""
+    """Build dlib's queries: relevant rows (label above the smallest) against the others."""
     import dlib
 
     def row(i):
@@ -133,7 +133,7 @@ def dlib_pairs(X, y, qid):
 
 
 def dlib(X, y, qid, setting):
-    """dlib's svm_rank_trainer, from rows in its own containers."""
+    """Train dlib's svm_rank_trainer from rows in its own containers."""
     import dlib as library
 
     queries = dlib_pairs(X, y, qid)
@@ -175,7 +175,7 @@ class TextRows:
 
 
 def vowpal_wabbit(X, y, qid, setting):
-    """Vowpal Wabbit: pointwise, logistic where labels are binary, squared otherwise."""
+    """Train Vowpal Wabbit: pointwise, logistic loss for binary labels, squared loss otherwise."""
     from vowpalwabbit import Workspace
 
     folder = tempfile.mkdtemp(dir=os.environ.get("RANKINE_WORKER_FOLDER"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.instead import telling
+from benchmarks.common.real_data import letor_folders
+from benchmarks.instead import presentation
 from benchmarks.instead.comparison import compare
+from benchmarks.instead.data_files import write_parts
 from benchmarks.instead.grids import DENSE
-from benchmarks.instead.rows import write_parts
-from benchmarks.real_data import letor_folders
 
 TITLE = "A real LETOR fold"
 QUICK = {"seeds": [1], "repetitions": 1, "limit": 120, "most": 2}
@@ -16,7 +16,7 @@ FULL = {"seeds": [1], "repetitions": 3, "limit": 200, "most": 4}
 
 
 def measure(**options):
-    """All learners."""
+    """Compare all learners."""
     folder = letor_folders(dense=True)[0][0]
 
     def write_fold(place):
@@ -27,12 +27,12 @@ def measure(**options):
 
 
 def numbered(qid):
-    """0 for the rows of the first query, 1 for those of the next, ..."""
+    """Number the queries 0, 1, 2, ... in the order of the rows."""
     return np.cumsum(np.r_[False, qid[1:] != qid[:-1]])
 
 
-def words(results):
-    return telling.words(results, f"Fold 1 of {results['name']}, as distributed.")
+def markdown(results):
+    return presentation.markdown(results, f"Fold 1 of {results['name']}, as distributed.")
 
 
-draw, headline = telling.draw, telling.headline
+draw, headline = presentation.draw, presentation.headline

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.instead import telling
+from benchmarks.common.workloads import letor_like
+from benchmarks.instead import presentation
 from benchmarks.instead.comparison import compare
+from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.grids import DENSE
-from benchmarks.instead.rows import split, write_parts
-from benchmarks.workloads import letor_like
 
 TITLE = "Rows of the shape of LETOR (linear)"
 QUICK = {"seeds": [1], "queries": 50, "repetitions": 1, "limit": 120, "most": 2}
@@ -14,18 +14,18 @@ FULL = {"seeds": [1], "queries": 125, "repetitions": 3, "limit": 200, "most": 4}
 
 
 def measure(queries, **options):
-    """All learners."""
+    """Compare all learners."""
     return compare(
         lambda folder: write_parts(folder, split(*letor_like(queries))), DENSE, **options
     )
 
 
-def words(results):
-    return telling.words(
+def markdown(results):
+    return presentation.markdown(
         results,
         "Generated: 64 features between 0 and 1 in each query, three grades, 1.6 % relevant, a "
         "utility that is linear before the scaling.",
     )
 
 
-draw, headline = telling.draw, telling.headline
+draw, headline = presentation.draw, presentation.headline

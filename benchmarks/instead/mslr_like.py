@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.instead import telling
+from benchmarks.common.workloads import mslr_like
+from benchmarks.instead import presentation
 from benchmarks.instead.comparison import compare
+from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.grids import DENSE
-from benchmarks.instead.rows import split, write_parts
-from benchmarks.workloads import mslr_like
 
 TITLE = "Rows of the shape of MSLR (partly not linear)"
 QUICK = {"seeds": [1], "queries": 100, "repetitions": 1, "limit": 120, "most": 2}
@@ -14,16 +14,16 @@ FULL = {"seeds": [1], "queries": 2000, "repetitions": 3, "limit": 200, "most": 4
 
 
 def measure(queries, **options):
-    """All learners."""
+    """Compare all learners."""
     return compare(lambda folder: write_parts(folder, split(*mslr_like(queries))), DENSE, **options)
 
 
-def words(results):
-    return telling.words(
+def markdown(results):
+    return presentation.markdown(
         results,
         "Generated: 136 features, a quarter of them skewed counts, five grades; of the utility "
         "0.6 parts in 1 come from products of two features, which no linear model can say.",
     )
 
 
-draw, headline = telling.draw, telling.headline
+draw, headline = presentation.draw, presentation.headline

@@ -1,6 +1,6 @@
-"""One learner in a process of its own: ``worker.py FOLDER JOB``.
+"""Train one learner in a separate process: ``worker.py FOLDER JOB``.
 
-FOLDER holds train, vali and test rows (``rows.py`` writes them); JOB is a JSON object with the
+FOLDER holds train, vali and test rows (see ``data_files.py``); JOB is a JSON object with the
 learner's name, its settings, the ids of the runs and the CPU seconds that each may take. The
 process imports (and for rankine trains) once and forks for every setting, so that each starts from
 the same memory. Prints a JSON list of figures or reasons; scores of vali and test stay in FOLDER.
@@ -25,7 +25,7 @@ CANDIDATES, CALLS = 100, 200
 
 
 def read(folder, part):
-    """X (dense or CSR), y and qid of a part."""
+    """Read X (dense or CSR), y and qid of a part."""
     with np.load(folder / f"{part}.npz") as file:
         y, qid = file["y"], file["qid"]
         if "X" in file:
@@ -36,21 +36,21 @@ def read(folder, part):
 
 
 def memory(key):
-    """Megabytes by the kernel's count."""
+    """Return a memory figure of the kernel in megabytes."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split(key + ":")[1].split()[0]) / 1024
 
 
 def cpu():
-    """CPU seconds of this process and of those it waited for."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    other = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + other.ru_utime + other.ru_stime
+    """Return the CPU seconds of this process and of its finished children."""
+    this_process = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return this_process.ru_utime + this_process.ru_stime + children.ru_utime + children.ru_stime
 
 
 def train(learn, data, setting):
-    """What a learner returns, its CPU seconds, and the peak above the data in megabytes."""
-    before = memory("VmRSS")
+    """Train; return the model, CPU seconds, and peak memory above the data in megabytes."""
+    cpu_before = memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
     begun = cpu()
     result = learn(*data, setting)
@@ -58,12 +58,12 @@ def train(learn, data, setting):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         begun = cpu()
         result.train()
-        return result.result(), cpu() - begun, memory("VmHWM") - before
-    return result, cpu() - begun, memory("VmHWM") - before
+        return result.result(), cpu() - begun, memory("VmHWM") - cpu_before
+    return result, cpu() - begun, memory("VmHWM") - cpu_before
 
 
 def latency(score, X, in_calls):
-    """CPU microseconds a candidate: median over requests of 100, or of one long call."""
+    """Measure CPU microseconds per candidate: the median over requests of 100, or one long call."""
     if not in_calls:
         begun = cpu()
         score(X)
@@ -98,7 +98,7 @@ def one_run(learn, data, folder, identity, job, setting):
 
 
 def forked(work, limit):
-    """Do some work in a child with so many CPU seconds; what went wrong in a few words, or None.
+    """Run work in a child with a limit of CPU seconds; return what failed, or None.
 
     Sleeping counts too, but ten times less.
     """
@@ -115,8 +115,8 @@ def forked(work, limit):
         os._exit(0)
     until = time.monotonic() + 10 * limit
     while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        finished, status = os.waitpid(child, os.WNOHANG)
+        if finished:
             return None if status == 0 else ended(status, limit)
         time.sleep(0.02)
     os.kill(child, signal.SIGKILL)
@@ -125,7 +125,7 @@ def forked(work, limit):
 
 
 def ended(status, limit):
-    """How a child ended."""
+    """Describe how a child ended."""
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         return f"stopped after {limit:g} CPU s"
     if os.WIFSIGNALED(status):
@@ -135,24 +135,24 @@ def ended(status, limit):
 
 def main():
     import learners
-    import ours
+    import rankine_rankers
 
     folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
     name = job["name"]
     data = read(folder, "train")
-    if name in ours.NAMES:
-        ours.warm(name, *data, job["settings"][0])
-        learn = ours.learner(name)
+    if name in rankine_rankers.NAMES:
+        rankine_rankers.warm(name, *data, job["settings"][0])
+        learn = rankine_rankers.learner(name)
     else:
         learn, package = learners.LEARNERS[name]
         importlib.import_module(package)  # neither time nor memory of imports counts
-    found = []
+    results = []
     for identity, setting in zip(job["ids"], job["settings"], strict=True):
         work = partial(one_run, learn, data, folder, identity, job, setting)
         reason = forked(work, job["limit"])
         path = folder / f"{identity}.json"
-        found.append({"reason": reason} if reason else json.loads(path.read_text("ascii")))
-    print(json.dumps(found))
+        results.append({"reason": reason} if reason else json.loads(path.read_text("ascii")))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from benchmarks.peers import absent_programs, program
-from benchmarks.timing import cpu_seconds, exponent, repeated
+from benchmarks.common.peers import absent_programs, program
+from benchmarks.common.timing import cpu_seconds, exponent, repeated
 
 from papers.airola.peers import SVM_RANK, error, svm_rank
 from papers.airola.utilities import LAM, SEED, TOL, large, mostly_zero, reuters
@@ -36,21 +36,21 @@ PAPER = (
 
 
 def oracle_times(data, scores, known, patience):
-    """CPU seconds of one call by each oracle at some scores; those too slow stop growing."""
+    """Measure the CPU seconds of one call of each oracle; slow ones stop at smaller sizes."""
     queries = PairQueries.from_dataset(data, np.ones(1))
     omega = query_omega("pair", queries.totals, queries)
-    found = {}
+    seconds = {}
     for name in ORACLES:
         # Four times the last call is what a doubling costs at worst.
         if known and (name not in known or 4 * known[name]["median"] > patience):
             continue
         risk = HingeRisk(Hinge(), queries, omega, name, 1)
-        found[name], _ = repeated(lambda r=risk: r.evaluate(scores), REPETITIONS, warm=not known)
-    return found
+        seconds[name], _ = repeated(lambda r=risk: r.evaluate(scores), REPETITIONS, warm=not known)
+    return seconds
 
 
 def fit_and_test(data, task, **parameters):
-    """Seconds, iterations, gap and test error of a fit, and the weights that it ends with."""
+    """Fit once; return seconds, iterations, gap, test error and weights."""
     seconds, ranker = cpu_seconds(
         lambda: RankSVM(l2=2 * LAM, tol=TOL, n_threads=1, **parameters).fit(data)
     )
@@ -63,15 +63,15 @@ def fit_and_test(data, task, **parameters):
 
 
 def curve(task, patience, whole):
-    """All sizes of one task; whole fits with slow oracles while the next may take ``whole`` s."""
+    """Measure all sizes of one task; slow oracles stop when the next fit may exceed ``whole`` s."""
     sizes = [1000 * 2**k for k in range(20) if 1000 * 2**k <= len(task.y)]
-    entries, known, slow = [], {}, {"levels": True, "pairs": whole > 0}
+    entries, results, slow = [], {}, {"levels": True, "pairs": whole > 0}
     for m in sizes:
         data = Dataset.from_arrays(task.X[:m], task.y[:m])
         entry = {"rows": m, "levels": len(np.unique(data.y)), "fit": {}}
         entry["fit"]["tree"], coef = fit_and_test(data, task)
-        known = oracle_times(data, data.X @ coef, known, patience)
-        entry["oracle"] = known
+        results = oracle_times(data, data.X @ coef, results, patience)
+        entry["oracle"] = results
         entry["fit"]["squared hinge"], _ = fit_and_test(data, task, loss="squared_hinge")
         for name, limit in (("levels", min(whole, 30.0)), ("pairs", whole)):
             if not slow[name]:
@@ -84,10 +84,10 @@ def curve(task, patience, whole):
 
 
 def svm_rank_curve(task, whole):
-    """SVMrank on files of the same rows, while the next size may take ``whole`` s; one run each."""
-    path, found = program(SVM_RANK), []
-    while path and (not found or 4.5 * found[-1]["seconds"] < whole):
-        m = 1000 * 2 ** len(found)
+    """Measure SVMrank on files of the same rows, up to ``whole`` s; one run each."""
+    path, results = program(SVM_RANK), []
+    while path and (not results or 4.5 * results[-1]["seconds"] < whole):
+        m = 1000 * 2 ** len(results)
         if m > len(task.y):
             break
         with tempfile.TemporaryDirectory() as folder:
@@ -96,9 +96,9 @@ def svm_rank_curve(task, whole):
             seconds, weights = svm_rank(path, text, folder, m)
         coef = np.zeros(task.X.shape[1])
         coef[list(weights)] = list(weights.values())
-        found.append({"rows": m, "seconds": seconds, "test_error": error(task, coef)})
-        print(found[-1], file=sys.stderr, flush=True)
-    return found
+        results.append({"rows": m, "seconds": seconds, "test_error": error(task, coef)})
+        print(results[-1], file=sys.stderr, flush=True)
+    return results
 
 
 def measure(largest, test, reuters_test, patience, whole):
@@ -123,15 +123,15 @@ def measure(largest, test, reuters_test, patience, whole):
 
 
 def growth(entries, kind, name, field=None):
-    """Exponent over the sizes from 4,000 rows on (smaller ones measure overhead)."""
-    kept = [e for e in entries if e["rows"] >= 4000 and name in e[kind]]
-    if len(kept) < 2:
+    """Return the exponent of time over sizes from 4,000 rows on; smaller ones measure overhead."""
+    large_sizes = [e for e in entries if e["rows"] >= 4000 and name in e[kind]]
+    if len(large_sizes) < 2:
         return None
-    values = [e[kind][name][field or "median"] for e in kept]
-    return exponent([e["rows"] for e in kept], values)
+    values = [e[kind][name][field or "median"] for e in large_sizes]
+    return exponent([e["rows"] for e in large_sizes], values)
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     parts = [
         (
@@ -142,11 +142,11 @@ def words(results):
             "CPU seconds from a matrix in memory."
         )
     ]
-    for place, (task, entries) in enumerate(results["tasks"].items()):
+    for row_index, (task, entries) in enumerate(results["tasks"].items()):
         rows = []
         for e in entries:
-            known = e["oracle"]
-            calls = [f"{1e3 * known[n]['median']:.3g}" if n in known else "" for n in ORACLES]
+            has_peer = e["oracle"]
+            calls = [f"{1e3 * has_peer[n]['median']:.3g}" if n in has_peer else "" for n in ORACLES]
             fits = [
                 f"{e['fit'][n]['seconds']:.3g}" if n in e["fit"] else ""
                 for n in (*ORACLES, "squared hinge")
@@ -156,7 +156,7 @@ def words(results):
         header = ("rows", "labels", *(f"{n}, ms a call" for n in ORACLES),
                   *(f"{n}, s" for n in (*ORACLES, "squared hinge")), "test error, hinge",
                   "test error, squared hinge")  # fmt: skip
-        ranked = {e["rows"]: e for e in results["SVMrank"]} if place == 0 else {}
+        ranked = {e["rows"]: e for e in results["SVMrank"]} if row_index == 0 else {}
         if ranked:
             header = (*header, "SVMrank, s", "test error, SVMrank")
             cells = (ranked.get(e["rows"]) for e in entries)
@@ -176,8 +176,8 @@ def words(results):
 
 
 def exponents(entries):
-    """Growth of calls and of training."""
-    said = []
+    """Describe the growth of calls and of training."""
+    sentences = []
     for kind, names, field in (
         ("oracle", ORACLES, None),
         ("fit", ("tree", "squared hinge"), "seconds"),
@@ -186,12 +186,12 @@ def exponents(entries):
             value = growth(entries, kind, name, field)
             if value is not None:
                 what = "a call of" if kind == "oracle" else "training with"
-                said.append(f"{what} {name} {value:.2f}")
-    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "."
+                sentences.append(f"{what} {name} {value:.2f}")
+    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(sentences) + "."
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     colours = dict(zip((*ORACLES, "squared hinge"), COLOURS, strict=False))
     tasks = results["tasks"]
@@ -199,16 +199,16 @@ def draw(results):
     for row, (task, entries) in enumerate(tasks.items()):
         calls, fits, errors = axes[3 * row : 3 * row + 3]
         for name in ORACLES:
-            kept = [e for e in entries if name in e["oracle"]]
-            line(calls, [e["rows"] for e in kept], [e["oracle"][name] for e in kept], name,
+            points = [e for e in entries if name in e["oracle"]]
+            line(calls, [e["rows"] for e in points], [e["oracle"][name] for e in points], name,
                  colours[name])  # fmt: skip
         for name, colour in colours.items():
-            kept = [e for e in entries if name in e["fit"]]
-            x = [e["rows"] for e in kept]
-            line(fits, x, [e["fit"][name]["seconds"] for e in kept], name, colour)
+            points = [e for e in entries if name in e["fit"]]
+            x = [e["rows"] for e in points]
+            line(fits, x, [e["fit"][name]["seconds"] for e in points], name, colour)
             if name in ("tree", "squared hinge"):
-                shown = "hinge" if name == "tree" else name
-                line(errors, x, [e["fit"][name]["test_error"] for e in kept], shown, colour)
+                labels = "hinge" if name == "tree" else name
+                line(errors, x, [e["fit"][name]["test_error"] for e in points], labels, colour)
         axis(calls, "rows", "CPU s an oracle call", title=task, logx=True, logy=True)
         axis(fits, "rows", "CPU s of training", title=task, logx=True, logy=True)
         axis(errors, "rows", "test pairwise error", title=task, logx=True, logy=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import exponent
+from benchmarks.common.timing import exponent
 
 from papers.airola.utilities import LAM, SEED, TOL, large
 from papers.runs import table
@@ -20,7 +20,7 @@ FULL = {
 
 
 def fit(data, lam, tol):
-    """Iterations of a fit, and the gap that it certifies."""
+    """Fit once; return the iterations and the certified gap."""
     ranker = RankSVM(l2=2 * lam, tol=tol, max_iter=5000, n_threads=1).fit(data)
     certificate = ranker.solution_.certificate
     return {"lam": lam, "tol": tol, "iterations": int(ranker.n_iter_), "gap": certificate["gap"]}
@@ -45,7 +45,7 @@ def measure(largest, rows, lams, tols):
     }
 
 
-def words(results):
+def markdown(results):
     by_rows, grid = results["by_rows"], results["grid"]
     slope = exponent([1 / (g["lam"] * g["tol"]) for g in grid], [g["iterations"] for g in grid])
     bound = max(g["iterations"] * g["lam"] * g["tol"] for g in grid)
@@ -70,18 +70,18 @@ def words(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
-    figure, (left, right) = panels(2, width=4.8)
+    figure, (left_axes, right) = panels(2, width=4.8)
     by_rows = results["by_rows"]
-    line(left, [e["rows"] for e in by_rows], [e["iterations"] for e in by_rows], "iterations",
+    line(left_axes, [e["rows"] for e in by_rows], [e["iterations"] for e in by_rows], "iterations",
          COLOURS[0])  # fmt: skip
-    axis(left, "rows", "iterations", title=f"lam = {LAM:g}, tol = {TOL:g}", logx=True)
-    left.set_ylim(bottom=0)
+    axis(left_axes, "rows", "iterations", title=f"lam = {LAM:g}, tol = {TOL:g}", logx=True)
+    left_axes.set_ylim(bottom=0)
     for colour, tol in zip(COLOURS, sorted({g["tol"] for g in results["grid"]}), strict=False):
-        kept = sorted((g for g in results["grid"] if g["tol"] == tol), key=lambda g: -g["lam"])
-        x = np.array([1 / (g["lam"] * tol) for g in kept])
-        line(right, x, [g["iterations"] for g in kept], f"tol = {tol:g}", colour)
+        converged = sorted((g for g in results["grid"] if g["tol"] == tol), key=lambda g: -g["lam"])
+        x = np.array([1 / (g["lam"] * tol) for g in converged])
+        line(right, x, [g["iterations"] for g in converged], f"tol = {tol:g}", colour)
     title = f"{results['parameters']['rows']:,} rows"
     axis(right, "1 / (lam tol)", "iterations", title=title, logx=True, logy=True)
     label_lines(right)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.memory import peak_and_data
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.memory import peak_and_data
+from benchmarks.common.timing import median_and_range, spread
 
 from papers.airola.utilities import LAM
 from papers.runs import table
@@ -17,25 +17,25 @@ KINDS = {"hinge": {"l2": 2 * LAM}, "squared hinge": {"l2": 2 * LAM, "loss": "squ
 
 
 def measure(sizes, repetitions):
-    found = []
+    results = []
     for m in sizes:
         entry = {"rows": m}
         for name, parameters in KINDS.items():
             runs = [peak_and_data("RankSVM", parameters, m) for _ in range(repetitions)]
             entry["data_mib"] = runs[0][1]
             entry[name] = spread(peak for peak, _ in runs)
-        found.append(entry)
+        results.append(entry)
         print(entry, flush=True)
-    return {"seeds": [20260101], "repetitions": repetitions, "sizes": found}
+    return {"seeds": [20260101], "repetitions": repetitions, "sizes": results}
 
 
 def law(entries, name):
-    """Slope and constant of peak = constant + slope * data."""
+    """Return slope and constant of peak = constant + slope * data."""
     data, peak = [e["data_mib"] for e in entries], [e[name]["median"] for e in entries]
     return np.polyfit(data, peak, 1).tolist()
 
 
-def words(results):
+def markdown(results):
     entries = results["sizes"]
     rows = [
         [
@@ -58,18 +58,18 @@ def outcome(entries):
     laws = {name: law(entries, name) for name in KINDS}
     if len(entries) < 3 or min(slope for slope, _ in laws.values()) < 0.5:
         return "At these sizes compiled code, loaded by the first fit, outweighs the data."
-    said = "; ".join(
+    fits = "; ".join(
         f"{name}: {slope:.2f} times the data plus {constant:.0f} MiB"
         for name, (slope, constant) in laws.items()
     )
     return (
-        f"Linear in the rows, as the paper says: {said}. The constant is compiled code loaded by "
+        f"Linear in the rows, as the paper says: {fits}. The constant is compiled code loaded by "
         "the first fit, and vectors as long as the features."
     )
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, (ax,) = panels(width=5.4)
     x = [e["rows"] for e in results["sizes"]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.real_data import read_reuters
-from benchmarks.workloads import large_text
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.workloads import large_text
 from scipy import sparse
 
 LAM, TOL = 1e-5, 1e-3
@@ -24,14 +24,14 @@ class Task(NamedTuple):
 
 
 def large(rows, test):
-    """RCV1 where it is there, else generated rows, of which nearly every utility is another."""
+    """Load RCV1 if available, else generated rows; nearly all utilities differ."""
     text = large_text(rows + test)
     X, y = text.X, text.utility
     return Task(text.name, X[:rows], y[:rows], X[rows:], y[rows:])
 
 
 def mostly_zero(task):
-    """The same rows beside a document of rare words alone, so that most utilities are exactly 0.
+    """Return the same rows with utilities that are mostly 0: products with a rare document.
 
     Its words are those of one row, the most frequent left out until over 60 % share none.
     """
@@ -48,7 +48,7 @@ def mostly_zero(task):
 
 
 def reuters(rows, test):
-    """Real documents: one is removed at random, the utility of the others is their dot product."""
+    """Load Reuters; utilities are dot products with a randomly removed document."""
     X, _, _, _ = read_reuters()
     X = sparse.csr_matrix(X, dtype=np.float32)
     order = np.random.default_rng(SEED).permutation(X.shape[0])

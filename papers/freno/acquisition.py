@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import optuna
-from benchmarks.real_data import letor_folders
-from benchmarks.tune import SAMPLERS, suggest
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.workloads import AS_PRINTED
+from benchmarks.tune.samplers import SAMPLERS, suggest
 
 from papers.freno.figure2 import FOLDERS
 from papers.runs import table
@@ -26,14 +26,14 @@ NAMES = {"thompson": "Thompson sampling", "ei": "expected improvement", "random"
 
 
 def fitted(train, l1, l2, solver, loss, metric):
-    """One pass with a setting of the paper's space."""
+    """Train for one pass with a setting of the paper's space."""
     strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
-    asked = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
-    return ElasticRanker(**{**AS_PRINTED, "random_state": 0, **asked}).fit(train)
+    parameters = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
+    return ElasticRanker(**{**AS_PRINTED, "random_state": 0, **parameters}).fit(train)
 
 
 def one_study(parts, sampler, seed, evaluations):
-    """The best validation value met, and its test value."""
+    """Run a study; return its best validation value and the test value of that setting."""
     train, vali, test = parts
     study = optuna.create_study(sampler=SAMPLERS[sampler](seed), direction="maximize")
     best = -1.0, 0.0
@@ -48,7 +48,7 @@ def one_study(parts, sampler, seed, evaluations):
 
 
 def measure(seeds, folds, evaluations):
-    """Every sampler on every fold of every collection."""
+    """Run every sampler on every fold of every collection."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     folders, absent = letor_folders(dense=True)
@@ -57,21 +57,21 @@ def measure(seeds, folds, evaluations):
         for fold in list(folder.folds())[:folds]:
             parts = [Scaling("query").apply(part) for part in fold[1:]]
             for seed in seeds:
-                found = {s: one_study(parts, s, seed, evaluations) for s in SAMPLERS}
-                problems.append({"set": folder.name, "fold": fold.name, "seed": seed, **found})
+                values = {s: one_study(parts, s, seed, evaluations) for s in SAMPLERS}
+                problems.append({"set": folder.name, "fold": fold.name, "seed": seed, **values})
             print(folder.name, fold.name, file=sys.stderr, flush=True)
     return {"seeds": seeds, "repetitions": len(seeds), "absent": absent, "problems": problems}
 
 
 def difference(results, other, part):
-    """Thompson sampling minus another: mean and 95 % interval, problems resampled."""
+    """Return Thompson sampling minus another sampler, with a 95 % interval over problems."""
     gaps = np.array([p["thompson"][part] - p[other][part] for p in results["problems"]])
     rng = np.random.default_rng(0)
     means = gaps[rng.integers(len(gaps), size=(10_000, len(gaps)))].mean(axis=1)
     return float(gaps.mean()), tuple(float(q) for q in np.quantile(means, (0.025, 0.975)))
 
 
-def words(results):
+def markdown(results):
     problems = results["problems"]
     rows = []
     for sampler, name in NAMES.items():

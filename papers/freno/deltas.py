@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import spread
+from benchmarks.common.timing import spread
 
 from papers.freno.log import Log
 from papers.freno.methods import (
@@ -37,14 +37,14 @@ def one_log(seed, lists):
         for objective in OBJECTIVES:
             for delta in ("model", "target"):
                 fixed = {**NOTHING, "solver": solver, "objective": objective, "delta": delta}
-                chosen = chooser.best(settings(fixed, {"eta0": ETAS}))
-                values = judge(learn(chosen, train).predict(test), test, SHOWN)
-                found[f"{solver} {objective} {delta}"] = {**values, "eta0": chosen["eta0"]}
+                setting = chooser.best(settings(fixed, {"eta0": ETAS}))
+                values = judge(learn(setting, train).predict(test), test, SHOWN)
+                found[f"{solver} {objective} {delta}"] = {**values, "eta0": setting["eta0"]}
     return found
 
 
 def measure(seeds, lists):
-    """All logs, and differences to NDCG at the model's ranking within each."""
+    """Measure all logs, and differences to NDCG's ranking within each."""
     logs = [one_log(seed, lists) for seed in seeds]
     differences = {
         name: {m: spread(log[name][m] - log[REFERENCE][m] for log in logs) for m in SHOWN}
@@ -60,7 +60,7 @@ def measure(seeds, lists):
     }
 
 
-def words(results):
+def markdown(results):
     rows = []
     for name, values in results["values"].items():
         solver, objective, delta = name.split()
@@ -112,11 +112,11 @@ def _verdict(logs):
 
 def _mean_gap(logs, measure_name, against):
     gaps = [
-        log[f"{o} {other} {d}"][measure_name] - log[f"{o} {base} {d}"][measure_name]
+        log[f"{o} {log_value} {d}"][measure_name] - log[f"{o} {base} {d}"][measure_name]
         for log in logs
         for o in SOLVERS
         for d in ("model", "target")
-        for base, others in against.items()
-        for other in others
+        for base, log_values in against.items()
+        for log_value in log_values
     ]
     return float(np.mean(gaps))

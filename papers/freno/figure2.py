@@ -9,11 +9,10 @@ from itertools import islice
 
 import numpy as np
 import optuna
-from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
-from benchmarks.elastic import Blocks
-from benchmarks.real_data import letor_folders
-from benchmarks.timing import cpu_seconds, spread
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.timing import cpu_seconds, spread
+from benchmarks.common.workloads import AS_PRINTED, BlockStream
 from sklearn.linear_model import Ridge
 
 from papers.freno import implicit
@@ -46,8 +45,8 @@ ALPHAS = tuple(10.0**k for k in range(-3, 5))
 
 
 def suggested(trial, *, inner):
-    """The paper's space, the step size, and for ``inner`` how a list is cut and repeated."""
-    asked = {
+    """Suggest a setting: the paper's space, the step size, and the form of the lists."""
+    setting = {
         "solver": trial.suggest_categorical("solver", ("rda", "fobos")),
         "loss": trial.suggest_categorical("loss", ("logistic", "hinge")),
         "objective": trial.suggest_categorical("objective", ("ndcg", "ndcg@10", "map", "pairwise")),
@@ -61,15 +60,15 @@ def suggested(trial, *, inner):
             "parts": trial.suggest_categorical("parts", (1, 2, 4)),
             "repeats": trial.suggest_categorical("repeats", (1, 3, 10)),
         }
-        asked["adaptive"] = (
+        setting["adaptive"] = (
             trial.suggest_categorical("steps", ("adaptive", "as printed")) == ("adaptive")
-            and asked["solver"] == "rda"
+            and setting["solver"] == "rda"
         )
-    return asked, shape
+    return setting, shape
 
 
 def arranged(data, seed, parts, repeats):
-    """The lists in random order, each in ``parts``, and every part ``repeats`` times in a row."""
+    """Return the lists in random order, cut into ``parts``, each repeated ``repeats`` times."""
     rng, starts = np.random.default_rng(seed), data.queries.starts
     rows, lists = [], []
     for query in rng.permutation(data.n_queries):
@@ -79,17 +78,17 @@ def arranged(data, seed, parts, repeats):
             lists += [len(piece)] * repeats
     rows = np.concatenate(rows)
     qid = np.repeat(np.arange(len(lists)), lists)
-    return Blocks([Dataset.from_arrays(data.X[rows], data.y[rows], qid)], data.n_features)
+    return BlockStream([Dataset.from_arrays(data.X[rows], data.y[rows], qid)], data.n_features)
 
 
 def learnt(train, seed, asked, shape, **more):
-    """A ranker that has read the lists once."""
+    """Train for one pass over the lists."""
     ranker = ElasticRanker(**{**AS_PRINTED, "random_state": seed, **asked, **more})
     return ranker.fit(arranged(train, seed, **shape))
 
 
 def tuned(vali, seed, evaluations, suggest, fit):
-    """What has the best validation MAP that Thompson sampling meets: setting, weights; seconds."""
+    """Tune by Thompson sampling on validation MAP; return setting, weights and seconds."""
     study = optuna.create_study(sampler=ThompsonSampler(seed=seed), direction="maximize")
     best, seconds = (-1.0, None, None), []
     for _ in range(evaluations):
@@ -104,49 +103,51 @@ def tuned(vali, seed, evaluations, suggest, fit):
 
 
 def regression(train, vali, test):
-    """Linear regression of the label, ridge by validation MAP."""
+    """Fit linear regression of the label; validation MAP chooses the ridge."""
     models = [Ridge(alpha).fit(train.X, train.y) for alpha in ALPHAS]
     values = [evaluate(DECIDES, vali.y, vali.X @ model.coef_, vali.queries) for model in models]
     return judged(test.X @ models[int(np.argmax(values))].coef_, test)
 
 
 def one_fold(fold, seeds, evaluations):
-    """NDCG@k on the test part: way -> one row a seed; CPU seconds a fit."""
+    """Return NDCG@k on the test part by method and seed, and CPU seconds per fit."""
     train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
-    found, seconds = {way: [] for way in WAYS}, []
+    values, seconds = {method: [] for method in WAYS}, []
     for seed in seeds:
         best, chosen = {}, partial(tuned, vali, seed, evaluations)
-        for way, inner in ((OURS, False), (INNER, True)):
-            (setting, best[way]), spent = chosen(
+        for method, inner in ((OURS, False), (INNER, True)):
+            (setting, best[method]), spent = chosen(
                 partial(suggested, inner=inner), lambda s, seed=seed: learnt(train, seed, *s).coef_
             )
-            if way == OURS:
+            if method == OURS:
                 seconds += spent
-                more = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
-                best[MORE] = learnt(train, seed, *setting, **more).coef_
+                options = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
+                best[MORE] = learnt(train, seed, *setting, **options).coef_
         (_, best[IMPLICIT]), _ = chosen(
             implicit.suggested, lambda s, seed=seed: implicit.learnt(train, seed, **s)
         )
-        for way in WAYS:
-            found[way].append(judged(test.X @ best[way], test))
+        for method in WAYS:
+            values[method].append(judged(test.X @ best[method], test))
     print(fold.name, file=sys.stderr, flush=True)
-    return found, regression(train, vali, test), seconds
+    return values, regression(train, vali, test), seconds
 
 
 def judged(scores, test):
-    """NDCG@k for every k."""
+    """Return NDCG@k for every k."""
     return [float(evaluate(m, test.y, scores, test.queries)) for m in METRICS]
 
 
 def one_folder(folder, seeds, folds, evaluations):
-    """Mean over the folds, for each seed and k."""
+    """Return means over the folds for each seed and k."""
     parts = [one_fold(fold, seeds, evaluations) for fold in islice(folder.folds(), folds)]
-    values = {way: np.mean([part[0][way] for part in parts], axis=0) for way in WAYS}
-    known = read_baselines(PUBLISHED)
-    task = next((t for t in known if folder.name.lower().startswith(t)), None)
-    published = known[task] if task and folds == folder.n_folds else {}
+    values = {method: np.mean([part[0][method] for part in parts], axis=0) for method in WAYS}
+    stored_methods = read_baselines(PUBLISHED)
+    task = next((t for t in stored_methods if folder.name.lower().startswith(t)), None)
+    published = stored_methods[task] if task and folds == folder.n_folds else {}
     return {
-        "ways": {way: [spread(v[:, k]) for k in range(len(CUTS))] for way, v in values.items()},
+        "ways": {
+            method: [spread(v[:, k]) for k in range(len(CUTS))] for method, v in values.items()
+        },
         "others": {
             REGRESSION: np.mean([part[1] for part in parts], axis=0),
             **{n: [float(row[f"ndcg@{k}"]) for k in CUTS] for n, row in published.items()},
@@ -156,7 +157,7 @@ def one_folder(folder, seeds, folds, evaluations):
 
 
 def measure(seeds, folds, evaluations):
-    """One form of every LETOR collection that is there."""
+    """Measure one form of every available LETOR collection."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     folders, absent = letor_folders(dense=True)
@@ -186,7 +187,7 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     lines = [
         (
@@ -222,17 +223,19 @@ def words(results):
 
 
 def first_five(values):
-    """Mean of NDCG@1 to 5."""
+    """Return the mean of NDCG@1 to 5."""
     return float(np.mean([v["median"] if isinstance(v, dict) else v for v in values[:5]]))
 
 
 def outcome(task):
-    """Where ours stand by the mean of NDCG@1 to 5."""
-    others = {name: first_five(values) for name, values in task["others"].items()}
-    top = max(others, key=others.get)
-    said = []
-    for way, values in task["ways"].items():
-        own = first_five(values)
-        ahead = sum(own > value for value in others.values())
-        said.append(f"{way}: ahead of {ahead} of {len(others)}, {own - others[top]:+.4f} to {top}")
-    return "By the mean of NDCG@1 to 5: " + "; ".join(said) + "."
+    """Compare the methods by the mean of NDCG@1 to 5."""
+    peers = {name: first_five(values) for name, values in task["others"].items()}
+    top = max(peers, key=peers.get)
+    sentences = []
+    for method, values in task["ways"].items():
+        ours = first_five(values)
+        ahead = sum(ours > value for value in peers.values())
+        sentences.append(
+            f"{method}: ahead of {ahead} of {len(peers)}, {ours - peers[top]:+.4f} to {top}"
+        )
+    return "By the mean of NDCG@1 to 5: " + "; ".join(sentences) + "."

@@ -18,7 +18,7 @@ TAILS = {"last": None, "all": 0.0, "second half": 0.5}
 
 
 def suggested(trial):
-    """Where the settings lie."""
+    """Suggest a setting."""
     return {
         "objective": trial.suggest_categorical("objective", ("ndcg", "pairwise")),
         "eta0": trial.suggest_float("eta0", 1e-4, 1e1, log=True),
@@ -30,7 +30,7 @@ def suggested(trial):
 
 
 def learnt(train, seed, *, objective, eta0, power, l2, average, parts):
-    """Weights after one reading of the lists in random order, each in so many parts."""
+    """Train for one pass over the lists in random order, each cut into ``parts``."""
     X, y, starts = np.asarray(train.X, dtype=float), train.y, train.queries.starts
     rng, w = np.random.default_rng(seed), np.zeros(train.n_features)
     lists = []
@@ -46,7 +46,7 @@ def learnt(train, seed, *, objective, eta0, power, l2, average, parts):
 
 
 def implicit_step(X, y, w, eta, l2, objective):
-    """The minimum for one list, from w."""
+    """Return the minimiser of one list's implicit update, starting from w."""
     weights = pair_weights(y, X @ w, objective)
     v = w
     for _ in range(NEWTON):
@@ -62,13 +62,13 @@ def implicit_step(X, y, w, eta, l2, objective):
 
 
 def pair_weights(y, scores, objective):
-    """|Delta| of every pair in the order of the labels, 0 elsewhere; they sum to 1 at most."""
+    """Return |Delta| of every pair in the order of the labels, 0 elsewhere; sum at most 1."""
     above = np.subtract.outer(y, y) > 0
     if objective == "pairwise":
         return above / above.sum()
-    place = np.empty(len(y))
-    place[np.argsort(-scores, kind="stable")] = np.arange(len(y))
-    gain, discount = 2.0**y - 1, 1 / np.log2(2 + place)
+    position = np.empty(len(y))
+    position[np.argsort(-scores, kind="stable")] = np.arange(len(y))
+    gain, discount = 2.0**y - 1, 1 / np.log2(2 + position)
     best = np.sum(np.sort(gain)[::-1] / np.log2(2 + np.arange(len(y))))
     return (
         above * np.abs(np.subtract.outer(gain, gain) * np.subtract.outer(discount, discount)) / best

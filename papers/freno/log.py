@@ -10,8 +10,13 @@ is scaled to 0 ... 1 within every list, as in the paper.
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.elastic import Blocks
-from benchmarks.workloads import CLICK_FEATURES, click_rows, click_weights, purchases
+from benchmarks.common.workloads import (
+    CLICK_FEATURES,
+    BlockStream,
+    click_rows,
+    click_weights,
+    purchases,
+)
 
 from rankine.data.dataset import concat
 from rankine.transforms.scaling import Scaling
@@ -54,11 +59,11 @@ class Log:
         value = spread * rng.normal(size=len(alive))
         for day in range(1, self.days + 1):
             yield day, alive, value
-            fresh = np.sqrt(1 - MEMORY**2) * spread * rng.normal(size=len(alive))
-            value = MEMORY * value + fresh
+            new_values = np.sqrt(1 - MEMORY**2) * spread * rng.normal(size=len(alive))
+            value = MEMORY * value + new_values
 
     def day(self, number):
-        """The lists of a day."""
+        """Return the lists of a day."""
         while number not in self._known:
             self._make()
         return self._known[number]
@@ -76,27 +81,27 @@ class Log:
         self._known[day] = Scaling("query").apply(data)
 
     def between(self, first, last):
-        """A stream of days first ... last, in order, each a block."""
+        """Return a stream of days ``first`` to ``last``, one block per day."""
         return Days([self.day(number) for number in range(first, last + 1)], self.n_features)
 
 
 def numbers_between_0_and_1(qid, numbers):
-    """(x - min) / (max - min) within each list."""
+    """Scale to (x - min) / (max - min) within each list."""
     starts = np.flatnonzero(np.diff(qid, prepend=-1))
     low = np.minimum.reduceat(numbers, starts)[qid]
     high = np.maximum.reduceat(numbers, starts)[qid]
     return (numbers - low) / np.where(high > low, high - low, 1.0)
 
 
-class Days(Blocks):
+class Days(BlockStream):
     """Blocks of lists in the order of time, as ``fit`` reads them."""
 
     feature_names = None
 
     def twice(self):
-        """The same days, read two times."""
+        """Return the same days, read twice."""
         return Days([*self.blocks, *self.blocks], self.n_features)
 
     def together(self):
-        """All lists as one data set."""
+        """Return all lists as one data set."""
         return concat(self.blocks)

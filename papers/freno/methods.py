@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from benchmarks.workloads import AS_PRINTED
+from benchmarks.common.workloads import AS_PRINTED
 
 from rankine import ElasticRanker
 from rankine.metrics import evaluate
@@ -67,37 +67,37 @@ METHODS = {
 
 
 def neighbours(setting, chosen):
-    """Settings one rung up or down a ladder, or with another choice, in turn."""
+    """Yield settings one rung up or down a ladder, or with another choice."""
     for name, choices in chosen.items():
         value = setting[name]
         if choices is not None:
-            others = [choice for choice in choices if choice != value]
+            other_values = [choice for choice in choices if choice != value]
         elif value == 0.0:
-            others = [LEAST[name]]
+            other_values = [LEAST[name]]
         else:
             below = value / RUNG if value / RUNG >= LEAST.get(name, 0.0) else 0.0
-            others = [float(f"{rung:.2g}") for rung in (value * RUNG, below)]
-        yield from ({**setting, name: other} for other in others)
+            other_values = [float(f"{rung:.2g}") for rung in (value * RUNG, below)]
+        yield from ({**setting, name: other_value} for other_value in other_values)
 
 
 def learn(setting, days, seed=1):
-    """A ranker after one pass over days of lists, in the order of time."""
+    """Train for one pass over days of lists, in the order of time."""
     return ElasticRanker(**{**AS_PRINTED, "random_state": seed, **setting}).fit(days)
 
 
 def judge(scores, data, measures=MEASURES):
-    """Every measure of a vector of scores."""
+    """Compute every measure of a vector of scores."""
     return {m: float(evaluate(m, data.y, scores, data.queries)) for m in measures}
 
 
 def expected(data, measures=MEASURES):
-    """Every measure of a ranking by chance: its mean over all orders."""
+    """Compute the expected value of every measure for a random order."""
     equal = np.zeros(len(data.y))
     return {m: judge(equal, data, [f"{m}:ties=expected"]).popitem()[1] for m in measures}
 
 
 def settings(fixed, grid):
-    """All settings of a grid."""
+    """Return all settings of a grid."""
     return [
         {**fixed, **dict(zip(grid, values, strict=True))}
         for values in itertools.product(*grid.values())
@@ -113,23 +113,23 @@ class Chooser:
         self.tried = 0
 
     def value(self, setting):
-        """NDCG on the held-out days."""
+        """Return NDCG on the held-out days."""
         self.tried += 1
         scores = learn(setting, self.train).predict(self.held_out)
         return judge(scores, self.held_out, [DECIDES])[DECIDES]
 
     def best(self, candidates):
-        """The best of some settings; the first of equal ones."""
+        """Return the best of some settings, the first of ties."""
         values = [self.value(setting) for setting in candidates]
         return candidates[int(np.argmax(values))]
 
     def choose(self, method, budget=BUDGET):
-        """The setting of a method, and whether no neighbour of it was left to try."""
-        best, chosen = METHODS[method]
+        """Choose a method's setting; also return whether the search converged within the budget."""
+        best, choices = METHODS[method]
         values = {tuple(best.items()): self.value(best)}
         while True:
-            fresh = [n for n in neighbours(best, chosen) if tuple(n.items()) not in values]
-            for setting in fresh[: budget - len(values)]:
+            untried = [n for n in neighbours(best, choices) if tuple(n.items()) not in values]
+            for setting in untried[: budget - len(values)]:
                 values[tuple(setting.items())] = self.value(setting)
                 if values[tuple(setting.items())] > values[tuple(best.items())]:
                     best = setting
@@ -139,6 +139,8 @@ class Chooser:
 
 
 def described(setting):
-    """A setting in a few words, without what is zero."""
-    shown = {k: v for k, v in setting.items() if k not in ("solver", "adaptive") and v}
-    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items())
+    """Format a setting without zeros."""
+    nonzero = {k: v for k, v in setting.items() if k not in ("solver", "adaptive") and v}
+    return ", ".join(
+        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in nonzero.items()
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, spread
+from benchmarks.common.timing import cpu_seconds, spread
 from scipy import stats
 
 from papers.freno.log import Log
@@ -41,14 +41,14 @@ COLUMNS = (*(f"R@{k}" for k in range(1, 6)), "NDCG")
 
 
 def one_log(seed, lists):
-    """Per cent over random of every method on one log, and what it chose."""
+    """Measure every method on one log, in per cent over random, and its chosen setting."""
     log = Log(seed, lists, TRAINED + TESTED)
     chooser = Chooser(log)
     train, test = log.between(1, TRAINED), log.between(TRAINED + 1, TRAINED + TESTED).together()
     chance = expected(test)
     rows = {}
     for method in METHODS:
-        before = chooser.tried
+        cpu_before = chooser.tried
         setting, settled = chooser.choose(method)
         seconds, ranker = cpu_seconds(lambda s=setting: learn(s, train))
         values = judge(ranker.predict(test), test)
@@ -58,19 +58,19 @@ def one_log(seed, lists):
             "cpu_seconds": seconds,
             "setting": setting,
             "settled": settled,
-            "tried": chooser.tried - before,
+            "tried": chooser.tried - cpu_before,
         }
         print(f"log {seed}: {method} {described(setting)}", file=sys.stderr, flush=True)
     return {"chance": chance, "methods": rows}
 
 
 def measure(seeds, lists):
-    """All logs."""
+    """Measure all logs."""
     return gathered([one_log(seed, lists) for seed in seeds], seeds, lists)
 
 
 def gathered(logs, seeds, lists):
-    """What is stored of some logs."""
+    """Merge stored results of several logs."""
     return {
         "seeds": seeds,
         "repetitions": len(seeds),
@@ -86,7 +86,7 @@ def gathered(logs, seeds, lists):
     }
 
 
-def words(results):
+def markdown(results):
     over = results["over_random"]
     columns = np.array([[cell["median"] for cell in over[m]] for m in METHODS])
     rows = []
@@ -130,12 +130,12 @@ def _cell(cell):
 
 def _settled(results):
     runs = [run for log in results["logs"] for run in log["methods"].values()]
-    done = sum(run["settled"] for run in runs)
-    return f"{done} of {len(runs)} choices ended with no better neighbour left to try"
+    converged = sum(run["settled"] for run in runs)
+    return f"{converged} of {len(runs)} choices ended with no better neighbour left to try"
 
 
 def interval(results, a, b, column):
-    """95 % interval of the points by which a is ahead of b: Student's, over the logs."""
+    """Return the 95 % interval (Student) over the logs of how far a is ahead of b."""
     gaps = [
         log["methods"][a]["over_random"][column] - log["methods"][b]["over_random"][column]
         for log in results["logs"]
@@ -145,13 +145,15 @@ def interval(results, a, b, column):
 
 
 def _differences(results):
-    """Every listwise method against RankSVM and LR, in every column."""
+    """Compare every listwise method with RankSVM and LR in every column."""
     rows = []
     for method in (*ELASTIC, "RDA, adaptive", "RankSVM"):
-        for other in ("RankSVM", "LR"):
-            if method != other:
-                cells = (interval(results, method, other, k) for k in range(len(COLUMNS)))
-                rows.append([method, other, *(f"{low:+.1f} to {high:+.1f}" for low, high in cells)])
+        for reference in ("RankSVM", "LR"):
+            if method != reference:
+                cells = (interval(results, method, reference, k) for k in range(len(COLUMNS)))
+                rows.append(
+                    [method, reference, *(f"{low:+.1f} to {high:+.1f}" for low, high in cells)]
+                )
     return (
         "Points by which one is ahead of another, log by log: 95 % intervals over "
         f"{len(results['logs'])} logs.\n\n" + table(["method", "against", *COLUMNS], rows, left=2)

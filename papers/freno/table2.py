@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from benchmarks.drawing import COLOURS, axis, line, panels
-from benchmarks.elastic_clicks import kept
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.drawing import COLOURS, axis, line, panels
+from benchmarks.common.timing import median_and_range, spread
 from scipy import sparse
 
 from papers.freno.log import Log
@@ -27,14 +26,14 @@ SETTING = {"solver": "rda", "eta0": 1.0, "l1": 0.0, "l2": 0.0, "objective": "ndc
 
 
 def requests(data):
-    """Rows of the data in requests of ``REQUEST`` candidates."""
+    """Cut the rows into requests of ``REQUEST`` candidates."""
     X = data.X
     count = X.shape[0] // REQUEST
     return [X[k * REQUEST : (k + 1) * REQUEST] for k in range(count)]
 
 
 def scored(scorer, lists, candidates):
-    """CPU microseconds a candidate, scoring lists round and round."""
+    """Measure CPU microseconds per candidate while cycling through the lists."""
     rounds = max(candidates // REQUEST, 1)
     scorer.score(lists[0])
     begun = time.process_time()
@@ -44,35 +43,37 @@ def scored(scorer, lists, candidates):
 
 
 def forms(coef, lists):
-    """A scorer and its lists: whole sparse rows, and only the columns that the model needs."""
-    own = np.flatnonzero(coef)
-    narrow = LinearModel.from_weights(coef[own])
-    found = {"whole rows": (Scorer(LinearModel.from_weights(coef)), lists)}
-    if len(own) <= max(SIZES):
-        rows = [np.ascontiguousarray(sparse.csc_matrix(x)[:, own].toarray()) for x in lists]
-        found["the model's columns"] = (Scorer(narrow), rows)
-    return found
+    """Return scorer and lists: whole sparse rows, and only the columns that the model needs."""
+    model_columns = np.flatnonzero(coef)
+    narrow = LinearModel.from_weights(coef[model_columns])
+    scorers = {"whole rows": (Scorer(LinearModel.from_weights(coef)), lists)}
+    if len(model_columns) <= max(SIZES):
+        rows = [
+            np.ascontiguousarray(sparse.csc_matrix(x)[:, model_columns].toarray()) for x in lists
+        ]
+        scorers["the model's columns"] = (Scorer(narrow), rows)
+    return scorers
 
 
 def measure(seeds, lists, candidates, repetitions):
-    """Models of one log, cut to size, and their latency; methods take turns."""
+    """Train models of several sizes on one log and measure their latency in turns."""
     log = Log(seeds[0], lists, TRAINED + TESTED)
     test = log.between(TRAINED + 1, TRAINED + TESTED).together()
-    ranker = learn(SETTING, log.between(1, TRAINED))
+    train = log.between(1, TRAINED)
     some = requests(test)[:50]
-    everything = int(np.count_nonzero(ranker.coef_))
+    everything = int(np.count_nonzero(learn(SETTING, train).coef_))
     rows = {}
     calls = {}
     for size in (*SIZES, everything):
-        coef = kept(ranker, size)
+        coef = learn({**SETTING, "max_nonzero": size}, train).coef_
         rows[size] = {"quality": judge(test.X @ coef, test, ["recall@1", "recall@4"])}
-        for form, (scorer, own) in forms(coef, some).items():
-            calls[size, form] = (scorer, own)
-    found = {key: [] for key in calls}
+        for form, (scorer, request_rows) in forms(coef, some).items():
+            calls[size, form] = (scorer, request_rows)
+    times = {key: [] for key in calls}
     for _ in range(repetitions):
-        for key, (scorer, own) in calls.items():
-            found[key].append(scored(scorer, own, candidates))
-    for (size, form), values in found.items():
+        for key, (scorer, request_rows) in calls.items():
+            times[key].append(scored(scorer, request_rows, candidates))
+    for (size, form), values in times.items():
         rows[size][form] = spread(values)
     return {
         "seeds": seeds,
@@ -98,18 +99,18 @@ def draw(results):
     return figure
 
 
-def words(results):
+def markdown(results):
     rows = []
     for size, row in results["models"].items():
-        whole, own = row["whole rows"], row.get("the model's columns")
+        whole, narrow = row["whole rows"], row.get("the model's columns")
         published = PAPER.get(int(size))
         rows.append(
             [
                 f"{int(size):,}",
                 median_and_range(whole),
                 f"{1e6 / whole['median']:,.0f}",
-                "" if own is None else median_and_range(own),
-                "" if own is None else f"{1e6 / own['median']:,.0f}",
+                "" if narrow is None else median_and_range(narrow),
+                "" if narrow is None else f"{1e6 / narrow['median']:,.0f}",
                 "" if published is None else f"{1000 * published:.1f}",
                 f"{row['quality']['recall@1']:.4f}",
             ]
@@ -137,9 +138,9 @@ def words(results):
                 "cost "
                 "is that of reading their non-zeros. The paper's microseconds (its scope is not "
                 "given; a growth of 1.8) are larger than either, so that fetching features, not "
-                "arithmetic, is what sparsity saves: `benchmarks/scoring.py` measures a list end "
-                "to "
-                "end when each column has a price."
+                "arithmetic, is what sparsity saves: "
+                "`benchmarks/scoring/latency.py` measures a list end to end when each column has a "
+                "price."
             ),
         ]
     )

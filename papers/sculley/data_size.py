@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
-from benchmarks.workloads import large_text
+from benchmarks.common.timing import cpu_seconds, exponent, median_and_range, spread
+from benchmarks.common.workloads import large_text
 
 from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
@@ -27,7 +27,7 @@ MANY = 100_000
 
 
 def one_fit(X, y, learner):
-    """CPU seconds of the index and of the steps."""
+    """Measure the CPU seconds of the index and of the steps."""
     ranker = SPDRanker(learner.replace("-", "_"), random_state=SEED)
     data = Dataset(X, y, np.ones(len(y), dtype=np.int64))
     indexing, sampler = cpu_seconds(lambda: pair_sampler(data, np.ones(1)))
@@ -41,7 +41,7 @@ def measure(sizes, rows, repetitions):
     text = large_text(rows)
     X, y = text.X, text.binary
     RankSVM(l2=2e-5, n_threads=1).fit(Dataset.from_arrays(X[: sizes[0]], y[: sizes[0]]))
-    found = []
+    rows_of_size = []
     for size in sizes:
         Xs, ys = X[:size], y[:size]
         entry = {"rows": size, "learners": {}}
@@ -55,22 +55,22 @@ def measure(sizes, rows, repetitions):
             cpu_seconds(lambda d=data: RankSVM(l2=2e-5, n_threads=1).fit(d))[0]
             for _ in range(1 + (size < 200_000))
         )
-        found.append(entry)
+        rows_of_size.append(entry)
         print(entry, flush=True)
     return {
         "seeds": [SEED],
         "repetitions": repetitions,
         "collection": text.name,
-        "sizes": found,
+        "sizes": rows_of_size,
     }
 
 
 def growth(entries, pick):
-    """Exponent of time in rows, from the medians."""
+    """Return the exponent of time in rows, from the medians."""
     return exponent([e["rows"] for e in entries], [pick(e)["median"] for e in entries])
 
 
-def words(results):
+def markdown(results):
     entries = results["sizes"]
     header = ("rows", "index s", *LEARNERS, "RankSVM, hinge")
     rows = [
@@ -104,7 +104,7 @@ def words(results):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     entries = results["sizes"]
     sizes = [e["rows"] for e in entries]

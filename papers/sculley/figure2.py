@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import letor_folders
-from benchmarks.timing import spread
-from benchmarks.workloads import letor_like
+from benchmarks.common.real_data import letor_folders
+from benchmarks.common.timing import spread
+from benchmarks.common.workloads import letor_like
 
 from papers.runs import table
 from rankine import Dataset, RankSVM, SPDRanker
@@ -41,7 +41,7 @@ GENERATED = "generated, shape of hp2003"
 
 
 def tasks():
-    """Fold 1 of the paper's task or of the first stand-in that is there, and generated data."""
+    """Load fold 1 of the paper's task or of a substitute, and generate data."""
     folders, _ = letor_folders()
     folder = next(f for name in (*TASKS, "") for f in folders if f.name.startswith(name))
     X, y, qid = letor_like(150)
@@ -54,7 +54,7 @@ def tasks():
 
 
 def best(rankers, fold):
-    """The ranker with the best validation MAP."""
+    """Return the ranker with the best validation MAP."""
     fitted = [ranker.fit(fold.train) for ranker in rankers]
     values = [
         evaluate("letor4:map", fold.vali.y, ranker.predict(fold.vali), fold.vali.queries)
@@ -64,7 +64,7 @@ def best(rankers, fold):
 
 
 def recorded(fold, steps, seed, parameters):
-    """Objectives on both parts at half decades of steps, as long as the weights are finite."""
+    """Record objectives of both parts at half decades of steps, while weights are finite."""
     at = [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]
     while True:
         ranker = SPDRanker(
@@ -79,38 +79,38 @@ def recorded(fold, steps, seed, parameters):
 
 
 def apart(fold, steps, seed, parameters):
-    """The hinge objectives of runs of different lengths."""
-    found = []
+    """Return the hinge objectives of runs of different lengths."""
+    objectives = []
     for n in [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]:
         ranker = SPDRanker(n_steps=n, random_state=seed, **parameters).fit(fold.train)
-        found.append({
+        objectives.append({
             "step": n,
             "objective": objective(ranker.coef_, fold.train, ranker.l2),
             "eval_objective": objective(ranker.coef_, fold.test, ranker.l2),
         })  # fmt: skip
-    return found
+    return objectives
 
 
 def objective(coef, data, lam):
-    """lam/2 |w|^2 + mean over queries of their mean hinge."""
+    """Return lam/2 |w|^2 + mean over queries of their mean hinge."""
     mean = MeanPairLoss(Hinge(), PairMean.QUERIES)
     mean.add(data, data.X @ coef, np.ones(data.n_queries))
     return float(0.5 * lam * (coef @ coef) + mean.value)
 
 
 def measure(steps, longest, seeds):
-    found = {name: one_task(fold, steps, longest, seeds) for name, fold in tasks().items()}
-    paper = any(name.startswith(TASKS[0]) for name in found)
+    results = {name: one_task(fold, steps, longest, seeds) for name, fold in tasks().items()}
+    paper = any(name.startswith(TASKS[0]) for name in results)
     return {
         "seeds": seeds,
         "repetitions": len(seeds),
-        "tasks": found,
+        "tasks": results,
         "absent": [] if paper else [f"the paper's task {TASKS[0]}"],
     }
 
 
 def one_task(fold, steps, longest, seeds):
-    """The optimum and the curves of all learners; the first seed runs longest."""
+    """Compute the optimum and the curves of all learners; the first seed runs longest."""
     exact = best([RankSVM(l2=2 * 10.0**-k, tol=1e-4, n_threads=1) for k in range(1, 6)], fold)
     exact = RankSVM(l2=exact.l2_, tol=1e-6, max_iter=5000, n_threads=1).fit(fold.train)
     lam = exact.l2_
@@ -119,16 +119,16 @@ def one_task(fold, steps, longest, seeds):
     ]
     C = best(pa, fold).aggressiveness
     curves, diverged = {}, {}
-    for name, own in LEARNERS.items():
-        parameters = {**own, "l2": lam, "aggressiveness": C}
+    for name, learner_curves in LEARNERS.items():
+        parameters = {**learner_curves, "l2": lam, "aggressiveness": C}
         lengths = [longest, *([steps] * (len(seeds) - 1))]
         runs = [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
         curves[name] = joined(runs)
         ends = zip(runs, lengths, strict=True)
         diverged[name] = sum(2 * run[-1]["step"] < length for run, length in ends)
         print(name, file=sys.stderr, flush=True)
-    for name, own in APART.items():
-        runs = [apart(fold, min(steps, 10**6), s, {**own, "l2": lam}) for s in seeds]
+    for name, learner_curves in APART.items():
+        runs = [apart(fold, min(steps, 10**6), s, {**learner_curves, "l2": lam}) for s in seeds]
         curves[name] = joined(runs)
     return {
         "lam": lam,
@@ -142,7 +142,7 @@ def one_task(fold, steps, longest, seeds):
 
 
 def joined(runs):
-    """Steps, and the spread over seeds of both objectives."""
+    """Return steps and the spread over seeds of both objectives."""
     longest = max(runs, key=len)
     curve = {"step": [row["step"] for row in longest], "train": [], "test": []}
     for k in range(len(longest)):
@@ -152,14 +152,14 @@ def joined(runs):
 
 
 def excess(found, name, step):
-    """Median of J / J* - 1 on training data at a step, or None where the run is shorter."""
+    """Return the median of J / J* - 1 on training data at a step, or None if not reached."""
     curve = found["curves"][name]
     if step not in curve["step"]:
         return None
     return curve["train"][curve["step"].index(step)]["median"] / found["optimum"] - 1
 
 
-def words(results):
+def markdown(results):
     parts = [
         (
             "lam is RankSVM's and C passive-aggressive's choice by validation MAP. Curves are "
@@ -167,25 +167,25 @@ def words(results):
             "logistic and averaged curves are runs of their own, at the same hinge objective."
         )
     ]
-    for task, found in results["tasks"].items():
-        steps = found["curves"]["Pegasos"]["step"]
+    for task, task_result in results["tasks"].items():
+        steps = task_result["curves"]["Pegasos"]["step"]
         shown = [s for s in (10**k for k in range(2, 9)) if s in steps]
         parts.append(
-            f"**{task}**: lam = {found['lam']:g}, C = {found['C']:g}, optimum "
-            f"{found['optimum']:.6f}, certified to {found['optimum_gap']:.1e}"
+            f"**{task}**: lam = {task_result['lam']:g}, C = {task_result['C']:g}, optimum "
+            f"{task_result['optimum']:.6f}, certified to {task_result['optimum_gap']:.1e}"
         )
         rows = []
-        for name in found["curves"]:
-            values = [excess(found, name, s) for s in shown]
+        for name in task_result["curves"]:
+            values = [excess(task_result, name, s) for s in shown]
             rows.append([name, *("" if v is None else f"{100 * v:.3g} %" for v in values)])
         header = ("above the optimum at step", *(f"10^{round(np.log10(s))}" for s in shown))
-        parts += [table(header, rows), outcome(found)]
+        parts += [table(header, rows), outcome(task_result)]
     return "\n\n".join(parts)
 
 
 def outcome(found):
-    """The paper's observations, checked."""
-    said, late = [], []
+    """Check the paper's observations."""
+    sentences, late = [], []
     for name in ("SGD-SVM", "Pegasos", "Pegasos, averaged"):
         at = excess(found, name, 10**6)
         if at is None:
@@ -198,9 +198,9 @@ def outcome(found):
         if at <= 0.01 and len(after) > 1:
             worst = max(excess(found, name, s) for s in after)
             told += f" and never above {100 * worst:.2g} % from there to {after[-1]:,}"
-        said.append(told)
+        sentences.append(told)
     if late:
-        said.append(
+        sentences.append(
             "the bound on the error of such steps is of the order of 1 / (lam steps), here "
             f"{1 / (found['lam'] * 10**6):.2g} after 10^6 with an optimum of "
             f"{found['optimum']:.2g}: with so small a lam {first_within(found, late)}"
@@ -212,17 +212,17 @@ def outcome(found):
         when = f"up to {ahead[-1]:,} steps" if ahead else "at no step"
         told = f"{name} is ahead of Pegasos {when}"
         worse = "behind" if gaps[-1] > 0 else "not behind"
-        said.append(f"{told} (the paper: below 10^5) and {worse} at {steps[-1]:,}")
-    said += [
+        sentences.append(f"{told} (the paper: below 10^5) and {worse} at {steps[-1]:,}")
+    sentences += [
         f"the weights of {name} stopped being finite in {count} of its runs, whose curves end there"
         for name, count in found["diverged"].items()
         if count
     ]
-    return "; ".join(said) + "."
+    return "; ".join(sentences) + "."
 
 
 def first_within(found, names):
-    """When some learners first come, and remain, within 1 % of the optimum."""
+    """Describe when learners first come, and remain, within 1 % of the optimum."""
     said = []
     for name in names:
         steps = found["curves"][name]["step"]
@@ -232,14 +232,17 @@ def first_within(found, names):
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, axes = panels(2, len(results["tasks"]), width=5.2, height=4.0)
-    for row, (task, found) in enumerate(results["tasks"].items()):
+    for row, (task, task_result) in enumerate(results["tasks"].items()):
         above, test = axes[2 * row : 2 * row + 2]
-        for colour, (name, curve) in zip(COLOURS, found["curves"].items(), strict=True):
+        for colour, (name, curve) in zip(COLOURS, task_result["curves"].items(), strict=True):
             relative = [
-                {key: max(s[key] / found["optimum"] - 1, 1e-9) for key in ("median", "low", "high")}
+                {
+                    key: max(s[key] / task_result["optimum"] - 1, 1e-9)
+                    for key in ("median", "low", "high")
+                }
                 for s in curve["train"]
             ]
             line(above, curve["step"], relative, name, colour, marker=".")
@@ -248,7 +251,7 @@ def draw(results):
         above.text(110, 0.009, "1 % above the optimum", va="top", fontsize=8)
         axis(above, "steps", "J / J* - 1 on training data", title=task, logx=True, logy=True)
         above.set_ylim(1e-5, 1e2)
-        optimum = found["optimum_on_test"]
+        optimum = task_result["optimum_on_test"]
         test.axhline(optimum, color="black", lw=0.9, ls=":")
         test.text(110, 0.99 * optimum, "RankSVM's optimum", va="top", fontsize=8)
         axis(test, "steps", "J on test data", title=task, logx=True, logy=True)

@@ -10,7 +10,7 @@ import itertools
 import sys
 
 import numpy as np
-from benchmarks.timing import cpu_seconds, median_and_range, spread
+from benchmarks.common.timing import cpu_seconds, median_and_range, spread
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
@@ -37,7 +37,7 @@ def _ranksvm(X, y, seed, l2):
 
 
 def _classifier(X, y, seed, l2, weight):
-    """l2 |w|^2 / 2 + mean weighted hinge; C is stated per row so that it carries over."""
+    """Create a classifier with l2 |w|^2 / 2 + mean weighted hinge; C is per row."""
     share = {1.0: weight, -1.0: 1.0}
     machine = LinearSVC(
         C=1 / (l2 * len(y)), loss="hinge", class_weight=share, random_state=seed, max_iter=5000
@@ -76,43 +76,47 @@ METHODS = {
 
 
 def tuned(name, X, y, seed):
-    """The setting with the best mean ROC area of three folds."""
+    """Choose the setting with the best mean ROC area of three folds."""
     fit, grid = METHODS[name]
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
     best = (-1.0, {})
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
         areas = [
-            evaluate("roc_area", y[held], X[held] @ fit(X[kept], y[kept], seed, **setting))
-            for kept, held in folds
+            evaluate(
+                "roc_area",
+                y[test_fold],
+                X[test_fold] @ fit(X[training_folds], y[training_folds], seed, **setting),
+            )
+            for training_folds, test_fold in folds
         ]
         best = max(best, (float(np.mean(areas)), setting), key=lambda pair: pair[0])
     return best[1]
 
 
 def one_topic(train, test, *, tune_rows, seed, repetitions=1):
-    """ROC area on test rows, CPU seconds of the final fit, and the setting, by method."""
+    """Measure ROC area on test rows, CPU seconds of the final fit, and the setting, by method."""
     (X, y), (Xt, yt) = train, test
     rng = np.random.default_rng(seed)
     part = np.sort(rng.permutation(len(y))[:tune_rows])
-    found = {}
+    by_method = {}
     for name, (fit, _) in METHODS.items():
         setting = tuned(name, X[part], y[part], seed)
         times = []
         for _ in range(repetitions):
             seconds, coef = cpu_seconds(lambda f=fit, s=setting: f(X, y, seed, **s))
             times.append(seconds)
-        found[name] = {
+        by_method[name] = {
             "roc_area": float(evaluate("roc_area", yt, Xt @ coef)),
             "seconds": spread(times),
             "chosen": setting,
         }
-        print(f"  {name} {found[name]}", file=sys.stderr, flush=True)
-    return found
+        print(f"  {name} {by_method[name]}", file=sys.stderr, flush=True)
+    return by_method
 
 
 def result(topics, seed, rows, test_rows):
-    """What is stored of a collection."""
+    """Return the stored form of a collection's results."""
     return {
         "seeds": [seed],
         "repetitions": 1,
@@ -124,7 +128,7 @@ def result(topics, seed, rows, test_rows):
 
 
 def compared(topics):
-    """Mean areas over topics, and paired differences to the classifier and to RankSVM."""
+    """Return mean areas over topics, and paired differences to the classifier and to RankSVM."""
     names = list(next(iter(topics.values())))
     areas = {n: np.array([t[n]["roc_area"] for t in topics.values()]) for n in names}
     return {
@@ -133,9 +137,9 @@ def compared(topics):
             "worst_roc_area": float(values.min()),
             "seconds": spread(t[name]["seconds"]["median"] for t in topics.values()),
             **{
-                against: paired(values - areas[other])
-                for against, other in AGAINST.items()
-                if name != other
+                against: paired(values - areas[reference_name])
+                for against, reference_name in AGAINST.items()
+                if name != reference_name
             },
         }
         for name, values in areas.items()
@@ -147,7 +151,7 @@ AGAINST = {"against_classifier": CLASSIFIER, "against_ranksvm": EXACT}
 
 
 def summary_table(summary):
-    """The comparison over topics in Markdown."""
+    """Return the comparison over topics in Markdown."""
     rows = []
     for name, found in summary.items():
         cells = [name, f"{found['mean_roc_area']:.5f}", f"{found['worst_roc_area']:.5f}"]
@@ -170,7 +174,7 @@ def _difference(found):
 
 
 def against_ranksvm(summary):
-    """SPD minus RankSVM: the kinds of steps that a result holds, by learner."""
+    """Return SPD minus RankSVM by learner, for the kinds of steps in a result."""
     return {
         kind: {name: summary[form.format(name)]["against_ranksvm"] for name, *_ in LEARNERS}
         for kind, form in (("as printed", PRINTED), ("of rankine", OURS))
@@ -181,37 +185,40 @@ def against_ranksvm(summary):
 def outcome(results):
     """Whether SPD equals RankSVM, and whether ranking beats classifying, in words."""
     summary = results["summary"]
-    said = []
-    for kind, found in against_ranksvm(summary).items():
-        told = "; ".join(
-            f"{name} {'equivalent' if one['equivalent'] else 'not proven equivalent'}"
-            + (f", below by {-one['difference']:.5f} with p = {one['p_randomisation']:.4f}"
-               if one["interval"][1] < 0 else "")
-            for name, one in found.items()
+    sentences = []
+    for kind, comparison in against_ranksvm(summary).items():
+        clauses = "; ".join(
+            f"{name} {'equivalent' if gap['equivalent'] else 'not proven equivalent'}"
+            + (f", below by {-gap['difference']:.5f} with p = {gap['p_randomisation']:.4f}"
+               if gap["interval"][1] < 0 else "")
+            for name, gap in comparison.items()
         )  # fmt: skip
-        said.append(f"Steps {kind} against RankSVM, within {MARGIN} ROC area: {told}.")
+        sentences.append(f"Steps {kind} against RankSVM, within {MARGIN} ROC area: {clauses}.")
     below = [
-        f"{name} ({one['difference']:+.5f}, p = {one['p_randomisation']:.3f}; "
+        f"{name} ({gap['difference']:+.5f}, p = {gap['p_randomisation']:.3f}; "
         f"{most_of_it(results['topics'], name)})"
-        for name, found in summary.items()
-        if name != CLASSIFIER and (one := found["against_classifier"])["difference"] < 0
+        for name, comparison in summary.items()
+        if name != CLASSIFIER and (gap := comparison["against_classifier"])["difference"] < 0
     ]
     if below:
-        said.append("Mean ROC area below the classifier's: " + "; ".join(below) + ".")
+        sentences.append("Mean ROC area below the classifier's: " + "; ".join(below) + ".")
     else:
-        said.append("Every ranking method's mean ROC area is at or above the classifier's.")
-    return " ".join(said)
+        sentences.append("Every ranking method's mean ROC area is at or above the classifier's.")
+    return " ".join(sentences)
 
 
 def most_of_it(topics, name):
-    """The topic where a method loses most, the setting chosen there, and the mean without it."""
+    """Return the topic where a method loses most, its setting, and the mean without it."""
     gaps = {
-        t: found[name]["roc_area"] - found[CLASSIFIER]["roc_area"] for t, found in topics.items()
+        t: difference[name]["roc_area"] - difference[CLASSIFIER]["roc_area"]
+        for t, difference in topics.items()
     }
     worst = min(gaps, key=gaps.get)
-    rest = np.mean([gap for topic, gap in gaps.items() if topic != worst])
-    chosen = ", ".join(f"{key} = {value:g}" for key, value in topics[worst][name]["chosen"].items())
+    remaining = np.mean([gap for topic, gap in gaps.items() if topic != worst])
+    setting = ", ".join(
+        f"{key} = {value:g}" for key, value in topics[worst][name]["chosen"].items()
+    )
     return (
-        f"{gaps[worst]:+.4f} on {worst!r}, where cross-validation chose {chosen}; "
-        f"{rest:+.5f} without that topic"
+        f"{gaps[worst]:+.4f} on {worst!r}, where cross-validation chose {setting}; "
+        f"{remaining:+.5f} without that topic"
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from benchmarks import letor_protocol as letor
-from benchmarks.letor_protocol import ScoredSystem
 
+from papers import letor_protocol as letor
+from papers.letor_protocol import ScoredSystem
 from papers.sculley.figure1 import AS_PRINTED
 from rankine import SPDRanker
 
@@ -19,7 +19,7 @@ REFERENCE = "Pegasos"
 
 
 def cross_products(data):
-    """The features and all their products x_i x_j, i <= j."""
+    """Return the features and all their products x_i x_j, i <= j."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
     first, second = np.triu_indices(X.shape[1])
     wide = np.concatenate([X, X[:, first] * X[:, second]], axis=1)
@@ -31,7 +31,7 @@ MARGINS = {"margin": [0.1, 1.0, 10.0, 100.0]}
 
 
 def variants(tied, **common):
-    """What the paper tried, beside Pegasos, with a sampler and an average in common."""
+    """Return the paper's variants and Pegasos, with a common sampler and averaging."""
     return {
         REFERENCE: ScoredSystem(SPDRanker("pegasos", **common)),
         "perceptron": ScoredSystem(SPDRanker("perceptron", **common), {}),
@@ -54,21 +54,21 @@ KINDS = {
 
 
 def measure(seeds, folds):
-    found = {
+    results = {
         kind: letor.over_collections(contestants, REFERENCE, seeds, folds)
         for kind, contestants in KINDS.items()
     }
-    tasks = {kind: one.pop("tasks") for kind, one in found.items()}
-    return {**found["rankine"], "kinds": tasks}
+    tasks = {kind: one.pop("tasks") for kind, one in results.items()}
+    return {**results["rankine"], "kinds": tasks}
 
 
-def words(results):
+def markdown(results):
     parts = [
         (
             "The protocol of figure 1, as printed (indexed sampler, last iterate) and with our "
             "defaults; differences are to Pegasos of the same kind. Cross products x_i x_j are "
-            "added to the features; tied pairs have the target 0 and are drawn as any two rows of a "
-            "query, which the printed sampler cannot do; c of the inverse schedule and lam are "
+            "added to the features; tied pairs have the target 0 and are drawn as any two rows of "
+            "a query, which the printed sampler cannot do; c of the inverse schedule and lam are "
             "chosen together."
         )
     ]
@@ -78,7 +78,7 @@ def words(results):
 
 
 def outcome(results):
-    """Which of the things helped, in words."""
+    """Describe which of the variants helped."""
     helped = [
         f"{name} {kind} on {task} ({paired['difference']:+.4f})"
         for kind, task, name, paired in compared(results)
@@ -90,9 +90,9 @@ def outcome(results):
 
 
 def compared(results):
-    """Kind, collection, name and paired difference to Pegasos of everything that was tried."""
+    """List kind, collection, name and paired difference to Pegasos of every variant."""
     for kind, tasks in results["kinds"].items():
-        for task, found in tasks.items():
-            for name, method in found["methods"].items():
+        for task, rows in tasks.items():
+            for name, method in rows["methods"].items():
                 if name != REFERENCE:
                     yield kind, task, name, method["against_reference"]

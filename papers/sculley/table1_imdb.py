@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import read_imdb
+from benchmarks.common.real_data import read_imdb
 
 from papers.sculley import rare
 
@@ -17,22 +17,22 @@ SEED = 1
 
 
 def measure(topics, most, rows, tune_rows):
-    """Genres of at most a share ``most`` of the plots; the plots left over are the test part."""
+    """Measure genres of at most a share ``most`` of the plots; the rest is the test part."""
     X, Y, names = read_imdb()
     order = np.random.default_rng(SEED).permutation(X.shape[0])
     train, test = np.sort(order[:rows]), np.sort(order[80_000:])
-    kept = np.flatnonzero(Y.mean(axis=0) <= most)[:topics]
-    found = {}
-    for t in kept:
+    genres = np.flatnonzero(Y.mean(axis=0) <= most)[:topics]
+    by_genre = {}
+    for t in genres:
         print(names[t], file=sys.stderr, flush=True)
         y = np.where(Y[:, t] > 0, 1.0, -1.0)
-        found[names[t]] = rare.one_topic(
+        by_genre[names[t]] = rare.one_topic(
             (X[train], y[train]), (X[test], y[test]), tune_rows=tune_rows, seed=SEED
         )
-    return rare.result(found, SEED, len(train), len(test))
+    return rare.result(by_genre, SEED, len(train), len(test))
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     return "\n\n".join([
         (f"{len(results['topics'])} genres of at most {size['most']:.1%} of the plots (1,001 "

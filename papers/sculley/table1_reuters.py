@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.real_data import read_reuters
+from benchmarks.common.real_data import read_reuters
 
 from papers.sculley import rare
 
@@ -17,22 +17,22 @@ SEED = 1
 
 
 def measure(topics, least, most):
-    """Topics of at most a share ``most`` of the training rows, and ``least`` positives there."""
+    """Measure topics with at least ``least`` positives and at most a share ``most`` of the rows."""
     X, Y, names, train = read_reuters()
     X = X.astype(np.float32)
     inside, after = Y[:train].sum(axis=0), Y[train:].sum(axis=0)
     kept = np.flatnonzero((inside >= least) & (inside <= most * train) & (after >= 5))
-    found = {}
+    by_topic = {}
     for t in kept[:topics]:
         print(names[t], file=sys.stderr, flush=True)
         y = np.where(Y[:, t] > 0, 1.0, -1.0)
-        found[names[t]] = rare.one_topic(
+        by_topic[names[t]] = rare.one_topic(
             (X[:train], y[:train]), (X[train:], y[train:]), tune_rows=train, seed=SEED
         )
-    return rare.result(found, SEED, train, X.shape[0] - train)
+    return rare.result(by_topic, SEED, train, X.shape[0] - train)
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     return "\n\n".join([
         (f"{len(results['topics'])} topics with {size['least']} positives at least and "

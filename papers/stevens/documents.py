@@ -47,31 +47,31 @@ TOL = 1e-3
 
 
 def judged(scores, y, coef):
-    """Every measure of some weights on test documents."""
-    found = {name: float(evaluate(metric, y, scores)) for name, metric in MEASURES.items()}
-    return {**found, ZEROS: 100.0 * float(np.mean(coef == 0))}
+    """Compute every measure of some weights on test documents."""
+    values = {name: float(evaluate(metric, y, scores)) for name, metric in MEASURES.items()}
+    return {**values, ZEROS: 100.0 * float(np.mean(coef == 0))}
 
 
 def passive_aggressive(train, valid, seed, grid=C_GRID):
     """Weights of the C with the best average precision on the validation part."""
-    best, chosen = -1.0, None
+    best, best_weights = -1.0, None
     for C in grid:
         ranker = SPDRanker("passive_aggressive", aggressiveness=C, random_state=seed, average=False)
         ranker.fit(*train)
         value = float(evaluate("map", valid[1], valid[0] @ ranker.coef_))
         if value > best:
-            best, chosen = value, ranker.coef_
-    return chosen
+            best, best_weights = value, ranker.coef_
+    return best_weights
 
 
 def largest_l1(train):
-    """The smallest l1 that gives no weights."""
+    """Return the smallest l1 for which all weights are 0."""
     return DominationRanker(tol=1.0, n_threads=1).fit(*train).l1_max_
 
 
 def domination(train, valid, shares, largest):
     """Weights and (l1, l2) of the model with the best average precision on the validation part."""
-    best, chosen = -1.0, None
+    best, best_weights = -1.0, None
     for share in shares:
         ranker = DominationRanker(l2=share * largest, tol=TOL, metric="map", n_threads=1)
         # The first step is the largest l1, whose model is empty.
@@ -80,12 +80,16 @@ def domination(train, valid, shares, largest):
         step = 1 + int(np.argmax(path.values[1:]))
         if path.values[step] > best:
             best = float(path.values[step])
-            chosen = path.weights[[step]].toarray().ravel(), float(path.l1[step]), share * largest
-    return chosen
+            best_weights = (
+                path.weights[[step]].toarray().ravel(),
+                float(path.l1[step]),
+                share * largest,
+            )
+    return best_weights
 
 
 def training_time(train, l1, l2, **options):
-    """CPU seconds of one fit to the common relative gap, column storage included; the ranker."""
+    """Measure one fit to the common relative gap, conversion to columns included."""
     ranker = DominationRanker(l1, l2, **{"tol": TOL, "n_threads": 1, **options})
     begun = time.process_time()
     ranker.fit(*train)
@@ -93,35 +97,37 @@ def training_time(train, l1, l2, **options):
 
 
 def split(X, Y, names, seed, topics=None):
-    """The three parts, the labels and names of the topics kept, and how many are left out."""
+    """Split the documents; return parts, labels, names of topics, and how many are dropped."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
     parts = [np.sort(p) for p in np.split(order, [len(order) // 2, 3 * len(order) // 4])]
     counts = np.array([Y[part].sum(axis=0, dtype=np.int64) for part in parts]).min(axis=0)
-    kept = np.flatnonzero(counts >= LEAST_POSITIVES)
-    left_out = len(names) - len(kept)
+    topic_columns = np.flatnonzero(counts >= LEAST_POSITIVES)
+    left_out = len(names) - len(topic_columns)
     if topics is not None:
-        kept = np.sort(kept[np.argsort(-Y[:, kept].sum(axis=0, dtype=np.int64))][:topics])
+        topic_columns = np.sort(
+            topic_columns[np.argsort(-Y[:, topic_columns].sum(axis=0, dtype=np.int64))][:topics]
+        )
     # By columns, which domination rank uses as they stand.
     matrices = [sparse.csc_matrix(X[part]) for part in parts]
-    labels = [Y[np.ix_(part, kept)].astype(float) for part in parts]
-    return matrices, labels, [names[t] for t in kept], left_out
+    labels = [Y[np.ix_(part, topic_columns)].astype(float) for part in parts]
+    return matrices, labels, [names[t] for t in topic_columns], left_out
 
 
 def one_topic(parts, labels, seed):
-    """Every method on one topic of one split."""
+    """Measure every method on one topic of one split."""
     (Xa, Xb, Xc), (ya, yb, yc) = parts, labels
     valid = sparse.csr_matrix(Xb), yb
     dense = passive_aggressive((sparse.csr_matrix(Xa), ya), valid, seed)
     largest = largest_l1((Xa, ya))
-    found = {
+    by_method = {
         "positives": [int(y.sum()) for y in labels],
         PA: {"test": judged(Xc @ dense, yc, dense)},
     }
     for kind, shares in KINDS.items():
         coef, l1, l2 = domination((Xa, ya), valid, shares, largest)
-        found[kind] = {
+        by_method[kind] = {
             "l1_share": l1 / largest,
             "l2_share": l2 / largest,
             "test": judged(Xc @ coef, yc, coef),
         }
-    return found
+    return by_method

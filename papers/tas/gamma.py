@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from benchmarks.timing import cpu_seconds, exponent, spread
+from benchmarks.common.timing import cpu_seconds, exponent, spread
 from sklearn.exceptions import ConvergenceWarning
 
 from papers.runs import table
@@ -30,7 +30,7 @@ METHODS = {"eGDM": {"solver": "egdm"}, "GDM": {"solver": "gdm"}, "CG": {"solver"
 
 
 def one_fit(train, test, gamma, seed, max_iter, parameters):
-    """Seconds, iterations, residual and test error of one solver."""
+    """Return seconds, iterations, residual and test error of one solver."""
     ranker = LeastSquaresRanker(
         2 * gamma, normalization="sum", tol=TOL, max_iter=max_iter, random_state=seed, n_threads=1,
         **parameters,
@@ -49,7 +49,7 @@ def one_fit(train, test, gamma, seed, max_iter, parameters):
 
 
 def stopped_late(run):
-    """What stands behind the iterations of a run that did not converge."""
+    """Mark the iterations of a run that did not converge."""
     return "" if run["converged"] else " (stopped)"
 
 
@@ -62,17 +62,17 @@ def measure(rows, test, seeds, gammas, max_iter):
 
 
 def one_topic(data, rows, test, seeds, gammas, max_iter):
-    """Spreads over seeds of every solver at every gamma."""
+    """Return spreads over seeds of every solver at every gamma."""
     runs = {name: {gamma: [] for gamma in gammas} for name in METHODS}
     conditions = {gamma: [] for gamma in gammas}
     for seed in seeds:
-        train, held = sample(*data, seed, rows, test)
+        train, test_rows = sample(*data, seed, rows, test)
         k1 = largest_eigenvalue(system_of(train))
         for gamma in gammas:
             conditions[gamma].append((k1 + gamma) / gamma)
-            for name, own in METHODS.items():
-                found = one_fit(train, held, gamma, seed, max_iter, own)
-                runs[name][gamma].append(found)
+            for name, solver_result in METHODS.items():
+                by_solver = one_fit(train, test_rows, gamma, seed, max_iter, solver_result)
+                runs[name][gamma].append(by_solver)
         print(seed, file=sys.stderr, flush=True)
     return {
         "gammas": gammas,
@@ -87,7 +87,7 @@ def one_topic(data, rows, test, seeds, gammas, max_iter):
     }
 
 
-def words(results):
+def markdown(results):
     size = results["parameters"]
     parts = [
         (
@@ -99,21 +99,26 @@ def words(results):
             "features, as the next section does."
         )
     ]
-    for source, found in results["topics"].items():
-        parts += [f"**{source}**", gamma_table(found), outcome(found)]
+    for source, topic_result in results["topics"].items():
+        parts += [f"**{source}**", gamma_table(topic_result), outcome(topic_result)]
     return "\n\n".join(parts)
 
 
 def gamma_table(found):
-    """One row a gamma."""
+    """Return a table with one row per gamma."""
     methods, rows = found["methods"], []
     for k, gamma in enumerate(found["gammas"]):
         cells = [f"{gamma:g}", f"{found['condition'][k]['median']:.3g}"]
-        for own in methods.values():
-            stopped = "" if own["converged"][k]["low"] == 1 else " (stopped)"
-            cells.append(f"{own['iterations'][k]['median']:.0f}{stopped}")
-        cells += [f"{1e3 * own['seconds'][k]['median']:.3g}" for own in methods.values()]
-        cells += [f"{own['test_error'][k]['median']:.4f}" for own in methods.values()]
+        for solver_result in methods.values():
+            stopped = "" if solver_result["converged"][k]["low"] == 1 else " (stopped)"
+            cells.append(f"{solver_result['iterations'][k]['median']:.0f}{stopped}")
+        cells += [
+            f"{1e3 * solver_result['seconds'][k]['median']:.3g}"
+            for solver_result in methods.values()
+        ]
+        cells += [
+            f"{solver_result['test_error'][k]['median']:.4f}" for solver_result in methods.values()
+        ]
         rows.append(cells)
     header = (
         "gamma", "condition", *(f"{n} iterations" for n in methods), *(f"{n} ms" for n in methods),
@@ -123,16 +128,16 @@ def gamma_table(found):
 
 
 def outcome(found):
-    """The paper's statements, checked."""
+    """Check the paper's statements."""
     methods = found["methods"]
     conditions = [c["median"] for c in found["condition"]]
     middle = [c["median"] for c in methods["eGDM"]["iterations"]]
     steep = [k for k, c in enumerate(conditions) if c > 10 and
              methods["eGDM"]["converged"][k]["low"] == 1]  # fmt: skip
-    said = []
+    sentences = []
     if len(steep) > 1:
         slope = exponent([conditions[k] for k in steep], [middle[k] for k in steep])
-        said.append(
+        sentences.append(
             f"eGDM's iterations grow as the condition number to the power {slope:.2f} (theory: "
             "1/2); the paper calls it unaffected"
         )
@@ -140,24 +145,24 @@ def outcome(found):
     if both:
         ratios = {k: methods["GDM"]["iterations"][k]["median"] / max(middle[k], 1) for k in both}
         best = max(ratios, key=lambda k: ratios[k])
-        said.append(
+        sentences.append(
             f"where both converge, GDM needs up to {ratios[best]:.1f} times the iterations of eGDM "
             f"(gamma = {found['gammas'][best]:g})"
         )
     largest = len(conditions) - 1
     if methods["GDM"]["iterations"][largest]["median"] > 2 * middle[largest]:
-        said.append(
+        sentences.append(
             "at the largest gamma, where the paper finds no difference, GDM's fixed momentum still "
             f"costs {methods['GDM']['iterations'][largest]['median']:.0f} iterations against "
             f"{middle[largest]:.0f}"
         )
     stopped = [f"{found['gammas'][k]:g}" for k in range(len(conditions)) if k not in both]
     if stopped:
-        said.append(f"GDM does not converge in time at gamma = {', '.join(stopped)}")
+        sentences.append(f"GDM does not converge in time at gamma = {', '.join(stopped)}")
     late = [f"{found['gammas'][k]:g}" for k in range(len(conditions))
             if methods["eGDM"]["converged"][k]["low"] < 1]  # fmt: skip
     if late:
-        said.append(
+        sentences.append(
             f"eGDM does not converge in time at gamma = {', '.join(late)}: its momentum is so "
             "close to 1 there that the error first grows for about sqrt(condition) steps before it "
             "falls, and the best point so far (an error of 0.5 is that of the start) is returned"
@@ -165,12 +170,14 @@ def outcome(found):
     cg = [
         middle[k] / max(methods["CG"]["iterations"][k]["median"], 1) for k in range(len(conditions))
     ]
-    said.append(f"CG needs {min(cg):.1f} to {max(cg):.1f} times fewer iterations than eGDM")
-    return "; ".join(said) + ". All solvers that converge give the same test error, as they must."
+    sentences.append(f"CG needs {min(cg):.1f} to {max(cg):.1f} times fewer iterations than eGDM")
+    return (
+        "; ".join(sentences) + ". All solvers that converge give the same test error, as they must."
+    )
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     topics = results["topics"]
     figure, axes = panels(4, len(topics), width=3.7, height=3.0)
@@ -179,13 +186,17 @@ def draw(results):
         "iterations": ("iterations", True),
         "seconds": ("CPU seconds", True),
     }
-    for row, (source, found) in enumerate(topics.items()):
+    for row, (source, topic_result) in enumerate(topics.items()):
         here = axes[4 * row : 4 * row + 4]
         for ax, (field, (name, log)) in zip(here, fields.items(), strict=False):
-            for colour, (method, own) in zip(COLOURS, found["methods"].items(), strict=False):
-                line(ax, found["gammas"], own[field], method, colour)
+            for colour, (method, solver_result) in zip(
+                COLOURS, topic_result["methods"].items(), strict=False
+            ):
+                line(ax, topic_result["gammas"], solver_result[field], method, colour)
             axis(ax, "gamma", name, title=source, logx=True, logy=log)
             label_lines(ax, room=0.2, apart=0.08)
-        line(here[3], found["gammas"], found["condition"], "condition number", "black")
+        line(
+            here[3], topic_result["gammas"], topic_result["condition"], "condition number", "black"
+        )
         axis(here[3], "gamma", "condition number", title=source, logx=True, logy=True)
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.timing import median_and_range, spread
+from benchmarks.common.timing import median_and_range, spread
 
 from papers.runs import table
 from papers.tas.topic import half_topics, largest_eigenvalue, sample, system_of
@@ -23,16 +23,16 @@ NAMES = {"product": "kappa_1 kappa_n", "ratio": "kappa_1 / kappa_n"}
 
 
 def estimates(data, seed, steps):
-    """Method -> work in products with the whole matrix -> (kappa_1, kappa_n), gamma included."""
+    """Return (kappa_1, kappa_n) by method and by work in products with the whole matrix."""
     system, blocks = system_of(data), system_of(data, N_BLOCKS)
     n = system.n_features
-    found = {"power": {}, "Lanczos": {}, "on-line": {}}
+    by_method = {"power": {}, "Lanczos": {}, "on-line": {}}
     for k in steps:
-        found["power"][k] = power_iteration(system.times, n, seed, k).shifted(GAMMA)
+        by_method["power"][k] = power_iteration(system.times, n, seed, k).shifted(GAMMA)
     for entry in lanczos(system.times, n, seed, max(steps)).trace:
         if entry["step"] in steps:
             pair = entry["kappa_1"] + GAMMA, max(0.0, entry["kappa_n"]) + GAMMA
-            found["Lanczos"][entry["step"]] = pair
+            by_method["Lanczos"][entry["step"]] = pair
     problem = blocks.problem
     passes = max(k for k in steps if k <= 10)
     trace = online_power_iteration(
@@ -41,8 +41,8 @@ def estimates(data, seed, steps):
     for k in steps:
         if k <= passes:
             at = trace[k * N_BLOCKS - 1]["kappa_1"]
-            found["on-line"][k] = at + GAMMA, GAMMA
-    return found
+            by_method["on-line"][k] = at + GAMMA, GAMMA
+    return by_method
 
 
 def measure(rows, seeds, steps):
@@ -60,14 +60,14 @@ def one_topic(data, rows, seeds, steps):
         largest.append(k1)
         # Blocks are centred one by one, so that what the on-line estimate sees adds up to another
         # matrix, whose eigenvalue is its truth.
-        own = largest_eigenvalue(system_of(train, N_BLOCKS)) + GAMMA
-        apart.append(own / k1)
+        request_values = largest_eigenvalue(system_of(train, N_BLOCKS)) + GAMMA
+        apart.append(request_values / k1)
         for method, by_step in estimates(train, seed, steps).items():
-            true = own if method == "on-line" else k1
+            true = request_values if method == "on-line" else k1
             for kind, form in kinds.items():
                 for k, pair in by_step.items():
-                    place = curves.setdefault(method, {}).setdefault(kind, {}).setdefault(k, [])
-                    place.append(form(*pair) / form(true, GAMMA))
+                    index = curves.setdefault(method, {}).setdefault(kind, {}).setdefault(k, [])
+                    index.append(form(*pair) / form(true, GAMMA))
         print(seed, file=sys.stderr, flush=True)
     return {
         "kappa_1": spread(largest),
@@ -83,11 +83,11 @@ def one_topic(data, rows, seeds, steps):
 
 
 def at_step(curve, step):
-    """The spread at a step, or None."""
+    """Return the spread at a step, or None."""
     return curve["over_truth"][curve["step"].index(step)] if step in curve["step"] else None
 
 
-def words(results):
+def markdown(results):
     steps = results["parameters"]["steps"]
     parts = [
         (
@@ -100,14 +100,14 @@ def words(results):
             "the blocks, each centred by itself."
         )
     ]
-    for source, found in results["topics"].items():
+    for source, estimate in results["topics"].items():
         parts.append(
-            f"**{source}**: kappa_1 = {median_and_range(found['kappa_1'], '.4g')}; that of the "
-            f"blocks is {median_and_range(found['blocks_over_whole'], '.4f')} times as large"
+            f"**{source}**: kappa_1 = {median_and_range(estimate['kappa_1'], '.4g')}; that of the "
+            f"blocks is {median_and_range(estimate['blocks_over_whole'], '.4f')} times as large"
         )
         for kind, name in NAMES.items():
             rows = []
-            for method, curves in found["curves"].items():
+            for method, curves in estimate["curves"].items():
                 cells = [at_step(curves[kind], k) for k in steps]
                 rows.append([method, *("" if c is None else f"{c['median']:.3f}" for c in cells)])
             parts.append(table((f"{name}, estimate / truth at step", *map(str, steps)), rows))
@@ -115,32 +115,33 @@ def words(results):
 
 
 def outcome(results):
-    """How far ten power iterations are from the truth, which the paper finds accurate."""
-    said = []
-    for source, found in results["topics"].items():
+    """Describe how far ten power iterations are from the truth."""
+    sentences = []
+    for source, estimate in results["topics"].items():
         off = {}
         for method in ("power", "Lanczos"):
-            values = [at_step(found["curves"][method][kind], 10)["median"] for kind in NAMES]
+            values = [at_step(estimate["curves"][method][kind], 10)["median"] for kind in NAMES]
             off[method] = max(abs(value - 1) for value in values)
-        said.append(
+        sentences.append(
             f"{source}: after ten steps power iteration is within {100 * off['power']:.2g} % and "
             f"Lanczos within {100 * off['Lanczos']:.2g} % of the truth"
         )
     return (
-        "; ".join(said) + ". The paper finds ten power iterations accurate enough. Both approach "
+        "; ".join(sentences)
+        + ". The paper finds ten power iterations accurate enough. Both approach "
         "kappa_1 from below, and eGDM diverges when it is too low by more than kappa_n, hence "
         "rankine's bound on Lanczos's error, and the guard."
     )
 
 
 def draw(results):
-    from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+    from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     topics = results["topics"]
     figure, axes = panels(2, len(topics), width=4.9, height=3.1)
-    places = [(s, found, kind) for s, found in topics.items() for kind in NAMES]
-    for ax, (source, found, kind) in zip(axes, places, strict=True):
-        for colour, (method, curves) in zip(COLOURS, found["curves"].items(), strict=False):
+    positions = [(s, estimate, kind) for s, estimate in topics.items() for kind in NAMES]
+    for ax, (source, estimate, kind) in zip(axes, positions, strict=True):
+        for colour, (method, curves) in zip(COLOURS, estimate["curves"].items(), strict=False):
             line(ax, curves[kind]["step"], curves[kind]["over_truth"], method, colour)
         ax.axhline(1.0, color="black", lw=0.9, ls=":")
         name = f"{NAMES[kind]}: estimate / truth"

@@ -18,22 +18,22 @@ CONDITION = 1000.0
 
 
 def rate(system, gamma, eta, momentum, steps):
-    """Measured growth of the residual a step, over the second half of a run from zero (eq. 7)."""
-    w = before = np.zeros(system.n_features)
+    """Measure the growth of the residual per step over the second half of a run (eq. 7)."""
+    w = residual_before = np.zeros(system.n_features)
     sizes = []
     for _ in range(steps):
         gradient = system.times(w, gamma) - system.b
         sizes.append(float(np.linalg.norm(gradient)))
         if sizes[-1] > 1e100:
             break
-        ahead = w - (1 - momentum) * eta * gradient + momentum * (w - before)
-        before, w = w, ahead
+        ahead = w - (1 - momentum) * eta * gradient + momentum * (w - residual_before)
+        residual_before, w = w, ahead
     half = len(sizes) // 2
     return (sizes[-1] / sizes[half]) ** (1 / (len(sizes) - 1 - half))
 
 
 def predicted(eta, momentum, k1, kn):
-    """The largest root of z^2 - (1 + mu - (1 - mu) eta kappa) z + mu over both ends (eq. 10)."""
+    """Return the largest root of z^2 - (1 + mu - (1 - mu) eta kappa) z + mu (eq. 10)."""
     radii = []
     for kappa in (k1, kn):
         middle = 1 + momentum - (1 - momentum) * eta * kappa
@@ -66,12 +66,12 @@ def measure(rows, etas, momenta, steps):
     }  # fmt: skip
 
 
-def words(results):
+def markdown(results):
     measured, theory = (np.array(results[k]) for k in ("measured_rate", "predicted_rate"))
-    stable, said = measured < 1, theory < 1
-    wrong = int((stable != said).sum())
+    stable, sentences = measured < 1, theory < 1
+    wrong = int((stable != sentences).sum())
     near = np.abs(theory - 1) < 0.02
-    far = int(((stable != said) & ~near).sum())
+    far = int(((stable != sentences) & ~near).sum())
     optimum = results["optimum"]
     rows = [[f"{mu:.2f}", f"{edge:.2f}"] for mu, edge in zip(
         results["momentum"][::6], results["boundary_eta_kappa_1"][::6], strict=True)]  # fmt: skip
@@ -89,7 +89,7 @@ def words(results):
 
 def draw(results):
     import matplotlib as mpl
-    from benchmarks.drawing import axis, panels
+    from benchmarks.common.drawing import axis, panels
 
     figure, (ax,) = panels(width=6.2, height=4.4)
     rates = np.clip(np.array(results["measured_rate"]), 0.85, 1.15)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.real_data import read_reuters
-from benchmarks.workloads import large_text, linear_topics
+from benchmarks.common.real_data import read_reuters
+from benchmarks.common.workloads import large_text, linear_topics
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from rankine import Dataset
@@ -18,18 +18,21 @@ TOPIC, PAPERS = "earn", "CCAT"
 
 
 def half_topics():
-    """Rows and labels 0 / 1 of two topics: of real documents, as many others as positives."""
+    """Load rows and labels 0 / 1 of two topics with as many negatives as positives."""
     X, Y, names, _ = read_reuters()
     y = Y[:, names.index(TOPIC)]
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y == 0)
     drawn = np.random.default_rng(0).permutation(negative)[: len(positive)]
-    kept = np.sort(np.concatenate([positive, drawn]))
+    selected = np.sort(np.concatenate([positive, drawn]))
     name, *large = large_half(POOL)
-    return {f"Reuters-21578, {TOPIC}": (X[kept].astype(np.float32), y[kept]), name: tuple(large)}
+    return {
+        f"Reuters-21578, {TOPIC}": (X[selected].astype(np.float32), y[selected]),
+        name: tuple(large),
+    }
 
 
 def large_half(rows):
-    """The paper's topic where RCV1 is there, else a generated one: name, rows, labels 0 / 1."""
+    """Load the paper's topic if RCV1 is available, else a generated one."""
     text = large_text(rows, topic=PAPERS)
     labels = text.binary if text.name == "RCV1" else linear_topics(text.X, 1, 0.5, seed=1)[0]
     return text.name, text.X, (labels > 0).astype(float)
@@ -38,12 +41,12 @@ def large_half(rows):
 def sample(X, y, seed, rows, test):
     """Training and test data of one seed, each one query."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
-    train, held = np.sort(order[:rows]), np.sort(order[rows : rows + test])
-    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[held], y[held])
+    train, test_rows = np.sort(order[:rows]), np.sort(order[rows : rows + test])
+    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[test_rows], y[test_rows])
 
 
 def system_of(data, lists=1):
-    """X^T L X with the plain sums of the paper; ``lists`` cuts the rows into blocks."""
+    """Build X^T L X with the plain sums of the paper; ``lists`` cuts the rows into blocks."""
     if lists > 1:
         qid = np.sort(np.arange(data.n_rows) % lists)
         data = Dataset(data.X, data.y, qid)
@@ -52,7 +55,7 @@ def system_of(data, lists=1):
 
 
 def largest_eigenvalue(system):
-    """kappa_1 of X^T L X to ten digits.
+    """Compute kappa_1 of X^T L X to ten digits.
 
     Its smallest eigenvalue is 0, because features are more than rows (or do not all occur).
     """

@@ -1,6 +1,6 @@
-"""Bugs put into a copy of the package on purpose, and the trial that must notice each.
+"""List bugs to plant in a copy of the package, and the trial that must notice each.
 
-A bug is an exact replacement of text that occurs once; when the source moves, a test says so.
+A bug replaces a text that occurs exactly once in its file; a test checks that it still does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class Bug(NamedTuple):
     Attributes
     ----------
     file
-        Below ``src/rankine``.
+        Path in ``src/rankine``.
     old, new
-        What is replaced by what.
+        The text that is replaced, and its replacement.
     kind, count
-        The trial that must notice it, and in how many cases.
+        The trial that must notice it, and its number of cases.
     faults
-        What it must notice: any of these.
+        The faults of which the trial must count at least one.
     only
         The savers or solvers to try; empty for all.
     """
@@ -110,7 +110,8 @@ BUGS: dict[str, Bug] = {
         "hostile-models", 30_000, ("accepted",),
     ),
     "a bundle with probes": Bug(
-        "model/store.py", "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
+        "model/store.py",
+        "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),
@@ -143,12 +144,13 @@ BUGS: dict[str, Bug] = {
     ),
     "a line cut between two chunks": Bug(
         "data/readers/letor.py",
-        "            store[: stop - last] = store[last:stop]\n            stop -= last\n",
-        "            store[: stop - last] = store[last:stop]\n            stop = 0\n",
+        "            buffer[: stop - last] = buffer[last:stop]\n            stop -= last\n",
+        "            buffer[: stop - last] = buffer[last:stop]\n            stop = 0\n",
         "text", 500, ("misread", "accepted", "misplaced"),
     ),
     "a query that comes back": Bug(
-        "data/scan.py", "            if again.any():\n", "            if again.sum() > len(ids):\n",
+        "data/scan.py", "            if repeated.any():\n",
+        "            if repeated.sum() > len(ids):\n",
         "text", 3_000, ("accepted",),
     ),
     "a skipped row not counted": Bug(
@@ -222,8 +224,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "off by one at an empty list": Bug(
-        "data/query_index.py", "np.concatenate([[0], np.cumsum(kept)])",
-        "np.concatenate([[0], np.cumsum(counts)[: len(kept)]])",
+        "data/query_index.py", "np.concatenate([[0], np.cumsum(counts[counts > 0])])",
+        "np.concatenate([[0], np.cumsum(counts)[: np.count_nonzero(counts)]])",
         "agreement", 20, ("unequal", "crashes"), only="least-squares",
     ),
     "a scale applied twice": Bug(
@@ -318,7 +320,7 @@ BUGS: dict[str, Bug] = {
 
 
 def plant(bug: Bug, source: str) -> str:
-    """The source with the bug in it; AssertionError when the text does not occur exactly once."""
-    found = source.count(bug.old)
-    assert found == 1, f"{bug.file}: {bug.old!r} occurs {found} times"
+    """Return the source with the bug in it."""
+    n_matches = source.count(bug.old)
+    assert n_matches == 1, f"{bug.file}: {bug.old!r} occurs {n_matches} times"
     return source.replace(bug.old, bug.new)

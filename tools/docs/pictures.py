@@ -187,7 +187,7 @@ def _texts(n: int) -> tuple[Any, np.ndarray[Any, Any]]:
 def draw(picture: Picture) -> str:
     """The picture as SVG that takes its ink from the page."""
     import matplotlib as mpl
-    from benchmarks.drawing import axis, label_lines, line, panels
+    from benchmarks.common.drawing import axis, label_lines, line, panels
 
     with mpl.rc_context(_INKS):
         figure, (axes,) = panels(width=6.4, height=3.2)

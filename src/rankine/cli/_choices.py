@@ -1,7 +1,8 @@
-"""Names of rankers, metrics, losses and export targets, listed when help is shown.
+"""Fill the names of rankers, metrics, losses and export targets into the help of options.
 
-The help of an option may hold a placeholder such as ``{metrics}``. It is filled from the registry,
-so that a new metric appears in help without an edit here. Registries are imported only then.
+The help of an option may contain a placeholder such as ``{metrics}``. It is replaced by the names
+in the registry, so that a new metric appears in the help without an edit here. The registries are
+imported only when help is shown, because they load NumPy and Numba.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _rankers() -> Iterable[str]:
 
 
 def _metrics() -> Iterable[str]:
-    from rankine.metrics import DEFINITIONS
+    from rankine.metrics.metric import DEFINITIONS
 
     return DEFINITIONS
 
@@ -47,16 +48,16 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 class ListingCommand(TyperCommand):
-    """A command whose help lists registered names."""
+    """Command whose help lists registered names."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help with all lists filled."""
+        """Fill the placeholders, then write the help."""
         fill_lists(self)
         super().format_help(ctx, formatter)
 
 
 def fill_lists(command: Any) -> None:
-    """Replace the placeholders in the help of a command's options by the registered names."""
+    """Replace placeholders in the help of a command's options with the registered names."""
     for parameter in command.params:
         text = getattr(parameter, "help", None) or ""
         for placeholder, list_names in _LISTS.items():

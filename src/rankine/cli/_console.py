@@ -36,9 +36,10 @@ def verbosity() -> int:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console that prints names as they are: brackets in them are no markup."""
+    """Return a rich console that prints text unchanged."""
     from rich.console import Console
 
+    # Names of features and files may contain brackets, which rich would read as markup.
     return Console(stderr=stderr, markup=False, highlight=False)
 
 
@@ -55,7 +56,7 @@ def print_error(message: str) -> None:
 
 def print_result(renderable: Any) -> None:
     """Print a table or text on stdout."""
-    # Text is not wrapped: a command that is broken over two lines could not be copied.
+    # Text is not wrapped, so that a printed command can be copied from the terminal.
     console().print(renderable, soft_wrap=isinstance(renderable, str))
 
 
@@ -83,9 +84,9 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 
 
 def check_output_paths(**files: str | None) -> None:
-    """Raise an error for files that cannot be written, before long work begins.
+    """Raise an error for output files that cannot be written, before any long computation.
 
-    Keywords are names of options; ``plot`` must have the suffix of a picture.
+    Keywords are names of options. The file of ``plot`` must have the suffix of an image format.
     """
     for option, path in files.items():
         if path is None:
@@ -106,10 +107,10 @@ def check_output_paths(**files: str | None) -> None:
 
 
 def check_stdout_unused(out: str, *, json: bool) -> None:
-    """Raise an error if ``--json`` and the output file would both be written to stdout."""
+    """Raise an error if JSON and the output file would both be written to stdout."""
     if json and out == "-":
         raise ParameterError(
-            "cannot be combined with the output file -, which is stdout too",
+            "cannot be combined with the output file -, which is stdout as well",
             parameter="json",
             fix="Name an output file",
         )
@@ -121,7 +122,7 @@ def progress_bar(
 ) -> Iterator[Callable[[int, int | None, str], None] | None]:
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
-    Yield None if the command is quiet or stderr is no terminal. While kernels are compiled, the
+    Yield None if the command is quiet or stderr is not a terminal. While kernels are compiled, the
     title shows it.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
@@ -146,6 +147,7 @@ def progress_bar(
         console=console(stderr=True),
         transient=True,
     )
+    # The total is unknown until the first update: the bar only pulses.
     task = bar.add_task(title, total=None, status="")
 
     def update(done: int, total: int | None, text: str) -> None:
@@ -159,12 +161,16 @@ def progress_bar(
         with bar:
             yield update
     finally:
+        # The clock is global: later commands of this process must not draw on a closed bar.
         CLOCK.begin = CLOCK.end = None
 
 
 @contextmanager
 def training_progress(title: str) -> Iterator[list[Any]]:
-    """Draw a bar and yield the callbacks of ``fit`` that update it; none without a terminal."""
+    """Draw a bar and yield the callbacks for ``fit`` that update it.
+
+    The list is empty if there is no terminal.
+    """
     with progress_bar(title) as update:
         if update is None:
             yield []
@@ -183,7 +189,7 @@ def command_line() -> str:
 
 
 def save_report(file: str | None, subject: Any, **options: Any) -> None:
-    """Write the HTML report of a result, if a file is named."""
+    """Write the HTML report of a result to ``file``, if one is given."""
     if file is None:
         return
     from rankine.reporting.run import report
@@ -193,7 +199,7 @@ def save_report(file: str | None, subject: Any, **options: Any) -> None:
 
 
 def save_plot(file: str | None, function: str, result: Any) -> None:
-    """Draw a result by a function of ``rankine.plot``, if a file is named."""
+    """Draw a result with the named function of ``rankine.plot``, if a file is given."""
     if file is None:
         return
     from rankine import plot
@@ -202,7 +208,7 @@ def save_plot(file: str | None, function: str, result: Any) -> None:
 
 
 def summary_table(rows: Sequence[tuple[str, str]]) -> Any:
-    """Return a table of names and values without header and border."""
+    """Return a table of names and values without header or border."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -219,13 +225,17 @@ def print_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool
     if markdown:
         sys.stdout.write("\n".join(table.markdown() for table in tables))
         return
+    for table in tables:
+        print_uncut(table)
+        print_result("")
+
+
+def print_uncut(table: Any) -> None:
+    """Print a table in full width, even if the terminal is narrower."""
     from rich.console import Console
 
     screen = console()
-    unlimited = Console(width=_UNLIMITED_WIDTH)
-    screen_width = screen.width
-    for table in tables:
-        # rich shortens cells that do not fit. A line that wraps is better than a figure cut short.
-        screen.width = max(screen_width, unlimited.measure(table).maximum)
-        screen.print(table)
-        screen.print()
+    # rich shortens cells that do not fit. A line that wraps is better than a figure cut short.
+    full_width = Console(width=_UNLIMITED_WIDTH).measure(table).maximum
+    screen.width = max(screen.width, full_width)
+    screen.print(table)

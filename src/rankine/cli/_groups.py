@@ -21,9 +21,9 @@ from rankine.core.errors import ParameterError, RankineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Context of the command that is running.
+#: Context of the running command, from which reject_options reads what the user has written.
 _CONTEXT: ContextVar[typer.Context | None] = ContextVar("_CONTEXT", default=None)
-#: Python parameters that are set by an option of another name.
+#: Options whose name differs from that of the Python parameter they set.
 _OPTION_OF_PARAMETER = {
     "random_state": "seed",
     "eval_set": "valid",
@@ -48,8 +48,8 @@ def expand_groups(
     command
         Function whose parameters are options, arguments and groups.
     common_options
-        Further group that every command accepts. It acts when it is built; the command does not
-        receive it.
+        Group that every command accepts. Building it has the effect (it sets the verbosity); the
+        command does not receive it.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -81,7 +81,7 @@ def expand_groups(
         finally:
             _CONTEXT.reset(token)
 
-    # typer must read the signature below, and not follow __wrapped__ to that of the command.
+    # typer must read the signature set below. It would follow __wrapped__ to the original one.
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -113,10 +113,10 @@ def option_names(*groups: type) -> tuple[str, ...]:
 
 
 def option_of(parameter: str, context: typer.Context) -> str:
-    """Return how the user of a command sets a Python parameter.
+    """Return how the user of a command sets a Python parameter, for error messages.
 
-    This is the option or argument of the same meaning; ``--set NAME`` for a parameter of a ranker
-    without an option; and the Python name where the command cannot set it.
+    This is the corresponding option or argument, or ``--set NAME`` for a parameter of a ranker that
+    has no option. A parameter that the command cannot set keeps its Python name.
     """
     for name in (parameter, _OPTION_OF_PARAMETER.get(parameter)):
         for declared in context.command.params:
@@ -129,6 +129,7 @@ def option_of(parameter: str, context: typer.Context) -> str:
 
 def display_name(declared: Any) -> str:
     """Return the name of an option or argument as users write it."""
+    # --out rather than -o.
     longest = max(declared.opts, key=len)
     if longest.startswith("-"):
         return str(longest)
@@ -138,6 +139,7 @@ def display_name(declared: Any) -> str:
 def _is_ranker_parameter(ranker: Any, name: str) -> bool:
     from rankine.rankers.registry import RANKERS, ranker_class
 
+    # Commands such as letor name several rankers, so all of them are tried.
     candidates = [ranker] if ranker in RANKERS else list(RANKERS)
     return any(name in ranker_class(each)().get_params(deep=False) for each in candidates)
 
@@ -148,18 +150,19 @@ def reject_options(names: Iterable[str], reason: str, fix: str = "Leave it out")
     A command calls this for options that it would otherwise ignore.
     """
     context = _CONTEXT.get()
-    if context is None:
+    if context is None:  # called from Python, not by a command
         return
     for name in names:
         source = context.get_parameter_source(name)
+        # A comparison with the default would miss an option that was written with this value.
         if source is not None and source.name == "COMMANDLINE":
             raise ParameterError(reason, parameter=name, fix=fix)
 
 
 def require_one_format(**formats: bool) -> None:
     """Raise an error if more than one output format is chosen."""
-    chosen = [f"--{name}" for name, is_chosen in formats.items() if is_chosen]
-    if len(chosen) > 1:
+    selected = [f"--{name}" for name, is_selected in formats.items() if is_selected]
+    if len(selected) > 1:
         raise ParameterError(
-            f"{', '.join(chosen)}: only one output format is possible", fix="Choose one of them"
+            f"{', '.join(selected)}: only one output format is possible", fix="Choose one of them"
         )

@@ -30,19 +30,20 @@ Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Set a parameter of the ranker, name=value; repeatable. loss=NAME takes: {losses}.",
+        help="Set a parameter of the ranker, name=value; repeatable. Losses (loss=NAME): {losses}.",
     ),
 ]
 Topic = Annotated[str | None, typer.Option(help="Use this model of a bundle.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print more, and tracebacks of errors.")
+    bool,
+    typer.Option("--verbose", "-v", help="Print more, with the traceback of an error."),
 ]
 
 
 @dataclass(frozen=True)
 class Verbosity:
-    """How much is printed. Every command accepts these options, before its name and after."""
+    """Options of how much is printed, accepted before and after the name of every command."""
 
     quiet: Quiet = False
     verbose: Verbose = False
@@ -55,7 +56,7 @@ class Verbosity:
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Return the parts of a comma-separated list."""
+    """Split a comma-separated list; None gives no parts."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
@@ -73,7 +74,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:
-    """Build a ranker; raise an error that lists all parameters if one does not exist."""
+    """Build a ranker; an error about an unknown parameter lists all parameters."""
     from rankine.rankers.registry import ranker_class
 
     cls = ranker_class(name)
@@ -82,6 +83,7 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
         if setting not in defaults:
             raise ParameterError(
                 f"ranker {name!r} has no parameter {setting!r}",
+                parameter="set",
                 fix=f"Choose among {', '.join(sorted(defaults))}",
             )
     # parse_settings reads scale=none as JSON null; a parameter whose default is text keeps "none".

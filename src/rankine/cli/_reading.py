@@ -55,7 +55,7 @@ class _ReadOptions:
     """Base of the groups that become keyword arguments of ``rankine.load``."""
 
     def options(self, **more: Any) -> dict[str, Any]:
-        """Return keyword arguments of ``rankine.load``, without options that are not given."""
+        """Return the options that were given, as keyword arguments of ``rankine.load``."""
         not_for_load = (*option_names(LogOptions), "pairs")
         values = {name: value for name, value in vars(self).items() if name not in not_for_load}
         values |= more
@@ -67,16 +67,17 @@ class _ReadOptions:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Columns of a raw log by their use."""
+    """How the columns of a raw log are used."""
 
     schema: Annotated[
         str | None,
         _log(
-            help="TOML file with the use of each column; rankine inspect LOG --schema proposes one."
+            help="TOML file that says how to use each column; rankine inspect LOG --schema "
+            "proposes one."
         ),
     ] = None
     categorical: Annotated[
-        str | None, _log(help="Hash the values of these columns, comma-separated.")
+        str | None, _log(help="Hash the values of these columns to features, comma-separated.")
     ] = None
     numeric: Annotated[str | None, _log(help="Use these columns as numbers.")] = None
     one_hot: Annotated[
@@ -86,7 +87,7 @@ class LogOptions:
         str | None, _log(help="Make one feature of each range of these numeric columns.")
     ] = None
     cross: Annotated[
-        list[str] | None, _log(help="Hash these columns together, a*b; repeatable.")
+        list[str] | None, _log(help="Hash pairs of values of two columns, a*b; repeatable.")
     ] = None
     hash_bits: Annotated[
         int | None, _log(help="Hash into 2^N features (default: 20).", metavar="N")
@@ -103,7 +104,11 @@ class LogOptions:
     ] = None
     time: Annotated[
         str | None,
-        _log("--time", "--time-column", help="Time column (default: order in the files)."),
+        _log(
+            "--time",
+            "--time-column",
+            help="Time column (default: the order in the files is the order in time).",
+        ),
     ] = None
     split: Annotated[
         str | None,
@@ -115,14 +120,14 @@ class LogOptions:
 
     @property
     def raw(self) -> bool:
-        """Whether a schema, or any feature column of a raw log, is named."""
+        """Whether the options describe a raw log: a schema or a feature column is named."""
         column_lists = (self.categorical, self.numeric, self.one_hot, self.binned)
         return self.schema is not None or bool(self.cross) or any(map(split_list, column_lists))
 
 
 @dataclass(frozen=True)
 class ModelReadingOptions(LogOptions, _ReadOptions):
-    """Options for data that an existing model reads; the model defines the features."""
+    """Options for data that an existing model scores; the model defines the features."""
 
     format: _Format = None
     base: Annotated[
@@ -168,11 +173,11 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         model
             Existing model that reads the data.
         like
-            Log or model whose features the data shall have.
+            Log or model whose features the data must have.
         columns
             Further columns to keep.
         log_schema
-            Result of ``log_schema``, if the caller has it already.
+            Result of the method ``log_schema``, if the caller has called it.
         more
             Further options of reading.
         """
@@ -276,7 +281,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         *,
         stream: bool,
     ) -> Any:
-        """Read data as a model reads it; of ``--split`` the newest part."""
+        """Read data with the features of a model; with ``--split``, return the newest part."""
         from rankine.logs.schema import read_schema
         from rankine.logs.source import read_for
 
@@ -315,18 +320,18 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
                 parameter="pairs",
                 fix="Write --pairs winner,loser, without --stream, --dask and columns of logs",
             )
-        # Of held-out data, the columns are those of the training data or of the model.
+        # Held-out data must have the columns of the training data or of the model.
         feature_names = None if reference is None else reference.feature_names
         return read_pairs(paths, names[0], names[1], feature_names)
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
-        """Read held-out data to memory, with the features of other data."""
+        """Read held-out data into memory, with the features of the training data."""
         if self.pairs or log_schema_of(data) is not None:
             return self.open(paths, like=data, **more)
         return self.open(paths, **{**more, "n_features": data.n_features})
 
     def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
-        """Read data to memory, with the columns of all these models."""
+        """Read data into memory, with all columns that these models read."""
         from rankine.evaluation.systems import select_reader
 
         model, columns = select_reader(models)
@@ -345,12 +350,12 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         return named_parts(data, self.split, time)
 
     def newest(self, data: Any) -> Any:
-        """Return the last part of ``--split``, on which models are evaluated."""
+        """Return the last (newest) part of ``--split``, on which models are evaluated."""
         return list(self.parts(data).values())[-1]
 
 
 def log_schema_of(source: Any) -> LogSchema | None:
-    """Return the schema of the log that a model or data come from; None for features."""
+    """Return the log schema of a model or of data; None if they contain features only."""
     from rankine.logs.schema import schema_of
     from rankine.model import LinearModel
 
@@ -365,21 +370,21 @@ def log_schema_of(source: Any) -> LogSchema | None:
 
 
 def report_narrower_files(model: LinearModel, data: Any) -> None:
-    """Print how many text files hold fewer features than the model.
+    """Print how many text files have fewer features than the model.
 
-    A stream has the number only after it was read.
+    For a stream, call this after all of it was read.
     """
     n_narrower = (getattr(data, "read_counts", None) or {}).get("narrower_files", 0)
     if n_narrower:
         _console.print_status(
-            f"{n_narrower} of {len(data.sources)} files hold fewer features than the model's "
-            f"{model.n_columns:,}: the others are taken as 0"
+            f"{n_narrower} of {len(data.sources)} files have fewer features than the model "
+            f"({model.n_columns:,}); the missing ones are taken as 0"
         )
 
 
 @dataclass(frozen=True)
 class ReadingOptions(ModelReadingOptions):
-    """Options for data to train on, compare or convert; the data define the features."""
+    """Options for data to train on or convert; the data define the features."""
 
     base: _Base = 1
     n_features: Annotated[
@@ -417,7 +422,7 @@ class ClickColumnOptions:
     schema: Annotated[str | None, typer.Option(help="TOML file that names these columns.")] = None
 
     def columns(self, **more: str | None) -> dict[str, Any]:
-        """Return the columns; those at their defaults are taken from ``--schema``."""
+        """Return the columns, with defaults from the file of ``--schema``."""
         from rankine.logs.schema import read_schema
 
         columns = {**vars(self), **more}

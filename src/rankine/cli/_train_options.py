@@ -18,13 +18,13 @@ _run = option_panel("Long runs")
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Where partitions are processed, and how large they are."""
+    """Options of training on partitions: where they are processed, and how large they are."""
 
     dask: Annotated[
         str | None,
         _dask(
-            help="Train on partitions: on the Dask scheduler tcp://host:8786 or tls://..., on "
-            "local:N processes, or in this process without Dask (here)."
+            help="Train on partitions. Where: a Dask scheduler (tcp://host:8786 or tls://...), N "
+            "local processes (local:N), or this process without Dask (here)."
         ),
     ] = None
     repartition: Annotated[
@@ -57,22 +57,24 @@ class ClusterOptions:
 
 @dataclass(frozen=True)
 class ClickCorrectionOptions:
-    """How clicks are corrected for the positions at which items were displayed."""
+    """Options that correct clicks for the positions at which items were displayed."""
 
     position: Annotated[str | None, _clicks(help="Column of displayed positions, from 1.")] = None
     propensity: Annotated[
         str | None,
         _clicks(
-            help="Weight clicks by the inverse examination probability of their position: a file "
-            "of rankine clicks propensity, or auto to estimate it from the training data (with "
-            "--item and --search)."
+            help="Weight clicks by the inverse examination probability of their position. Pass a "
+            "file"
+            "written by rankine clicks propensity, or auto to estimate the probabilities from the "
+            "training data (with --item and --search)."
         ),
     ] = None
     max_weight: Annotated[
         float | None, _clicks(help="Largest weight of a click (default: 10).")
     ] = None
     position_offset: Annotated[
-        int | None, _clicks(help="Learn a score offset for each of this many first positions.")
+        int | None,
+        _clicks(help="Learn a score offset for each of the first N positions.", metavar="N"),
     ] = None
     item: Annotated[
         str | None, _clicks(help="Item column, for --propensity auto and --label coec.")
@@ -111,7 +113,7 @@ class ClickCorrectionOptions:
             )
         if self.max_weight is not None and (not has_weights or is_coec):
             raise ParameterError(
-                "applies to the weights of --propensity, and there are none",
+                "needs --propensity, whose weights it limits",
                 parameter="max_weight",
                 fix="Leave it out, or add --propensity",
             )
@@ -146,7 +148,7 @@ class ClickCorrectionOptions:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """Where a long run saves its state."""
+    """Options of saving and resuming a long run."""
 
     checkpoint: Annotated[
         str | None, _run(help="Save checkpoints in this folder (--stream and --dask).")

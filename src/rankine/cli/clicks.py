@@ -1,6 +1,6 @@
-"""``rankine clicks``: examination probabilities of positions, estimated from click logs.
+"""``rankine clicks``: estimate examination probabilities of positions from click logs.
 
-This module also holds the options of ``rankine evaluate --counterfactual``.
+This module also defines the options of ``rankine evaluate --counterfactual``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ app.add_typer(clicks, name="clicks")
 _EPILOG = """
 [bold]Examples[/bold]
 
-  rankine clicks propensity log.parquet --query session_id --item item --search search
+  rankine clicks propensity log.parquet --query session_id --item item \\
+      --search search
 
-  rankine clicks propensity random.parquet --query session_id --method randomised --out p.json
+  rankine clicks propensity random.parquet --query session_id \\
+      --method randomised --out p.json
 
-  rankine clicks propensity log.parquet --query session_id --method em --features price,rating
+  rankine clicks propensity log.parquet --query session_id --method em \\
+      --features price,rating
 
-  rankine train log.parquet --query session_id --label clicked --propensity p.json
+  rankine train log.parquet --query session_id --label clicked \\
+      --propensity p.json
 """
 
 
@@ -54,12 +58,14 @@ def propensity(
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(help="Also estimate for each value of this column, such as a device."),
+        typer.Option(
+            help="Also estimate separately for each value of this column, such as a device."
+        ),
     ] = None,
-    max_position: Annotated[
-        int, typer.Option(help="Treat positions beyond this one as this one.")
-    ] = 50,
-    min_rows: Annotated[int, typer.Option(help="Fail for positions with fewer rows.")] = 100,
+    max_position: Annotated[int, typer.Option(help="Treat later positions like this one.")] = 50,
+    min_rows: Annotated[
+        int, typer.Option(help="Fail if a position has fewer rows than this.")
+    ] = 100,
     n_resamples: Annotated[
         int, typer.Option(help="Number of bootstrap samples; 0 computes no intervals.")
     ] = 200,
@@ -138,7 +144,8 @@ class CounterfactualOptions:
         bool,
         _option(
             "--counterfactual",
-            help="Estimate the value of the model on the click log of another ranker.",
+            help="Estimate from the click log of another ranker how many clicks the model would "
+            "get.",
         ),
     ] = False
     click_model: Annotated[
@@ -148,28 +155,29 @@ class CounterfactualOptions:
         str | None, _option(help="File written by rankine clicks propensity --out.")
     ] = None
     logged: Annotated[
-        str | None, _option(help="Column of the probabilities of the logging ranker.")
+        str | None,
+        _option(help="Column of the probabilities with which the logging ranker showed the items."),
     ] = None
     position: Annotated[str, _option(help="Column of displayed positions.")] = "position"
     item: Annotated[str | None, _option(help="Column of the displayed item.")] = None
     search: Annotated[str | None, _option(help="Column of the search text.")] = None
     top: Annotated[
-        int | None, _option(help="Count only this many first positions (default: all).")
+        int | None, _option(help="Count only the first N positions (default: all).", metavar="N")
     ] = None
     max_weight: Annotated[float | None, _option(help="Clip importance weights to this value.")] = (
         None
     )
     min_effective: Annotated[
-        float, _option(help="Fail if the effective number of rows is smaller.")
+        float, _option(help="Fail if the effective number of rows is smaller than this.")
     ] = 100.0
     min_overlap: Annotated[
-        float, _option(help="Fail if the overlap of both rankers is smaller.")
+        float, _option(help="Fail if the two rankers overlap less than this (0 to 1).")
     ] = 0.5
 
     def evaluate(
         self, path: str, files: list[str], reading: ModelReadingOptions, *, json: bool
     ) -> None:
-        """Score the log with a model, estimate its value and print it."""
+        """Score the log with a model, estimate the clicks it would get, and print the estimate."""
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
@@ -177,8 +185,9 @@ class CounterfactualOptions:
 
         model = rankine.LinearModel.load(path)
         names = [name for name in (self.item, self.search, self.logged) if name is not None]
-        names = list(dict.fromkeys(names))
+        names = list(dict.fromkeys(names))  # one column may have two uses
         options: dict[str, Any] = {"position": self.position}
+        # The log has further columns, which must not be read as features.
         if model.feature_names is not None:
             options["features"] = model.feature_names
         data = reading.open(files, model=model, columns=names, **options)

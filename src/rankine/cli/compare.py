@@ -24,12 +24,14 @@ _EPILOG = """
 
   rankine compare old.rankine new.rankine test.txt --metric ndcg@10
 
-  rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --report page.html
+  rankine compare bm25.run model.rankine test.txt --metric map \\
+      --metric ndcg@10 --report page.html
 
-  rankine compare live.rankine new.rankine today.parquet --split time:0.8,0.2 --fail-if-worse \\
-    && mv new.rankine live.rankine
+  rankine compare live.rankine new.rankine today.parquet \\
+      --split time:0.8,0.2 --fail-if-worse && mv new.rankine live.rankine
 
-  rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear --json
+  rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear \\
+      --json
 """
 
 
@@ -39,7 +41,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="MODEL_OR_RUN... DATA",
-            help="Two or more model or TREC run files, then labelled data (or qrels for runs).",
+            help="Two or more models or TREC runs, then labelled data (or qrels, for runs).",
         ),
     ],
     metric: Annotated[
@@ -53,13 +55,19 @@ def compare(
         float, typer.Option(help="Treat differences up to this size as equivalent.")
     ] = 0.01,
     n_resamples: Annotated[
-        int, typer.Option(help="Number of bootstrap samples and of sign flips.")
+        int,
+        typer.Option(
+            help="Number of bootstrap samples, and of sign flips of the randomisation test."
+        ),
     ] = 10_000,
     seed: Seed = 0,
     n_changed: Annotated[
-        int, typer.Option(help="Show this many of the most changed queries per pair of systems.")
+        int,
+        typer.Option(help="Show the N most changed queries of each pair of systems.", metavar="N"),
     ] = 3,
-    depth: Annotated[int, typer.Option(help="Show this many ranks of a changed query.")] = 10,
+    depth: Annotated[
+        int, typer.Option(help="Show the first N ranks of a changed query.", metavar="N")
+    ] = 10,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Add the values of every query to --json.")
     ] = False,
@@ -77,7 +85,7 @@ def compare(
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Compare models and runs query by query: intervals, tests, wins and changed queries."""
+    """Compare models and runs query by query: means, intervals, tests and changed queries."""
     from rankine.evaluation.compare import compare_systems
     from rankine.metrics import parse_metric
 
@@ -91,7 +99,7 @@ def compare(
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
     metrics = [parse_metric(name) for name in metric or ["ndcg@10"]]
-    systems = _gather(inputs[:-1], inputs[-1], reading)
+    systems = _score_systems(inputs[:-1], inputs[-1], reading)
     comparisons = [
         compare_systems(
             systems,
@@ -107,17 +115,18 @@ def compare(
     ]
     save_report(report, comparisons)
     if json:
-        plain = [comparison.to_dict(per_query=per_query) for comparison in comparisons]
-        _console.print_json({"data": inputs[-1], "comparisons": plain})
+        dicts = [comparison.to_dict(per_query=per_query) for comparison in comparisons]
+        _console.print_json({"data": inputs[-1], "comparisons": dicts})
     else:
         tables = [table for comparison in comparisons for table in comparison.tables()]
         print_tables(tables, latex=latex, markdown=markdown)
+    # The result is printed first, so that a failing job shows why.
     if fail_if_worse and any(_last_is_worse(comparison) for comparison in comparisons):
         raise typer.Exit(WORSE)
 
 
-def _gather(paths: list[str], data_path: str, reading: ModelReadingOptions) -> Any:
-    """Load models, runs and labelled data or judgements, and score the data with each system."""
+def _score_systems(paths: list[str], data_path: str, reading: ModelReadingOptions) -> Any:
+    """Load models and runs, and return their scores on labelled data or judgements."""
     from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
     from rankine.evaluation.trec import read_qrels, read_run
     from rankine.model import LinearModel
@@ -130,6 +139,7 @@ def _gather(paths: list[str], data_path: str, reading: ModelReadingOptions) -> A
         else:
             systems[name] = LinearModel.load(path)
             models.append(systems[name])
+    # Judgements have no rows to read: options of reading would be ignored.
     if is_qrels(data_path):
         reject_options(option_names(ModelReadingOptions), "has no effect on judgements (qrels)")
         return load_systems(systems, read_qrels(data_path))

@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 
     from rankine.data.save import ConversionReport
 
-#: Unmatched documents that are printed.
+#: Number of unmatched documents that are printed.
 _MAX_EXAMPLES = 10
 _EPILOG = """
 [bold]Examples[/bold]
 
   rankine convert train.txt train.parquet --feature-names names.txt
 
-  rankine convert 'log-*.parquet' log.txt.gz --query session_id --label clicked
+  rankine convert 'log-*.parquet' log.txt.gz --query session_id \\
+      --label clicked
 
   rankine convert train.parquet train.npz --layout sparse --dtype float32
 
   rankine convert --features log.jsonl --judgments judgments.csv train.parquet
 
-  zcat big.gz | rankine convert - big.parquet --n-features 136 --layout columns
+  zcat big.gz | rankine convert - big.parquet --n-features 136 \\
+      --layout columns
 """
 
 
@@ -44,7 +46,7 @@ _writing = option_panel("Writing")
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """How the output is written."""
+    """Options of the output file."""
 
     to: Annotated[
         str | None,
@@ -104,7 +106,8 @@ def convert(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="IN... OUT", help="Files, patterns or - for stdin; then a file, or - for text."
+            metavar="IN... OUT",
+            help="Input files, patterns or - for stdin; then the output file, or - for stdout.",
         ),
     ],
     *,
@@ -112,7 +115,7 @@ def convert(
     reading: ConvertOptions,
     json: AsJson = False,
 ) -> None:
-    """Convert files between LETOR text, Parquet and Arrow (or to npz), in bounded memory."""
+    """Convert files between LETOR text, Parquet and Arrow, or to npz, in bounded memory."""
     from rankine.data.save import convert as convert_files
 
     *sources, target = files
@@ -120,7 +123,7 @@ def convert(
     reject_options(("pairs", "split"), "applies to training data only")
     if not reading.raw:
         reject_options(
-            option_names(LogOptions), "applies to a raw log, and no column of one is named"
+            option_names(LogOptions), "applies to a raw log, and no column of a log is named"
         )
     if reading.judgments is not None:
         reject_options(option_names(ReadingOptions), "cannot be combined with --judgments")
@@ -223,4 +226,4 @@ def _print_report(report: ConversionReport, target: str, seconds: float, *, json
         text += f", {report.missing:,} missing values"
     _console.print_status(text)
     if report.names_lost:
-        _console.print_status("text holds no feature names: save them with --names-out FILE")
+        _console.print_status("text files have no feature names: save them with --names-out FILE")

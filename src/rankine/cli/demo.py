@@ -30,7 +30,7 @@ _EPILOG = """
 
 _METRICS = ("ndcg@10", "map", "mrr")
 _TITLE = "A shop's search, ranked by what shoppers clicked and bought"
-#: Share of the queries to train on.
+#: Share of the queries used for training.
 _TRAIN_SHARE = 0.8
 #: Training steps at which the objective is recorded, for the report.
 _RECORDED_STEPS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
@@ -47,10 +47,10 @@ def demo(
     seed: Seed = 7,
     json: AsJson = False,
 ) -> None:
-    """Simulate a shop-search log, train, evaluate, explain one ranking, save model and report."""
+    """Try rankine on a simulated shop log: train, evaluate, explain one ranking, write a report."""
     result = run_demo(out, n_queries, seed)
     if json:
-        plain = {
+        summary = {
             "rows": result.train.n_rows + result.test.n_rows,
             "queries": result.train.n_queries + result.test.n_queries,
             "metrics": result.metrics,
@@ -58,7 +58,7 @@ def demo(
             "seconds": result.seconds,
             "digest": result.model.digest,
         }
-        _console.print_json(plain)
+        _console.print_json(summary)
     else:
         print_demo(result)
 
@@ -77,7 +77,7 @@ class DemoResult:
 
 
 class Stopwatch:
-    """Measures the seconds of successive steps."""
+    """Measure the seconds of successive steps."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -134,7 +134,7 @@ def _write_data(folder: Path, train: Dataset, test: Dataset) -> dict[str, str]:
     files = {}
     for name, part in (("train", train), ("test", test)):
         files[name] = str(folder / f"{name}.txt")
-        # Text has no place for further columns and positions.
+        # Text files cannot store further columns and positions.
         replace(part, columns={}, position=None).save(files[name])
     files["features"] = str(folder / "features.txt")
     lines = [f"{name}\n" for name in train.feature_names or ()]
@@ -166,10 +166,10 @@ def print_demo(result: DemoResult) -> None:
     n_rows = result.train.n_rows + result.test.n_rows
     n_queries = result.train.n_queries + result.test.n_queries
     _console.print_result(
-        f"A shop's search log: {n_rows:,} impressions of {n_queries:,} queries, "
-        f"{result.train.n_features} features; clicks count 1, purchases 2.\n"
+        f"Simulated search log of a shop: {n_rows:,} products shown for {n_queries:,} queries, "
+        f"{result.train.n_features} features. Labels: 2 bought, 1 clicked, 0 neither.\n"
         f"Trained on {result.train.n_queries:,} queries in {result.seconds['training']:.2f} s "
-        f"(first run: compiling included); evaluated on {result.test.n_queries:,} others.\n"
+        f"(the first run includes compiling); evaluated on {result.test.n_queries:,} others.\n"
     )
     table = Table("held-out queries", "model", "as shown by the shop", "random order", box=None)
     for metric, values in result.metrics.items():
@@ -180,7 +180,7 @@ def print_demo(result: DemoResult) -> None:
 
 
 def _print_ranking(result: DemoResult) -> None:
-    """Print one held-out list, best first, and why the first item stands above the second."""
+    """Print one held-out list, best first, and why the first item ranks above the second."""
     import numpy as np
     from rich.table import Table
 
@@ -205,7 +205,7 @@ def _print_ranking(result: DemoResult) -> None:
     _console.print_result(table)
     first, second = order[:2].tolist()
     explanation = result.model.explain_pair(test.X[first], test.X[second])
-    _console.print_result(f"\nWhy {test.docid[first]} stands above {test.docid[second]}:")
+    _console.print_result(f"\nWhy {test.docid[first]} ranks above {test.docid[second]}:")
     _console.print_result(explanation.text(limit=6))
 
 
@@ -221,6 +221,7 @@ def _print_next_commands(result: DemoResult) -> None:
         f"  rankine train {files['train']} {names} --ranker ranksvm "
         f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
         "  rankine --help\n\n"
-        f"Curves of the columns and a map of two: {Path(files['curves']).resolve()}\n"
-        f"The report, a page to look at: {Path(files['report']).resolve()}"
+        "Open in a browser:\n"
+        f"  {Path(files['report']).resolve()} (report on the model)\n"
+        f"  {Path(files['curves']).resolve()} (an additive model, as curves)"
     )

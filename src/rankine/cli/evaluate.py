@@ -21,12 +21,14 @@ _EPILOG = """
 
   rankine evaluate model.rankine test.txt --metric ndcg@10 --metric map
 
-  rankine evaluate model.rankine test.txt --metric letor4:map --per-query --json
+  rankine evaluate model.rankine test.txt --metric letor4:map --per-query \\
+      --json
 
   rankine evaluate --run run.txt --qrels qrels.txt --metric map
 
-  rankine evaluate new.rankine log.parquet --counterfactual --query session_id --label clicked
-      --propensity propensity.json --item item --search search
+  rankine evaluate new.rankine log.parquet --counterfactual \\
+      --query session_id --label clicked --propensity propensity.json \\
+      --item item --search search
 """
 
 
@@ -42,14 +44,16 @@ def evaluate(
             help="Compute this metric (default: that of the model), repeatable: {metrics}.",
         ),
     ] = None,
-    run: Annotated[str | None, typer.Option(help="Evaluate this TREC run, not a model.")] = None,
+    run: Annotated[
+        str | None, typer.Option(help="Evaluate this TREC run instead of a model.")
+    ] = None,
     qrels: Annotated[str | None, typer.Option(help="TREC judgements for --run.")] = None,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Also print the value of each query.")
     ] = False,
     relative_to: Annotated[
         str | None,
-        typer.Option(help="Also print the gain over this order: random.", metavar="random"),
+        typer.Option(help="Also print the gain over a random order.", metavar="random"),
     ] = None,
     *,
     reading: ModelReadingOptions,
@@ -94,20 +98,20 @@ def _check_inputs(
     if (run is None) != (qrels is None):
         missing = "run" if run is None else "qrels"
         raise ParameterError(
-            "is needed: a run is evaluated against judgements",
+            "is missing: a run is evaluated against judgements",
             parameter=missing,
-            fix="Give both --run and --qrels",
+            fix="Pass both --run and --qrels",
         )
     if run is None:
         if model is None or not data:
             raise ParameterError(
-                "nothing to evaluate",
-                fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help",
+                "a model and data, or a run and judgements, are needed",
+                fix="Write: rankine evaluate MODEL DATA, or: --run RUN --qrels QRELS",
             )
         return
     if model is not None:
         raise ParameterError(
-            "cannot be combined with a model", parameter="run", fix="Give one of them"
+            "cannot be combined with a model", parameter="run", fix="Pass one of them"
         )
     reject_options(
         ("relative_to", *option_names(ModelReadingOptions)), "cannot be combined with --run"
@@ -123,7 +127,7 @@ def evaluate_model(
     per_query: bool,
     relative_to_random: bool,
 ) -> dict[str, Any]:
-    """Compute metrics of a saved model; the model's own metric if none is named."""
+    """Compute metrics of a saved model; by default its training metric."""
     import rankine
     from rankine.metrics import (
         count_without_value,
@@ -157,6 +161,7 @@ def evaluate_model(
         if relative_to_random:
             random_value = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = random_value
+            # Without a relevant document the expectation is 0 and the gain is undefined.
             gain = 100 * (entry["value"] / random_value - 1) if random_value else None
             entry["gain_percent"] = gain
         if per_query:
@@ -213,7 +218,7 @@ def print_results(results: dict[str, Any]) -> None:
 
 
 def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
-    """Print how queries without a relevant document are treated."""
+    """Print how many queries have no relevant document, and how they are treated."""
     rule = entry["no_relevant"]
     treatment = "are skipped" if rule == "skip" else f"count {rule}"
     _console.print_status(

@@ -34,13 +34,11 @@ def explain(
     docs: Annotated[
         tuple[str, str] | None,
         typer.Option(
-            help="Explain the difference of two documents A B, named by docid or by their row "
+            help="Explain the difference of the scores of two documents, given by docid or by row "
             "within the query, from 1."
         ),
     ] = None,
-    k: Annotated[
-        int, typer.Option("-k", min=1, help="Explain this many of the best documents.")
-    ] = 3,
+    k: Annotated[int, typer.Option("-k", min=1, help="Explain the k best documents.")] = 3,
     top: Annotated[int, typer.Option(min=0, help="Print this many features per document.")] = 10,
     json: AsJson = False,
     *,
@@ -67,8 +65,8 @@ def explain(
             title = f"{rank}. {_describe(rows, row)}"
             explanations.append((title, scorer.explain(rows.X, row)))
     if json:
-        plain = [{"title": title, **each.to_dict(top)} for title, each in explanations]
-        _console.print_json({"query": qid, "explanations": plain})
+        dicts = [{"title": title, **each.to_dict(top)} for title, each in explanations]
+        _console.print_json({"query": qid, "explanations": dicts})
     else:
         parts = [f"{printable(title)}\n{each.text(top)}" for title, each in explanations]
         typer.echo(f"query {printable(qid)}\n\n" + "\n\n".join(parts))
@@ -88,17 +86,18 @@ def _rows_of_query(data: Dataset, query: str) -> Dataset:
 
 
 def _row_of_document(data: Dataset, document: str) -> int:
-    """Return the row of a document, named by docid, else by its row in the query from 1."""
+    """Return the row of a document given by docid or by its row in the query, from 1."""
     if data.docid is not None:
         docids = [str(docid) for docid in data.docid.tolist()]
         if document in docids:
             return docids.index(document)
+    # A docid that is a number takes precedence over the row of that number.
     if document.isascii() and document.isdigit() and 1 <= int(document) <= data.n_rows:
         return int(document) - 1
     raise ParameterError(
         f"the query has no document {document!r}",
         parameter="docs",
-        fix=f"Give a docid, or a row from 1 to {data.n_rows}",
+        fix=f"Pass a docid, or a row from 1 to {data.n_rows}",
     )
 
 

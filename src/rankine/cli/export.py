@@ -16,7 +16,8 @@ from rankine.cli.main import app
 _EPILOG = """
 [bold]Examples[/bold]
 
-  rankine export model.rankine --to elasticsearch --name products -o model.json
+  rankine export model.rankine --to elasticsearch --name products \\
+      -o model.json
 
   rankine export model.rankine --to sql -o order_by.sql
 
@@ -24,9 +25,11 @@ _EPILOG = """
 
   rankine export fusion.rankine --to opensearch --form rrf -o pipeline.json
 
-  rankine export model.rankine --to elasticsearch --feature-set products -o model.json
+  rankine export model.rankine --to elasticsearch --feature-set products \\
+      -o model.json
 
-  rankine export model.rankine --to onnx --feature-names names.txt -o model.onnx
+  rankine export model.rankine --to onnx --feature-names names.txt \\
+      -o model.onnx
 """
 
 
@@ -38,23 +41,20 @@ def export(
     name: Annotated[
         str,
         typer.Option(
-            help="Name of the model in the engine; the start of the digest is appended to it."
+            help="Name of the model in the engine, to which the start of its digest is appended."
         ),
     ] = "rankine",
     store: Annotated[str, typer.Option(help="Solr: name of the feature store.")] = "_DEFAULT_",
     form: Annotated[
         str | None,
-        typer.Option(
-            help="Vespa: write an expression or a tensor; for a fusion of retrievers: linear or "
-            "rrf."
-        ),
+        typer.Option(help="Vespa: expression or tensor. Fusion of retrievers: linear or rrf."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="ONNX: compute in float32 or float64.")] = "float32",
     feature_set: Annotated[
         str | None,
         typer.Option(
-            help="Elasticsearch, OpenSearch, Solr: also write a feature set of this name, the "
-            "model and a query, ready to send."
+            help="Elasticsearch, OpenSearch, Solr: also write a feature set of this name and a "
+            "query, ready to send to the engine."
         ),
     ] = None,
     feature_names: Annotated[
@@ -63,14 +63,19 @@ def export(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="SQL, models with scale query: query column (default: that of the log)."),
+        typer.Option(
+            help="SQL, for models with scale=query: query column (default: that of the log)."
+        ),
     ] = None,
     topic: Topic = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print what was written as one JSON object.")
     ] = False,
 ) -> None:
-    """Export a model; fail with the reason if the target cannot express it."""
+    """Export a model to a search engine, a database or another runtime.
+
+    The command fails with the reason if the target cannot compute the same scores.
+    """
     from rankine.export import ExportOptions
     from rankine.export import export as export_model
     from rankine.model.bundle import select_model
@@ -85,6 +90,7 @@ def export(
     result = export_model(linear_model, to, options)
     files = {out: result.content}
     files |= {f"{out}{suffix}": content for suffix, content in result.extra_files.items()}
+    # All files are built before the first is written, so that an error leaves no partial export.
     _write(files)
     if result.remark:
         _console.print_status(result.remark)

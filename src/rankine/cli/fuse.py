@@ -17,9 +17,11 @@ _EPILOG = """
 
   rankine fuse bm25.run dense.run --qrels qrels.txt --out fusion.rankine
 
-  rankine fuse bm25.run dense.run sparse.run --qrels qrels.txt --engine elasticsearch --json
+  rankine fuse bm25.run dense.run sparse.run --qrels qrels.txt \\
+      --engine elasticsearch --json
 
-  rankine fuse scores.parquet --normalization min_max --metric map --out fusion.rankine
+  rankine fuse scores.parquet --normalization min_max --metric map \\
+      --out fusion.rankine
 """
 
 
@@ -47,17 +49,17 @@ def fuse(
         str | None,
         typer.Option(
             help="Normalise scores by this rule: min_max, l2, z_score or reciprocal_rank "
-            "(default: the best of them)."
+            "(default: the best of the four)."
         ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Follow the rules of this engine: opensearch, elasticsearch, vespa, solr."
+            help="Combine scores as this engine does: opensearch, elasticsearch, vespa or solr."
         ),
     ] = "opensearch",
     rank_constant: Annotated[
-        float, typer.Option(help="Constant that is added to ranks in reciprocal ranks.")
+        float, typer.Option(help="Constant c of reciprocal ranks, 1 / (c + rank).")
     ] = 60.0,
     n_folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 5,
     margin: Annotated[
@@ -67,7 +69,10 @@ def fuse(
     json: AsJson = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Learn fusion weights of retrievers; compare with equal weights, RRF and a grid, held out."""
+    """Learn the weights of hybrid search from TREC runs and judgements.
+
+    The weights are compared with equal weights, RRF and a grid search on held-out queries.
+    """
     from rankine.evaluation.fusion import fuse as fuse_runs
 
     require_one_format(json=json, markdown=markdown)

@@ -15,7 +15,7 @@ from rankine.cli.main import app
 if TYPE_CHECKING:
     from rankine.model import LinearModel, ModelBundle
 
-#: Start of the header of a model file, after the eight bytes of its length.
+#: Start of the header of a model file. Eight bytes with its length come first.
 _MODEL_HEADER = b'{"__metadata__":{"digest"'
 _EPILOG = """
 [bold]Examples[/bold]
@@ -40,10 +40,13 @@ def inspect(
             help="Model or bundle of rankine, sofia-ml or SVMrank; with --schema also a raw log."
         ),
     ],
-    top: Annotated[int, typer.Option(help="Show this many of the largest weights.")] = 20,
+    top: Annotated[int, typer.Option(help="Show the N largest weights.", metavar="N")] = 20,
     topic: Topic = None,
     save: Annotated[
-        str | None, typer.Option(help="Also save it as a rankine model, to convert others.")
+        str | None,
+        typer.Option(
+            help="Also save the model as a rankine file, to convert one of sofia-ml or SVMrank."
+        ),
     ] = None,
     schema: Annotated[
         bool,
@@ -53,7 +56,7 @@ def inspect(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show a model: size, largest weights, metric, transforms, training and digest."""
+    """Show a model: digest, metric, parameters, training and largest weights."""
     if schema:
         reject_options(("top", "topic", "save"), "cannot be combined with --schema")
         _show_schema(model, json=json)
@@ -103,7 +106,7 @@ def _show_schema(path: str, *, json: bool) -> None:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a file starts as a rankine model does."""
+    """Return whether a file starts like a rankine model."""
     if not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""``rankine interleave``: test models against each other inside shared lists."""
+"""``rankine interleave``: test which model users prefer, by mixing their lists (interleaving)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
 from rankine.cli.main import Commands, app
 from rankine.core.errors import ParameterError
 
-interleave = Commands(help="Test models against each other in shared lists.")
+interleave = Commands(
+    help="Test which model users prefer, by mixing the lists of models (interleaving)."
+)
 app.add_typer(interleave, name="interleave")
 
 _PLAN_EPILOG = """
 [bold]Examples[/bold]
 
-  rankine interleave plan old.rankine new.rankine lists.parquet --length 10 --out shared.parquet
+  rankine interleave plan old.rankine new.rankine lists.parquet --length 10 \\
+      --out shared.parquet
 
   rankine interleave plan --detect 0.52 --decided 0.4 --power 0.9
 """
 _ANALYSE_EPILOG = """
 [bold]Examples[/bold]
 
-  rankine interleave analyse log.parquet --query session_id --team team --label clicked
+  rankine interleave analyse log.parquet --query session_id --team team \\
+      --label clicked
 
-  rankine interleave analyse log.parquet --query session_id --search search --credit last --json
+  rankine interleave analyse log.parquet --query session_id --search search \\
+      --credit last --json
 """
 
 
@@ -37,16 +42,18 @@ _ANALYSE_EPILOG = """
 def plan(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL... DATA]", help="Two or more models, then their lists."),
+        typer.Argument(metavar="MODEL... DATA", help="Two or more models, then the lists to rank."),
     ] = None,
     length: Annotated[int, typer.Option(help="Number of items shown per list.")] = 10,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", help="Write the lists and their teams to this Parquet file."),
+        typer.Option("--out", "-o", help="Write the mixed lists to this Parquet file."),
     ] = None,
     detect: Annotated[
         float,
-        typer.Option(help="Smallest share of lists without a tie won that the test must detect."),
+        typer.Option(
+            help="Smallest share of wins, among lists without a tie, that the test must detect."
+        ),
     ] = 0.55,
     decided: Annotated[float, typer.Option(help="Expected share of lists without a tie.")] = 1.0,
     power: Annotated[float, typer.Option(help="Statistical power of the test.")] = 0.8,
@@ -56,7 +63,7 @@ def plan(
     reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Draft shared lists with the team of each item, and compute how many sessions are needed."""
+    """Mix the lists of models (team draft), and compute how many sessions the test needs."""
     from rankine.evaluation.interleave import sessions_needed
 
     result: dict[str, Any] = {
@@ -70,7 +77,7 @@ def plan(
         result |= _draft(inputs or [], out, length, seed, reading)
     else:
         reject_options(
-            ("length", "seed", *option_names(ModelReadingOptions)), "needs models and their lists"
+            ("length", "seed", *option_names(ModelReadingOptions)), "needs models and lists to rank"
         )
     if json:
         _console.print_json(result)
@@ -79,7 +86,7 @@ def plan(
         _console.print_result(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
     _console.print_result(
         f"{result['sessions_needed']:,} sessions detect a preference of {detect:g} with a power "
-        f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are not ties."
+        f"of {power:.0%} at the significance level {level:g}, if {decided:.0%} have a winner."
     )
 
 
@@ -90,7 +97,7 @@ def _draft(
     seed: int,
     reading: ModelReadingOptions,
 ) -> dict[str, Any]:
-    """Write the shared lists; the column ``team`` names the model that picked each item."""
+    """Write the mixed lists; the column ``team`` names the model that picked each item."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -102,7 +109,7 @@ def _draft(
 
     if len(inputs) < 3 or out is None:
         raise ParameterError(
-            "two models, their lists and --out are needed",
+            "two models, lists to rank and --out are needed",
             fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
         )
     check_output_paths(out=out)
@@ -115,6 +122,7 @@ def _draft(
     data = reading.open_for(data_path, models)
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
+    # Without docids, items are named by their rows in the data.
     items = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
     table = pa.table(
         {
@@ -138,7 +146,12 @@ def analyse(
         str, typer.Option(help="Column of the team (model) that picked the item.")
     ] = "team",
     credit: Annotated[
-        str, typer.Option(help="Credit a team by clicks, any, first or last click of a list.")
+        str,
+        typer.Option(
+            help="How clicks count for a team: clicks (their number), or any, first or last "
+            "click of"
+            "a list."
+        ),
     ] = "clicks",
     confidence: Annotated[
         float, typer.Option(help="Confidence level of the intervals and the verdict.")
@@ -152,7 +165,7 @@ def analyse(
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
-    """Test which model users prefer: wins, ties, losses, exact and bootstrap p-values."""
+    """Test which model users prefer: wins, ties, losses and p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
     require_one_format(json=json, latex=latex, markdown=markdown)

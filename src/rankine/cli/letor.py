@@ -32,16 +32,18 @@ from rankine.cli._options import (
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
-#: Seconds between lines of progress where there is no terminal.
+#: Seconds between lines of progress if stderr is not a terminal.
 EVERY = 20.0
 _EPILOG = """
 [bold]Examples[/bold]
 
   rankine letor OHSUMED --ranker ranksvm --ranker spd
 
-  rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:solver=romma --baselines published
+  rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:solver=romma \\
+      --baselines published
 
-  rankine letor MSLR-WEB10K --ranker least-squares --script mslr --metric ndcg@10 --latex
+  rankine letor MSLR-WEB10K --ranker least-squares --script mslr \\
+      --metric ndcg@10 --latex
 """
 
 
@@ -51,7 +53,7 @@ def letor(
         list[str],
         typer.Argument(
             metavar="FOLDER...",
-            help="Folders of LETOR, MSLR, Yahoo or Istella, as they are distributed.",
+            help="Folders of LETOR, MSLR, Yahoo or Istella data, as distributed.",
         ),
     ],
     ranker: Annotated[
@@ -78,8 +80,8 @@ def letor(
         list[str] | None,
         typer.Option(
             metavar="FILE|FOLDER=FILE",
-            help="Add published figures from a TOML or CSV file, or 'published' for those that "
-            "rankine contains; FOLDER= names the folder they belong to. Repeatable.",
+            help="Add published figures from a TOML or CSV file, or those bundled with rankine "
+            "('published'). FOLDER= names the folder they belong to. Repeatable.",
         ),
     ] = None,
     workers: Annotated[
@@ -102,7 +104,7 @@ def letor(
         ),
     ] = False,
 ) -> None:
-    """Train, tune on validation data and test once, on every fold; print the usual tables."""
+    """Run the LETOR protocol: on every fold train, tune on validation data and test once."""
     from rankine.evaluation.letor import run_letor
     from rankine.evaluation.letor_tables import (
         add_baselines,
@@ -118,6 +120,7 @@ def letor(
     baseline_tables = read_baseline_files(baselines or [])
     rankers, grids = parse_rankers(ranker)
     for each in rankers.values():
+        # Rankers that take missing values have no rule to set.
         if missing != "auto" and not each.takes_missing:
             each.set_params(missing=missing)
     if workers is None:
@@ -152,9 +155,9 @@ def letor(
 
 
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
-    """Return rankers and search grids of texts such as ``spd:solver=romma,l2=1e-3``.
+    """Parse texts such as ``spd:solver=romma,l2=1e-3`` to rankers and their search grids.
 
-    Parameters that are set are not searched.
+    The grids leave out the parameters that a text sets.
     """
     rankers: dict[str, Any] = {}
     grids: dict[str, dict[str, list[Any]]] = {}
@@ -173,7 +176,7 @@ def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str,
 
 
 def read_baseline_files(texts: list[str]) -> list[tuple[str | None, Any]]:
-    """Read ``FILE`` or ``FOLDER=FILE`` to pairs of folder (or None) and table."""
+    """Read ``FILE`` or ``FOLDER=FILE``; return pairs of the folder (or None) and the table."""
     from rankine.evaluation.letor_tables import read_baselines
 
     tables: list[tuple[str | None, Any]] = []

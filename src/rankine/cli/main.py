@@ -7,6 +7,7 @@ heavy inside the command, so that ``rankine --help`` stays fast.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
@@ -23,26 +24,33 @@ from rankine.core.errors import ParameterError, RankineError
 
 #: Base class of typer's errors about options and arguments; typer exports only this subclass.
 _UsageError: Any = typer.BadParameter.__base__
-#: Exit codes of a shell: wrong input, and end by Ctrl+C.
+#: Exit codes for wrong input and for Ctrl+C, as shells use them.
 _WRONG_INPUT = 2
 _INTERRUPTED = 130
 
 
 class Commands(typer.Typer):
-    """Typer application whose commands take groups of options, ``--quiet`` and ``--verbose``."""
+    """Typer application with option groups and ``--quiet`` and ``--verbose`` on every command."""
 
     def command(  # type: ignore[override]
         self, name: str | None = None, **options: Any
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Register a function as a command, as in typer."""
-        register = super().command(name, cls=ListingCommand, **options)
-        return lambda command: register(expand_groups(command, common_options=Verbosity))
+        """Register a function as a command; its docstring is the help."""
+
+        def register(command: Callable[..., None]) -> Callable[..., None]:
+            # typer keeps line breaks inside paragraphs, which would show as ragged text.
+            paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+            help_text = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+            add = super(Commands, self).command(name, cls=ListingCommand, help=help_text, **options)
+            return add(expand_groups(command, common_options=Verbosity))
+
+        return register
 
 
 app = Commands(
     name="rankine",
-    help="Learning to rank that stays small, explains itself and scores in microseconds: train "
-    "linear and additive models on clicks or judgements, evaluate, explain and serve them.",
+    help="Learning to rank with small models that explain every score: train linear and additive "
+    "models on clicks or judgements, then evaluate, explain, export and serve them.",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -56,16 +64,19 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", help="With --version: print what a bug report should contain."),
+        typer.Option(
+            "--json", help="With --version: print versions and the machine, for a bug report."
+        ),
     ] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Handle the options before the name of a command."""
+    # Tests run several commands in one process, so the level of the last one is reset.
     _console.set_verbosity(0)
     Verbosity(quiet, verbose)
     if json and not version:
-        raise typer.BadParameter("write --json after the name of a command, or with --version")
+        raise _UsageError("write --json after the name of a command, or with --version", context)
     if version:
         _print_version(json=json)
         raise typer.Exit
@@ -83,7 +94,7 @@ def _print_version(*, json: bool) -> None:
 
 
 def installation_report() -> dict[str, Any]:
-    """Return the versions of rankine and its dependencies, and a description of the machine."""
+    """Return the versions of rankine and its dependencies, and describe the machine."""
     import platform
 
     import llvmlite.binding
@@ -92,6 +103,7 @@ def installation_report() -> dict[str, Any]:
     from rankine.kernels.cache import user_cache
 
     n_threads = os.cpu_count()
+    # A container may use fewer cores than the machine has.
     if hasattr(os, "sched_getaffinity"):
         n_threads = len(os.sched_getaffinity(0))
     return {
@@ -147,8 +159,8 @@ def run() -> None:
     except _UsageError as error:
         _exit_with_error(str(_as_parameter_error(error)), error)
     except BrokenPipeError:
-        # The reader of the output has closed it (head, less): this is no error. Python would
-        # fail again when it flushes stdout at exit, so stdout is turned to nowhere.
+        # A reader such as head or less has closed the pipe, which is not an error. Python would
+        # fail again when it flushes stdout at exit, so stdout is redirected to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
@@ -168,7 +180,7 @@ def run() -> None:
 
 
 def _as_parameter_error(error: Any) -> ParameterError:
-    """Convert typer's error about an option to one of rankine, so that all errors read alike."""
+    """Convert an error of typer to one of rankine, so that all errors are printed alike."""
     command = "rankine"
     if error.ctx is not None:
         command = error.ctx.command_path
@@ -181,7 +193,7 @@ def _as_parameter_error(error: Any) -> ParameterError:
 
 
 def _sentence(text: str) -> str:
-    """Return a message on one line and without a full stop."""
+    """Return a message on one line, without the final full stop."""
     return " ".join(text.split()).rstrip(".")
 
 

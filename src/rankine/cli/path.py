@@ -1,4 +1,4 @@
-"""``rankine path``: train models of every size and choose one."""
+"""``rankine path``: train models along a path of regularization strengths and choose one."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _EPILOG = """
 
   rankine path train.txt --set l2=0.1 --n-steps 50 --min-ratio 0.001 --json
 
-  rankine path train.txt --ranker additive --valid vali.txt --n-steps 10 --out curves.rankine
+  rankine path train.txt --ranker additive --valid vali.txt --n-steps 10 \\
+      --out curves.rankine
 
-  rankine path log.txt --ranker elastic --valid vali.txt --solvers rda,psgd --n-steps 10 \\
-    --max-latency 0.009ms --out fast.rankine
+  rankine path log.txt --ranker elastic --valid vali.txt --solvers rda,psgd \\
+      --n-steps 10 --max-latency 0.009ms --out fast.rankine
 """
 
 
@@ -43,7 +44,11 @@ _EPILOG = """
 def path(
     data: Files,
     ranker: Annotated[
-        str, typer.Option(help="Vary this ranker: domination, elastic (l1) or additive (smooth).")
+        str,
+        typer.Option(
+            help="Train this ranker: domination or elastic (varies l1), or additive (varies "
+            "smooth)."
+        ),
     ] = "domination",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
@@ -88,7 +93,7 @@ def path(
     reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Train models along a path of regularization strengths; show, draw and save the best."""
+    """Train models along a path of regularization strengths, and save the best."""
     settings = {"metric": metric, "scale": scale, "missing": missing, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     options = {"n_steps": n_steps, "min_ratio": min_ratio}
@@ -102,7 +107,9 @@ def path(
         )
     if len(steps) == 0:
         raise ParameterError(
-            "no model is this small", parameter="max_nonzero", fix="Allow more weights"
+            "every model has more non-zero weights",
+            parameter="max_nonzero",
+            fix="Allow more weights",
         )
     best = steps.best()
     result: dict[str, Any] = {
@@ -132,8 +139,8 @@ def _read(
 ) -> tuple[Any, Any]:
     """Return the training data and held-out data (or None) of a path."""
     estimator.capabilities.require("path", "memory", type(estimator).__name__)
-    # A stream of known width is read once and never held in memory. Without the width it would
-    # have to be read twice.
+    # A stream whose number of features is known is read once and never held in memory. Without
+    # this number it would have to be read twice.
     has_known_width = reading.raw or reading.n_features is not None
     stream = "stream" in estimator.capabilities.path and has_known_width
     rows = reading.open(files, stream=stream)
@@ -142,7 +149,7 @@ def _read(
             raise ParameterError(
                 "cannot be combined with --split",
                 parameter="valid",
-                fix="Leave out one of them",
+                fix="Leave one of them out",
             )
         parts = reading.parts(rows)
         return parts["train"], parts["valid"]
@@ -152,7 +159,7 @@ def _read(
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
-    """Return the options that only some rankers have, or raise an error."""
+    """Return the options of a path that this ranker has; raise an error for others."""
     from rankine.scoring.latency import parse_latency
 
     options: dict[str, Any] = {}

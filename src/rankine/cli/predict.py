@@ -37,12 +37,15 @@ def predict(
         typer.Option("-k", min=1, help="With --trec: write only the best k items of each query."),
     ] = None,
     stream: Annotated[
-        bool, typer.Option(help="Read block by block; the rows of a query must be contiguous.")
+        bool,
+        typer.Option(
+            "--stream", help="Read block by block; the rows of a query must be contiguous."
+        ),
     ] = False,
     *,
     reading: ModelReadingOptions,
 ) -> None:
-    """Score rows with a model: write one score per line in row order, or a TREC run."""
+    """Score rows with a model: one score per line in row order, or a TREC run."""
     import rankine
     from rankine.transforms.apply import score_dataset
 
@@ -54,6 +57,7 @@ def predict(
     with open_text_output(out) as write:
         for block in blocks:
             scores = score_dataset(linear_model, block)
+            # repr writes the shortest text that reads back as the same float.
             lines = _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist())
             for line in lines:
                 write(line + "\n")
@@ -62,7 +66,7 @@ def predict(
 
 
 def _run_lines(data: Dataset, scores: Any, tag: str, k: int | None) -> Iterator[str]:
-    """Yield lines ``qid Q0 docid rank score tag``; a row without docid is named by its number."""
+    """Yield lines ``qid Q0 docid rank score tag``; a row without docid is called ``rowN``."""
     import numpy as np
 
     for q, query_id in enumerate(data.queries.ids.tolist()):

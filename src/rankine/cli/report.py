@@ -17,7 +17,8 @@ _EPILOG = """
 
   rankine report model.rankine test.txt -o report.html
 
-  rankine report new.rankine test.txt --against old.rankine --metric ndcg@10 --metric map
+  rankine report new.rankine test.txt --against old.rankine --metric ndcg@10 \\
+      --metric map
 
   rankine report topics.rankine test.txt --topic earn --json | jq .headline
 """
@@ -29,7 +30,9 @@ def report(
     data: Annotated[
         list[str], typer.Argument(help="Labelled data that the model was not trained on.")
     ],
-    against: Annotated[str | None, typer.Option(help="Compare with this other model file.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Compare with this model, such as the one in production.")
+    ] = None,
     out: Annotated[
         str, typer.Option("--out", "-o", help="Write the HTML page to this file.")
     ] = "report.html",
@@ -44,7 +47,7 @@ def report(
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     topic: Topic = None,
     n_queries: Annotated[
-        int, typer.Option(help="Show the lists of this many of the worst and of the best queries.")
+        int, typer.Option(help="Show the lists of the N worst and the N best queries.", metavar="N")
     ] = 3,
     seed: Seed = 0,
     *,
@@ -53,7 +56,7 @@ def report(
         bool, typer.Option("--json", help="Also print the figures as one JSON object on one line.")
     ] = False,
 ) -> None:
-    """Write one HTML page about a model: quality, queries, weights, training, data."""
+    """Write an HTML page about a model: quality, queries, weights, training and data."""
     from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)

@@ -13,7 +13,7 @@ from rankine.cli import _console
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
 
-#: Names of models that are printed at the start.
+#: Number of model names that are printed at the start.
 _MAX_NAMES = 5
 _LOG_LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.DEBUG}
 _EPILOG = """
@@ -26,7 +26,7 @@ _EPILOG = """
   rankine serve models/ --host 0.0.0.0 --token-file /run/secrets/token
 
   curl -s localhost:8080/v1/rank -H 'content-type: application/json' \\
-    -d '{"items": [{"id": "a", "features": {"bm25": 2}}, {"id": "b", "features": {"bm25": 3}}]}'
+      -d '{"items": [{"id": "a", "features": {"bm25": 2}}]}'
 """
 
 
@@ -36,27 +36,32 @@ def serve(
         str, typer.Argument(metavar="MODEL_OR_FOLDER", help="Model file, or a folder of them.")
     ],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Listen on this port; 0 chooses a free one.")
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Listen on this port; 0 chooses a free one."
+        ),
     ] = 8080,
     host: Annotated[str, typer.Option(help="Listen on this address.")] = "127.0.0.1",
     token_file: Annotated[
         str | None, typer.Option(help="File with the bearer token that requests must send.")
     ] = None,
     allow_unauthenticated: Annotated[
-        bool, typer.Option(help="Serve on a public address without a token.")
+        bool,
+        typer.Option("--allow-unauthenticated", help="Serve on a public address without a token."),
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Accept this name in Host headers, repeatable.")
+        list[str] | None, typer.Option(help="Accept this name in Host headers; repeatable.")
     ] = None,
     reload_every: Annotated[
-        float, typer.Option(min=0.05, help="Seconds between checks for changed model files.")
+        float,
+        typer.Option(min=0.05, metavar="SECONDS", help="Check for changed model files this often."),
     ] = 1.0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Reject raw items with unknown or missing columns.")
+        bool, typer.Option("--strict", help="Refuse raw items with unknown or missing columns.")
     ] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="Set a limit, NAME=VALUE, repeatable; --show-limits lists them."),
+        typer.Option(help="Set a limit, NAME=VALUE; repeatable. --show-limits lists the limits."),
     ] = None,
     show_limits: Annotated[
         bool, typer.Option("--show-limits", help="Print the limits and exit.")
@@ -65,11 +70,11 @@ def serve(
         bool, typer.Option("--json", help="When ready, print one JSON object on one line.")
     ] = False,
 ) -> None:
-    """Serve models: POST /v1/rank and /v1/score, and a page to try them at /.
+    """Serve models over HTTP: POST /v1/rank and /v1/score, and a page to try them at /.
 
-    Model files are checked for changes: a new one is loaded, verified, tested on the rows stored in
-    it, and then replaces the old one; a bad one changes nothing. SIGHUP checks at once; SIGTERM
-    answers the requests that have arrived and stops.
+    A changed model file is loaded, verified and tested on the rows stored in it. If all is well, it
+    replaces the old model; otherwise the old model stays. SIGHUP checks the files immediately.
+    SIGTERM finishes the requests that have arrived, then stops the server.
     """
     limits = _parse_limits(limit or [])
     if show_limits:
@@ -89,6 +94,7 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if _console.verbosity() >= 0:
+        # Loaded models are logged at INFO, at which other libraries would log too much.
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
     token = None if token_file is None else read_token(token_file)
     settings = Settings(
@@ -106,7 +112,7 @@ def serve(
 
 
 def _parse_limits(texts: list[str]) -> Any:
-    """Return the limits of texts ``NAME=VALUE``; others keep their defaults."""
+    """Parse texts ``NAME=VALUE``; the other limits keep their defaults."""
     from rankine.serve.limits import Limits
 
     values = dict(text.partition("=")[::2] for text in texts)
@@ -124,7 +130,7 @@ def _print_started(status: dict[str, Any], *, json: bool) -> None:
     """Print the address, the models and the limits of a server that is ready."""
     if json:
         _console.print_json(status)
-        sys.stdout.flush()
+        sys.stdout.flush()  # a parent process waits for this line
         return
     names = ", ".join(status["models"][:_MAX_NAMES])
     if len(status["models"]) > _MAX_NAMES:
@@ -134,6 +140,6 @@ def _print_started(status: dict[str, Any], *, json: bool) -> None:
     _console.print_status(
         f"limits: header {limits['header_seconds']:g} s, request {limits['request_seconds']:g} s, "
         f"idle {limits['idle_seconds']:g} s, body {limits['body_bytes']:,} bytes, "
-        f"{limits['items']:,} items a list, {limits['connections']:,} connections, "
+        f"{limits['items']:,} items per list, {limits['connections']:,} connections, "
         f"queue {limits['queue']}"
     )

@@ -13,13 +13,8 @@ from rankine.cli._reading import SortOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
-_HELP = """Group files by query, so that they can be streamed: text, Parquet or Arrow.
-
-Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
-are sorted by their ids. Tables, raw logs too, keep names, types and all columns. Files are
-compressed by their suffixes.
-
-Examples:
+_EPILOG = """
+[bold]Examples[/bold]
 
   rankine sort clicks.txt clicks.sorted.txt.gz
 
@@ -31,13 +26,13 @@ Examples:
 """
 
 
-@app.command(help=_HELP)
+@app.command(epilog=_EPILOG)
 def sort(
     files: Annotated[
         list[str],
         typer.Argument(
             metavar="IN... OUT",
-            help="Files, patterns or - for stdin; then a file, or - for stdout.",
+            help="Input files, patterns or - for stdin; then the output file, or - for stdout.",
         ),
     ],
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
@@ -45,7 +40,12 @@ def sort(
     reading: SortOptions,
     json: AsJson = False,
 ) -> None:
-    """Group files by query."""
+    """Group the rows of files by query, as streaming needs: text, Parquet or Arrow.
+
+    Queries are sorted by their ids; the rows of a query keep their order. Files larger than memory
+    are sorted on disk. Parquet and Arrow files keep all columns, their names and types. The suffix
+    of the output file selects its compression.
+    """
     from dataclasses import asdict
 
     from rankine.data.sort import sort_file
@@ -60,7 +60,7 @@ def sort(
         return
     text = f"{report.rows:,} rows of {report.queries:,} queries"
     if report.runs > 1:
-        text += f" from {report.runs} runs"
+        text += f", merged from {report.runs} sorted parts on disk"
     if report.skipped:
         text += f", {report.skipped:,} bad rows skipped"
     _console.print_status(text)

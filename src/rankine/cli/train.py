@@ -37,20 +37,24 @@ if TYPE_CHECKING:
 _EPILOG = """
 [bold]Examples[/bold]
 
-  rankine train train.txt --ranker spd --valid vali.txt --metric ndcg@10 --out model.rankine
+  rankine train train.txt --ranker spd --valid vali.txt --metric ndcg@10 \\
+      --out model.rankine
 
-  rankine train 'logs/*.txt.gz' --stream --set solver=hybrid --set n_steps=1000000 --out m.rankine
+  rankine train 'logs/*.txt.gz' --stream --set solver=hybrid \\
+      --set n_steps=1000000 --out m.rankine
 
   rankine train - --ranker ranksvm --set l2=1e-4 --out m.rankine < train.txt
 
-  rankine train log.parquet --ranker elastic --query session_id --label 'clicked + 4*purchased' \\
-      --categorical brand,category --numeric price --out m.rankine
+  rankine train log.parquet --ranker elastic --query session_id \\
+      --label 'clicked + 4*purchased' --categorical brand,category \\
+      --numeric price --out m.rankine
 
-  rankine train log.parquet --ranker ranksvm --query session_id --label clicked --numeric price \\
-      --position position --propensity propensity.json --out m.rankine
+  rankine train log.parquet --ranker ranksvm --query session_id \\
+      --label clicked --numeric price --position position \\
+      --propensity propensity.json --out m.rankine
 
-  rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 --checkpoint state \
-      --out m.rankine
+  rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 \\
+      --checkpoint state --out m.rankine
 """
 
 
@@ -61,9 +65,7 @@ def train(
     ranker: Annotated[str, typer.Option(help="Train this ranker: {rankers}.")] = "spd",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
-    metric: Annotated[
-        str, typer.Option(help="Evaluate with this metric, such as ndcg@10: {metrics}.")
-    ] = "ndcg@10",
+    metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
     scale: Annotated[
         str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
     ] = "auto",
@@ -75,11 +77,14 @@ def train(
     ] = None,
     warm_start: Annotated[str | None, typer.Option(help="Start from this model file.")] = None,
     stream: Annotated[
-        bool, typer.Option(help="Train without loading all of the data into memory.")
+        bool,
+        typer.Option("--stream", help="Train without loading all of the data into memory."),
     ] = False,
     n_passes: Annotated[
         int | None,
-        typer.Option(help="Number of passes over a stream, partitions or (elastic) the lists."),
+        typer.Option(
+            help="Number of passes over the data, for streams, partitions and the elastic ranker."
+        ),
     ] = None,
     *,
     checkpoints: CheckpointOptions,
@@ -104,7 +109,7 @@ def train(
         early_stopping=early_stopping,
         n_passes=n_passes,
     )
-    correction = _plan_correction(clicks, reading, schema, settings)
+    correction = _prepare_correction(clicks, reading, schema, settings)
     if correction.click_formula is not None:
         # The rows are read with the clicks as labels; the correction replaces these later.
         reading = replace(reading, label=correction.click_formula)
@@ -114,7 +119,7 @@ def train(
     cluster.check(stream=stream)
     if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
-            "needs held-out data", parameter="early_stopping", fix="Add --valid FILE"
+            "needs held-out data", parameter="early_stopping", fix="Add --valid FILE or --split"
         )
     check_output_paths(out=out)
     job = TrainingJob(
@@ -135,7 +140,7 @@ def train(
         _console.print_json(result)
         return
     _console.print_result(_summary_table(result))
-    for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+    for line in _next_commands(result["model"], valid).splitlines():
         _console.print_status(line)
 
 
@@ -146,7 +151,10 @@ def _ranker_settings(
     n_passes: int | None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Return the parameters of the ranker; the same one by option and by --set is an error."""
+    """Return the parameters of the ranker, from options and from ``--set``.
+
+    A parameter that is set by both is an error.
+    """
     if early_stopping is not None:
         settings["early_stopping"] = early_stopping
     if n_passes is not None:
@@ -163,13 +171,13 @@ def _ranker_settings(
 # -- clicks -------------------------------------------------------------------------------------
 
 
-def _plan_correction(
+def _prepare_correction(
     clicks: ClickCorrectionOptions,
     reading: ReadingOptions,
     schema: LogSchema | None,
     settings: dict[str, Any],
 ) -> ClickCorrection:
-    """Check the options of clicks, and add those that are parameters to the settings."""
+    """Check the options of clicks, and add the parameters of the ranker among them to settings."""
     label = reading.label if schema is None else schema.label
     click_formula = clicks.check(label or "label", settings, schema)
     propensity = clicks.load_propensity()
@@ -183,7 +191,7 @@ def _plan_correction(
 
 @dataclass(frozen=True)
 class ClickCorrection:
-    """What is estimated from the clicks of the training part, and of no other part.
+    """Labels and propensities, estimated from the clicks of the training part only.
 
     Attributes
     ----------
@@ -237,14 +245,14 @@ class ClickCorrection:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """A training from files to a saved model.
+    """One training: read files, fit, save the model, evaluate it.
 
     Attributes
     ----------
     start
         Model to start from.
     schema
-        Use of the columns of a raw log; None for files of features.
+        How the columns of a raw log are used; None for files of features.
     checkpoints
         Keyword arguments of ``fit``.
     stream
@@ -275,9 +283,11 @@ class TrainingJob:
                 train = self._correct(train, source)
             self._fit(train, parts.get("valid"))
             model = self._save()
+            # The quality on a stream or partitions would cost one more pass over the data.
             if _is_loaded(train):
                 parts = {"train": train, **parts}
             measured = _evaluate_parts(self.estimator.metric, model, parts)
+        # The parts of a split cannot be measured later without repeating the split.
         if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
@@ -300,7 +310,7 @@ class TrainingJob:
         if self.cluster.repartition or self.cluster.repartition_to is not None:
             paths = [self._group_rows()]
         log = self._read(paths, stream=True)
-        # Labels and propensities are estimated before the log is cut into partitions.
+        # Labels and propensities are estimated from the whole log, before it is partitioned.
         log = self._correct(log, log)
         with _connect_client(self.cluster.dask) as client:
             parts = scan(
@@ -313,7 +323,7 @@ class TrainingJob:
             yield parts
 
     def _read(self, paths: list[str], *, stream: bool) -> Any:
-        """Read rows or open a stream. A raw log is a stream, which rankers load if they must."""
+        """Read rows, or open a stream; a raw log is a stream, which rankers load if they must."""
         options: dict[str, Any] = {"columns": self.correction.columns}
         options["position"] = self.correction.options.position
         if self.schema is not None:
@@ -462,10 +472,10 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
     return means
 
 
-def _next_commands(model: str, data: str) -> str:
+def _next_commands(model: str, valid: str | None) -> str:
     """Return commands that a user may want to run after a training."""
-    # Data from a pipe cannot be named again.
-    report = ["rankine", "report", model, "DATA" if data == "-" else data]
+    # A report on the training data would be too optimistic, so without --valid it is left open.
+    report = ["rankine", "report", model, valid or "TEST_DATA"]
     commands = [report, ["rankine", "serve", model]]
     return "\nNext:\n" + "\n".join(f"  {shlex.join(command)}" for command in commands)
 

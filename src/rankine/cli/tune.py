@@ -28,12 +28,15 @@ _search = option_panel("Search")
 _EPILOG = """
 [bold]Examples[/bold]
 
-  rankine tune train.txt --valid vali.txt --ranker ranksvm --metric ndcg@10 --out model.rankine
+  rankine tune train.txt --valid vali.txt --ranker ranksvm --metric ndcg@10 \\
+      --out model.rankine
 
-  rankine tune log.parquet --split time:0.8,0.1,0.1 --time-column day --columns day \\
-      --ranker elastic --max-nonzero 500 --trials 50 --study study.db --out model.rankine
+  rankine tune log.parquet --split time:0.8,0.1,0.1 --time-column day \\
+      --columns day --ranker elastic --max-nonzero 500 --trials 50 \\
+      --study study.db --out model.rankine
 
-  rankine tune train.txt --ranker spd --folds 5 --space l2=1e-6..1e-2 --space scale=none,standard
+  rankine tune train.txt --ranker spd --folds 5 --space l2=1e-6..1e-2 \\
+      --space scale=none,standard
 
   The same command continues a study that was stopped; two commands at once share the work.
 """
@@ -41,14 +44,18 @@ _EPILOG = """
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Where and how to search, and the limits of models."""
+    """Options of the search: parameters, order of trials and limits of models."""
 
     folds: Annotated[
-        int | None, _search(help="Number of folds of queries, without --valid (default: 5).")
+        int | None,
+        _search(help="Number of cross-validation folds if there is no --valid (default: 5)."),
     ] = None
     space: Annotated[
         list[str] | None,
-        _search(help="Search a parameter here only: name=low..high[:log] or name=a,b,c."),
+        _search(
+            help="Search a parameter in this range: name=low..high, name=low..high:log or "
+            "name=a,b,c; repeatable."
+        ),
     ] = None
     set_: Annotated[
         list[str] | None, _search("--set", help="Fix a parameter, name=value; repeatable.")
@@ -63,9 +70,9 @@ class SearchOptions:
         str, _search(help="Choose the next trial by thompson or ei (expected improvement).")
     ] = "thompson"
     pruner: Annotated[
-        str, _search(help="Stop hopeless trials by this rule: gain, median, halving or none.")
+        str, _search(help="Stop unpromising trials by this rule: gain, median, halving or none.")
     ] = "gain"
-    workers: Annotated[int, _search(help="Number of trials at the same time.")] = 1
+    workers: Annotated[int, _search(help="Number of trials to run in parallel.")] = 1
 
     def options(self) -> dict[str, Any]:
         """Return keyword arguments of ``rankine.tune``."""
@@ -80,7 +87,7 @@ class SearchOptions:
 
 
 def read_space(pairs: list[str]) -> dict[str, str]:
-    """Return ``["l2=1e-6..1e-2:log"]`` as a mapping."""
+    """Parse texts such as ``l2=1e-6..1e-2:log`` to ranges by parameter."""
     space = {}
     for pair in pairs:
         name, equals, values = pair.partition("=")
@@ -106,7 +113,9 @@ def tune(
     metric: Annotated[
         str, typer.Option("--metric", "-m", help="Optimise this metric: {metrics}.")
     ] = "ndcg@10",
-    trials: Annotated[int, typer.Option(help="Total number of trials of the study.")] = 30,
+    trials: Annotated[
+        int, typer.Option(help="Total number of trials, including earlier ones of the same study.")
+    ] = 30,
     study: Annotated[
         str | None, typer.Option(help="SQLite file of the study (default: in memory).")
     ] = None,
@@ -125,11 +134,11 @@ def tune(
     reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Search for the parameters that rank held-out queries best, and train with them."""
+    """Search for the parameters that rank held-out queries best, and train a model with them."""
     import rankine
     from rankine.tuning import import_optuna
 
-    import_optuna()
+    import_optuna()  # fails early, with the name of the extra
     check_output_paths(out=out, plot=plot, study=study, report=report)
     options = search.options()
     if missing != "auto":
@@ -196,7 +205,7 @@ def print_result(result: TuningResult, out: str | None) -> None:
         rows.append(("importance", ", ".join(shares)))
     if out is not None:
         rows.append(("model", f"{out}  ({result.model.digest[:12]})"))
-    _console.print_result(_trials_table(result))
+    _console.print_uncut(_trials_table(result))
     _console.print_result("")
     _console.print_result(summary_table(rows))
 

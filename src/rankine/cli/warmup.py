@@ -26,20 +26,20 @@ _EPILOG = """
 
   ENV RANKINE_CACHE_DIR=/opt/rankine-cache
 
-The folder may be read-only afterwards, and serves every machine of the same kind.
+Afterwards the folder may be read-only. Every machine of the same architecture can use it.
 """
 
 
 @app.command(epilog=_EPILOG)
 def warmup(
     ranker: Annotated[
-        list[str] | None, typer.Option(help="Compile only for these rankers (repeatable).")
+        list[str] | None, typer.Option(help="Compile only for this ranker; repeatable.")
     ] = None,
     into: Annotated[
         str | None,
         typer.Option(
-            help="Write to this folder, to be shared between machines: compiles for the oldest "
-            "supported CPU instead of this one."
+            help="Write to this folder, which machines with different CPUs can share: compile for "
+            "the oldest supported CPU instead of this one."
         ),
     ] = None,
     jobs: Annotated[
@@ -48,7 +48,7 @@ def warmup(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Compile the kernels of reading, training, evaluation and scoring, and store them on disk."""
+    """Compile the numeric loops ahead of time, so that later commands start at once."""
     from rankine.core.checks import check_count
     from rankine.kernels.cache import user_cache, write_baseline
     from rankine.rankers.registry import RANKERS, ranker_class
@@ -97,15 +97,15 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
 @contextmanager
 def _cache_dir(folder: Path) -> Iterator[None]:
     """Set ``RANKINE_CACHE_DIR`` for processes that are started inside the block."""
-    before = os.environ.get("RANKINE_CACHE_DIR")
+    previous = os.environ.get("RANKINE_CACHE_DIR")
     os.environ["RANKINE_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ["RANKINE_CACHE_DIR"]
         else:
-            os.environ["RANKINE_CACHE_DIR"] = before
+            os.environ["RANKINE_CACHE_DIR"] = previous
 
 
 def part_names(rankers: list[str]) -> list[str]:
@@ -144,6 +144,7 @@ def _compile_fit(ranker: str, storage: str) -> None:
 
     data = _small_log()
     X: Any = data.X if storage == "dense" else sparse.csr_array(data.X)
+    # Kernels are compiled separately for each type of the features.
     for dtype in (np.float64, np.float32):
         ranker_class(ranker)(random_state=0).fit(X.astype(dtype), data.y, qid=data.qid)
 

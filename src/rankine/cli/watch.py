@@ -17,9 +17,11 @@ _EPILOG = """
 
   rankine watch models/shop.rankine today.parquet
 
-  rankine watch models/shop.rankine today.parquet --threshold 0.2 --max-unseen 0.1 --json
+  rankine watch models/shop.rankine today.parquet --threshold 0.2 \\
+      --max-unseen 0.1 --json
 
-  rankine watch models/shop.rankine today.parquet || echo 'the log has changed'
+  rankine watch models/shop.rankine today.parquet || echo \\
+      'the log has changed'
 """
 
 #: Exit code if a column or the scores have changed more than allowed.
@@ -32,22 +34,29 @@ def watch(
     log: Files,
     threshold: Annotated[
         float,
-        typer.Option(help="Largest population stability index (PSI) of a column or the scores."),
+        typer.Option(
+            help="Largest allowed population stability index (PSI) of a column or of the scores."
+        ),
     ] = 0.25,
     max_unseen: Annotated[
-        float, typer.Option(help="Largest share of values that the training data did not contain.")
+        float,
+        typer.Option(
+            help="Largest allowed share of values that the training data did not contain."
+        ),
     ] = 0.2,
     max_missing: Annotated[
-        float, typer.Option(help="Largest increase of the share of missing values of a column.")
+        float,
+        typer.Option(help="Largest allowed increase of the share of missing values of a column."),
     ] = 0.1,
     *,
     reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
-    """Compare the columns and scores of a log with those of the training; exit 3 if they differ.
+    """Detect drift: compare a log with the training data; exit with code 3 if they differ.
 
-    Per column: the population stability index (PSI), the share of unseen categories, the largest
-    shift at a decile of numbers, the share of missing values; and the PSI of the scores.
+    The table lists for each column the population stability index (PSI), the share of unseen
+    categories, the largest shift of a decile of numbers and the share of missing values. The last
+    row is the PSI of the scores.
     """
     import rankine
     from rankine.evaluation.tables import Table
@@ -60,7 +69,7 @@ def watch(
     if json:
         _console.print_json({"model": model, "digest": linear_model.digest, **drift.to_dict()})
     else:
-        title = f"{drift.rows:,} rows against the training"
+        title = f"{drift.rows:,} rows compared with the training data"
         print_tables([Table(title, DRIFT_HEADER, drift.cells())])
         for alarm in drift.alarms:
             _console.print_status(alarm)

@@ -1,1 +1,1 @@
-"""Errors, specs as data, files and texts: the lowest layer, which imports nothing of rankine."""
+"""The lowest layer: errors, transform specs, checks, atomic files and safe text."""

@@ -78,6 +78,8 @@ class RankineError(Exception):
         command line shows the option of the same name instead.
     file, line, column
         Location of the error. Lines and columns count from 1; ``column`` may also be a column name.
+    row
+        Number of the row, from 0, if the data were passed as a list of rows.
     """
 
     code: ClassVar[str] = "error"
@@ -93,6 +95,7 @@ class RankineError(Exception):
         file: str | None = None,
         line: int | None = None,
         column: int | str | None = None,
+        row: int | None = None,
     ) -> None:
         self.reason = reason
         self.fix = fix or self.default_fix
@@ -100,6 +103,7 @@ class RankineError(Exception):
         self.file = file
         self.line = line
         self.column = column
+        self.row = row
         # Exception keeps only its positional arguments, so __reduce__ passes the fields on.
         super().__init__(reason)
 
@@ -108,6 +112,8 @@ class RankineError(Exception):
             str(part) for part in (self.file, self.line, self.column) if part is not None
         )
         prefix = "".join(f"{part}: " for part in (location, self.parameter) if part)
+        if self.row is not None:
+            prefix += f"row {self.row}: "
         text = f"{prefix}{self.reason} [{self.code}]"
         return f"{text}. {self.fix}" if self.fix else text
 
@@ -119,6 +125,7 @@ class RankineError(Exception):
             "file": self.file,
             "line": self.line,
             "column": self.column,
+            "row": self.row,
         }
         return (_rebuild, (type(self), self.reason, fields))
 

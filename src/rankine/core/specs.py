@@ -114,7 +114,7 @@ class LogColumns(
             raise ValueError("a cross needs two different columns")
         for field in self.binned:
             check_cuts(field.cuts)
-        encoded = [*self.numeric, *self._fields, *self.hashed]
+        encoded = [*self.numeric, *self._listed_columns, *self.hashed]
         for position, name in enumerate(encoded):
             if name in encoded[:position]:
                 raise ValueError(f"column {name!r} has two encodings")
@@ -122,7 +122,7 @@ class LogColumns(
             raise ValueError("a cross is given twice")
 
     @property
-    def _fields(self) -> list[str]:
+    def _listed_columns(self) -> list[str]:
         names = [field.column for field in self.one_hot]
         return names + [field.column for field in self.binned]
 
@@ -130,7 +130,7 @@ class LogColumns(
     def columns(self) -> tuple[str, ...]:
         """Columns that are read, without repetitions."""
         crossed = [name for cross in self.crosses for name in cross]
-        return tuple(dict.fromkeys([*self.numeric, *self._fields, *self.hashed, *crossed]))
+        return tuple(dict.fromkeys([*self.numeric, *self._listed_columns, *self.hashed, *crossed]))
 
     @property
     def read_columns(self) -> LogColumns:
@@ -275,14 +275,16 @@ class FusionRules(NamedTuple):
     normalizations
         The normalisations that the engine has.
     floor
-        Replaces 0 for the lowest score, and in z_score the score of everything below the mean.
+        Normalised score of the lowest document in min_max, and of every document that is not above
+        the mean in z_score.
     equal
         Score of all documents if their scores are equal; None leaves the scores unchanged.
     tolerance
         Scores whose range is below this count as equal.
     absent
-        How a document counts that the retriever did not return: not at all (``"out"``), with a
-        score of 0 (``"zero"``), or not itself, but the rest of the index with 0 (``"index"``).
+        How minimum, maximum and mean treat a document that the retriever did not return: ``"out"``
+        leaves it out; ``"zero"`` gives it the score 0; ``"index"`` leaves it out too, but includes
+        the score 0, which all other documents of the index have.
     """
 
     normalizations: tuple[str, ...]
@@ -370,9 +372,10 @@ def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:
     encoded = []
     for spec in transforms:
         fields = msgspec.to_builtins(spec)
-        # Equal models have equal files: the entry is omitted where it says nothing.
+        # Model files without binned columns never had this entry. It stays away, so that equal
+        # models have equal files and digests.
         if not fields.get("binned", True):
-            del fields["binned"]  # model files without binned columns have no such entry
+            del fields["binned"]
         encoded.append(fields)
     return encoded
 

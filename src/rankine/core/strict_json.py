@@ -91,7 +91,7 @@ def parse_value(text: str) -> Any:
 
     if text.lower() in _CONSTANTS:
         return _CONSTANTS[text.lower()]
-    # JSON covers numbers, lists and quoted text; what is no JSON may be a number such as +7.
+    # JSON covers numbers, lists and quoted text; what is not JSON may be a number such as +7.
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

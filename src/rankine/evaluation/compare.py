@@ -15,6 +15,8 @@ from rankine.data.dataset import Dataset
 from rankine.evaluation.significance import (
     PairedTests,
     bootstrap_means,
+    check_confidence,
+    check_n_resamples,
     holm,
     paired_tests,
     percentile_interval,
@@ -118,9 +120,10 @@ class Comparison:
         return [self._means(), pairs, self._tests(), *changes]
 
     def _means(self) -> Table:
-        sign = 1.0 if self.metric.larger_is_better else -1.0
-        best = max(range(len(self.systems)), key=lambda i: sign * self.systems[i].mean)
-        remarks = ", weighted" if self.weighted else ""
+        best = max(range(len(self.systems)), key=lambda i: self.metric.sign * self.systems[i].mean)
+        remarks = ""
+        if self.weighted:
+            remarks += ", weighted"
         if self.skipped:
             remarks += f", {self.skipped} skipped"
         return Table(
@@ -285,8 +288,9 @@ def compare(
     """
     judged = data
     if not isinstance(data, (Dataset, Qrels)):
-        every = systems.values() if isinstance(systems, Mapping) else systems
-        judged = load_judged_data(data, list(every), **options)
+        # Which columns of a file are read depends on the models among the systems.
+        values = systems.values() if isinstance(systems, Mapping) else systems
+        judged = load_judged_data(data, list(values), **options)
     return compare_systems(
         load_systems(systems, judged),
         parse_metric(metric),
@@ -314,19 +318,16 @@ def compare_systems(
 ) -> Comparison:
     """Compare systems that have been read and scored already."""
     if len(scored) < 2:
-        raise ParameterError("there is only one system", fix="Pass two or more to compare")
-    if not 0 < confidence < 1:
         raise ParameterError(
-            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
+            "there is only one system", fix="Pass two or more to compare", parameter="systems"
         )
+    check_confidence(confidence)
     if margin < 0:
         raise ParameterError(f"{margin} is negative", fix="Use 0.01", parameter="margin")
-    if n_resamples < 100:
-        raise ParameterError(
-            f"{n_resamples} is less than 100", fix="Use 10000", parameter="n_resamples"
-        )
+    check_n_resamples(n_resamples)
     all_values = np.column_stack([system.values(metric) for system in scored])
     weight = query_weights(scored[0].queries, None, query_weight)
+    # A query that one system has no value for would make the comparison unpaired.
     counted = ~np.isnan(all_values).any(axis=1)
     if weight is not None:
         counted &= weight > 0
@@ -347,6 +348,7 @@ def compare_systems(
     changed = []
     for a, b in index_pairs:
         sizes = np.abs(_difference(values, a, b))
+        # The stable sort shows the first of equally changed queries, whatever the machine.
         largest = rows[np.argsort(-sizes, kind="stable")[:n_changed]]
         changed += _changed(scored[a], scored[b], all_values[:, [a, b]], largest, depth)
     return Comparison(
@@ -371,14 +373,15 @@ def compare_values(
     With weights :math:`v_q > 0`, means are :math:`\sum_q v_q x_q / \sum_q v_q`, also over drawn
     queries, and tests are of a zero mean of :math:`v_q d_q`.
     """
+    # Shares have mean 1, so that a weighted mean is a mean of values times shares.
     share = np.ones(len(values)) if weight is None else weight / weight.mean()
     weighted = values * share[:, None]
+    # Drawn queries have other weights in sum, so the shares are resampled as well.
     drawn = bootstrap_means(np.column_stack([weighted, share]), n_resamples, random_state)
     means = drawn[:, :-1] / drawn[:, -1:]
-    sign = 1.0 if metric.larger_is_better else -1.0
     differences = [_difference(values, a, b) * share for a, b in index_pairs]
     tests = [paired_tests(difference, n_resamples, random_state) for difference in differences]
-    # Holm's adjustment of each test, over all pairs
+    # Holm's adjustment of each test, over all pairs of systems
     by_test = [holm(p_values) for p_values in zip(*tests, strict=True)]
     adjusted = [PairedTests(*p_values) for p_values in zip(*by_test, strict=True)]
     pairs = []
@@ -389,13 +392,9 @@ def compare_values(
         significant = bool(corrected.randomisation < 1 - confidence)
         equivalent = bool(-margin < low and high < margin)
         mean = float(difference.mean())
-        verdict = "equivalent" if equivalent else "undecided"
-        if significant:
-            verdict = "better" if sign * mean > 0 else "worse"
-            if equivalent:
-                verdict += ", within the margin"
-        wins = int((sign * difference > 0).sum())
-        losses = int((sign * difference < 0).sum())
+        verdict = _verdict(metric.sign * mean, significant=significant, equivalent=equivalent)
+        wins = int((metric.sign * difference > 0).sum())
+        losses = int((metric.sign * difference < 0).sum())
         counts = (wins, len(difference) - wins - losses, losses)
         interval = (names[a], names[b], mean, low, high)
         pairs.append(Pair(*interval, *raw, *corrected, *counts, significant, equivalent, verdict))
@@ -404,6 +403,17 @@ def compare_values(
         for c, name in enumerate(names)
     ]
     return systems, pairs
+
+
+def _verdict(gain: float, *, significant: bool, equivalent: bool) -> str:
+    """Return the verdict on the second system of a pair, whose mean is better by ``gain``."""
+    if not significant:
+        return "equivalent" if equivalent else "undecided"
+    verdict = "better" if gain > 0 else "worse"
+    # With many queries even a difference that nobody would notice can be proven.
+    if equivalent:
+        verdict += ", within the margin"
+    return verdict
 
 
 def _difference(values: NDArray[np.float64], a: int, b: int) -> NDArray[np.float64]:

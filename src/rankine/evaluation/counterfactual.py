@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
+from rankine.evaluation.significance import check_confidence
 from rankine.evaluation.tables import Table
 from rankine.logs.clicks import (
     ClickLog,
@@ -48,6 +49,7 @@ from rankine.logs.clicks import (
     read_clicks,
     sum_by,
 )
+from rankine.transforms.clicks import row_positions
 
 __all__ = ["Counterfactual", "Estimate", "counterfactual", "value_estimates"]
 
@@ -192,7 +194,7 @@ def counterfactual(
             fix="Pass one score per row",
             parameter="scores",
         )
-    old = clicks.required_positions() - 1
+    old = row_positions(clicks) - 1
     new = _new_positions(clicks, np.asarray(values, dtype=np.float64))
     counted, old_counted = np.ones(clicks.n_rows), np.ones(clicks.n_rows)
     if k is not None:
@@ -210,8 +212,10 @@ def counterfactual(
         sums = _sums_from_exposure(clicks, exposure, counted, max_weight)
     robust = None
     if item is not None:
-        known_propensity = propensity if model == "position_based" else ()
-        predicted, direct = _predict(clicks, known_propensity, old, new, counted)
+        if model != "position_based":
+            propensity = ()  # estimated from the log
+        predicted, direct = _predict(clicks, propensity, old, new, counted)
+        # The model predicts the new order; weighted errors of the log correct what it gets wrong.
         residual = sums.weight * (clicks.label - predicted)
         robust = direct + sum_by(clicks.lists, residual)
     old_reward = sum_by(clicks.lists, clicks.label * old_counted)
@@ -264,7 +268,9 @@ def value_estimates(
         )
     if (predicted is None) != (direct is None):
         raise ParameterError("predicted and direct are needed together", fix="Pass both or neither")
-    list_numbers = np.arange(len(r)) if lists is None else np.asarray(lists, dtype=np.int64)
+    list_numbers = np.arange(len(r))
+    if lists is not None:
+        list_numbers = np.asarray(lists, dtype=np.int64)
     e = np.broadcast_to(np.asarray(control, dtype=np.float64), r.shape)
     w, clipped = _clip(w, max_weight, np.arange(len(w)))
 
@@ -318,13 +324,14 @@ def _estimate_all(
     sums: _ListSums, max_weight: float | None, min_effective: float, min_overlap: float,
     confidence: float,
 ) -> Counterfactual:  # fmt: skip
-    if not 0 < confidence < 1:
-        raise ParameterError(
-            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
-        )
+    check_confidence(confidence)
     w, reward, control, expected = sums.weight, sums.reward, sums.control, sums.expected_control
-    effective = float(w.sum() ** 2 / (w @ w)) if w.any() else 0.0
-    overlap = float(control.sum() / expected.sum()) if expected.sum() > 0 else 0.0
+    effective = overlap = 0.0
+    if w.any():
+        effective = float(w.sum() ** 2 / (w @ w))
+    if expected.sum() > 0:
+        overlap = float(control.sum() / expected.sum())
+    # Before any division: a log without overlap has sums of 0.
     _check_overlap(effective, min_effective, overlap, min_overlap)
     ratio = reward.sum() / control.sum()
     # The ratio of two means, linearised (delta method).
@@ -351,7 +358,9 @@ def _estimate(name: str, values: Floats, confidence: float) -> Estimate:
     from scipy.stats import norm
 
     mean = float(values.mean())
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
+    error = float("inf")
+    if len(values) > 1:
+        error = float(values.std(ddof=1) / np.sqrt(len(values)))
     half_width = float(norm.ppf((1 + confidence) / 2)) * error
     return Estimate(name, mean, error, mean - half_width, mean + half_width)
 
@@ -377,7 +386,8 @@ def _check_overlap(
 
 def _new_positions(log: ClickLog, scores: Floats) -> Ints:
     """Return the rank of every row in its list by descending score, from 0; ties keep order."""
-    order = np.lexsort((log.required_positions(), -scores, log.lists))
+    # By list, then by falling score, then by the old position.
+    order = np.lexsort((row_positions(log), -scores, log.lists))
     starts = np.r_[0, np.cumsum(np.bincount(log.lists))]
     new = np.empty(log.n_rows, dtype=np.int64)
     new[order] = np.arange(log.n_rows) - starts[log.lists[order]]
@@ -408,6 +418,7 @@ def _exposure(
                 fix="Pass the result of rankine.estimate_propensity",
                 parameter="propensity",
             )
+        # Without search and item nothing says which rows show the same pair: no rows are pooled.
         cell = log.pair if has_pairs else np.arange(log.n_rows)
         last = len(theta) - 1  # positions below have the propensity of the last one
         return _Exposure(theta[np.minimum(old, last)], theta[np.minimum(new, last)], cell, cell)
@@ -423,6 +434,7 @@ def _exposure(
             fix="Name their column (logged), or search and item to count them in the log",
             parameter="model",
         )
+    # A cell is a pair at a position: the probability of a click may depend on both in any way.
     ones = np.ones(log.n_rows)
     n_positions = int(max(old.max(), new.max())) + 1
     cells, _ = encode(np.r_[log.pair * n_positions + old, log.pair * n_positions + new])
@@ -446,6 +458,7 @@ def _sums_from_exposure(
     covered = old_total > 0
     full_weight = np.divide(new_total, old_total, out=np.zeros(size), where=covered)
     weight, clipped = _clip(full_weight, max_weight, old_cell)
+    # Clipping lowers rewards and e alike, so that the self-normalised estimate stays right.
     remaining = np.divide(weight, full_weight, out=np.zeros(size), where=full_weight > 0)
     mean = sum_by(old_cell, log.label, size)
     mean = np.divide(mean, old_total, out=np.zeros(size), where=covered)
@@ -512,6 +525,7 @@ def _predict(
     clicks = sum_by(key, log.label, size) / reward_per_click
     expected = sum_by(key, mean, size)
     other_half = key ^ 1
+    # One click more on both sides: a pair without clicks is not certain to get none.
     relevance = reward_per_click * (clicks[other_half] + 1) / (expected[other_half] + 1)
     new_rewards = counted * by_position[np.minimum(new, len(by_position) - 1)] * relevance
     return mean * relevance, sum_by(log.lists, new_rewards)

@@ -53,7 +53,9 @@ class CrossValidation:
     @property
     def std(self) -> float:
         """Standard deviation of the folds' values (n - 1)."""
-        return float(self.fold_means.std(ddof=1)) if len(self.fold_means) > 1 else 0.0
+        if len(self.fold_means) < 2:
+            return 0.0
+        return float(self.fold_means.std(ddof=1))
 
 
 def cross_validate(
@@ -123,6 +125,7 @@ def cross_validate(
             progress(k, len(splits))
         held_out = split.test
         positions = queries.codes[split.rows[_first_rows(held_out)]]
+        # Before the fit: a split that leaks would waste the time of training.
         _check_split(split, fold[positions], k)
         started = time.perf_counter()
         fitted = clone(ranker).fit(split.train, **fit_options)
@@ -155,7 +158,9 @@ def _splits(cv: Any, data: Dataset, random_state: int) -> list[_Split]:
             _Split(train, test, np.flatnonzero(np.isin(data.qid, test.queries.ids)))
             for train, test in query_folds(data, int(cv), random_state)
         ]
-    pairs = cv.split(data.X, data.y, groups=data.queries.codes) if hasattr(cv, "split") else cv
+    pairs = cv
+    if hasattr(cv, "split"):
+        pairs = cv.split(data.X, data.y, groups=data.queries.codes)
     splits = []
     for train, test in pairs:
         rows = np.asarray(test, np.int64)

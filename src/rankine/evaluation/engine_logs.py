@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,6 +133,7 @@ def _fill(row: Any, hit: LoggedDocument, names: dict[str, int]) -> None:
         value = hit.features.get(name)
         if value is not None:
             row[j] = value
+        # In Solr's sparse form a feature that is not listed is 0, as the row is already.
         elif not (hit.sparse and name not in hit.features):
             row[j] = np.nan
 
@@ -164,6 +165,7 @@ def _lines(part: Any) -> Iterator[tuple[int | None, bytes]]:
     with open_stream(part, ReadOptions.make()) as stream:
         partial_line, n_lines, buffer = b"", 0, bytearray(_BLOCK)
         while count := stream.readinto(memoryview(buffer)):
+            # The last part has no line end yet: the next block continues it.
             *lines, partial_line = (partial_line + bytes(buffer[:count])).split(b"\n")
             yield from enumerate(lines, n_lines + 1)
             n_lines += len(lines)
@@ -198,13 +200,15 @@ def _hits(
         raise error("the line has no qid", 'Write lines as {"qid": ..., "response": ...}')
     if isinstance(qid, bool) or not isinstance(qid, (str, int)):
         raise error(f"qid {qid!r} is neither text nor an integer")
+    # An engine that ran out of time returns some of the hits, without a mark on them.
     if response.get("timed_out") or response.get("error"):
         raise error("the engine reports an error or a time-out", "Query the engine again")
-    outer, inner, read_document = "hits", "hits", _read_ltr_hit
+    read_document: Callable[[Any], tuple[str, dict[str, float | None]]] = _read_ltr_hit
+    outer, inner = "hits", "hits"
     if "response" in response:
         outer, inner, read_document = "response", "docs", _read_solr_document
     section = response.get(outer)
-    documents = section.get(inner) if isinstance(section, dict) else None
+    documents = _field(section, inner)
     if not isinstance(documents, list):
         raise error(f"the response has no {outer}.{inner}")
     for i, document in enumerate(documents):
@@ -215,30 +219,50 @@ def _hits(
         yield LoggedDocument(str(qid), docid, features, inner == "docs", location)
 
 
+def _field(value: Any, name: str) -> Any:
+    """Return a field of a JSON object; None for anything else, since logs come from elsewhere."""
+    if isinstance(value, dict):
+        return value.get(name)
+    return None
+
+
+def _log_entries(log: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each feature of ``_ltrlog``: a list of name -> list of entries."""
+    no_name = SchemaError("an entry of _ltrlog has no name", fix=_LOG_FIX)
+    for group in log:
+        if not isinstance(group, dict):
+            raise no_name
+        for entries in group.values():
+            if not isinstance(entries, list):
+                raise no_name
+            for entry in entries:
+                name = _field(entry, "name")
+                if not isinstance(name, str):
+                    raise no_name
+                yield name, entry.get("value")
+
+
 def _read_ltr_hit(hit: Any) -> tuple[str, dict[str, float | None]]:
     """Read id and features of a hit with fields._ltrlog."""
-    log = hit.get("fields", {}).get("_ltrlog") if isinstance(hit, dict) else None
-    if not isinstance(log, list) or not isinstance(hit.get("_id"), str):
+    docid, log = _field(hit, "_id"), _field(_field(hit, "fields"), "_ltrlog")
+    if not isinstance(log, list) or not isinstance(docid, str):
         raise SchemaError("it has no _id or no fields._ltrlog", fix=_LOG_FIX)
     features: dict[str, float | None] = {}
-    for group in log:
-        for entries in group.values() if isinstance(group, dict) else [None]:
-            for entry in entries if isinstance(entries, list) else [None]:
-                if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-                    raise SchemaError("an entry of _ltrlog has no name", fix=_LOG_FIX)
-                if entry["name"] in features:
-                    raise SchemaError(f"feature {entry['name']!r} was logged twice", fix=_LOG_FIX)
-                name, value = entry["name"], entry.get("value")
-                features[name] = None if value is None else _number(name, value)
-    return hit["_id"], features
+    for name, value in _log_entries(log):
+        if name in features:
+            raise SchemaError(f"feature {name!r} was logged twice", fix=_LOG_FIX)
+        # Engines log a feature without a value where its query did not match.
+        features[name] = None if value is None else _number(name, value)
+    return docid, features
 
 
 def _read_solr_document(doc: Any) -> tuple[str, dict[str, float | None]]:
     """Read id and features of a document with [features]."""
-    text = doc.get("[features]") if isinstance(doc, dict) else None
+    text = _field(doc, "[features]")
     if not isinstance(text, str) or "id" not in doc:
         raise SchemaError("it has no id or no [features]", fix=_LOG_FIX)
     features: dict[str, float | None] = {}
+    # Responses have name=value,name=value or name:value;name:value.
     for part in filter(None, text.replace(";", ",").split(",")):
         name, equals, value = part.replace(":", "=", 1).rpartition("=")
         if not equals or not name:
@@ -250,6 +274,7 @@ def _read_solr_document(doc: Any) -> tuple[str, dict[str, float | None]]:
 
 
 def _number(name: str, value: Any) -> float:
+    # float(True) would be 1.
     if isinstance(value, bool):
         raise SchemaError(f"feature {name!r} is {value}, not a number", fix=_LOG_FIX)
     try:
@@ -274,6 +299,7 @@ def read_judgments(path: Any) -> dict[tuple[str, str], float]:
     for part in find_sources(path):
         text = read_whole(part)
         try:
+            # Spreadsheets begin UTF-8 files with a byte order mark, which utf-8-sig removes.
             reader = csv.reader(io.StringIO(text.decode("utf-8-sig")), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
             _read_csv(reader, header, part.name, grades)

@@ -282,7 +282,7 @@ def _join(runs: Any, qrels: Any) -> Dataset:
         return join_frame(runs[0], qrels)
     if qrels is None:
         raise ParameterError("runs need judgements", fix="Pass TREC judgements", parameter="qrels")
-    by_name = dict(runs) if isinstance(runs, Mapping) else _name_runs(runs)
+    by_name = runs if isinstance(runs, Mapping) else _name_runs(runs)
     loaded = {name: r if isinstance(r, Run) else read_run(r) for name, r in by_name.items()}
     return join_runs(loaded, qrels)
 
@@ -308,7 +308,9 @@ def join_frame(frame: Any, qrels: Qrels | None = None) -> Dataset:
 
         frame = pyarrow.parquet.read_table(frame)
     table = nw.from_native(frame, eager_only=True)
-    needed = ["qid", "docid", *(["label"] if qrels is None else [])]
+    needed = ["qid", "docid"]
+    if qrels is None:
+        needed.append("label")
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise SchemaError(
@@ -328,6 +330,7 @@ def join_frame(frame: Any, qrels: Qrels | None = None) -> Dataset:
             raise SchemaError(
                 f"column {name!r} is not numeric", fix="Keep ids, labels and scores only"
             ) from error
+        # Null: this retriever did not return the document.
         present = ~np.isnan(score)
         runs[name] = Run(qid[present], docid[present], score[present], name)
     return join_runs(runs, qrels)
@@ -357,6 +360,7 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
             "the runs and the judgements have no query in common",
             fix="Check that all use the same query ids",
         )
+    # Sorted and without duplicates: rows by query, then by descending document id.
     rows = np.unique(np.concatenate(keys))
     scores = np.full((len(rows), len(runs)), np.nan)
     for j, (run, key, keep) in enumerate(zip(runs.values(), keys[1:], is_judged[1:], strict=True)):
@@ -425,7 +429,7 @@ class _FusionEvaluator:
         self.data = data
         self.engine = engine
         self.rank_constant = rank_constant
-        self.sign = 1.0 if metric.larger_is_better else -1.0
+        self.sign = metric.sign
         index = data.queries
         rule = metric if data.docid is None else run_metric(metric)
         # Rows that were joined here are in the order of document ids already.
@@ -440,7 +444,10 @@ class _FusionEvaluator:
         self._rule, self._columns = rule, columns
         self._evaluator = query_evaluator(rule, self._labels, index, columns)
         self._normalized: dict[tuple[str, str], NDArray[np.float64]] = {}
-        depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
+        depth = np.inf
+        if isinstance(metric.cutoff, int):
+            depth = NEAR * metric.cutoff
+        # 1 / (constant + rank) is the score of a rank, so a bound on it bounds the rank.
         best_rank_scores = self._scores("reciprocal_rank", "opensearch").max(axis=1)
         self._near_top = best_rank_scores > (1.0 - 1e-9) / (rank_constant + depth)
         values = self._evaluator.from_scores(np.zeros(data.n_rows)).value
@@ -507,6 +514,7 @@ class _FusionEvaluator:
         part = Dataset.from_arrays(grid.scores[rows], self._labels[rows], self._row_query[rows])
         weights: NDArray[np.float64] = self._svm.fit(part).coef_
         total = weights.sum()
+        # All weights are 0 where no run ranks relevant documents higher.
         if not total > 0:
             return np.full(len(weights), 1.0 / len(weights))
         return weights / total
@@ -520,6 +528,7 @@ def blend(values: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArr
     shortfall = values[np.argmax(values.mean(axis=1))] - values
     error = shortfall.std(axis=1) / np.sqrt(values.shape[1])
     ratio = shortfall.mean(axis=1) / np.where(error > 0, error, 1.0)
+    # The best candidate itself has ratio 0 and share 1.
     share = np.exp(-0.5 * ratio**2)
     weights: NDArray[np.float64] = share @ candidates / share.sum()
     return weights
@@ -579,6 +588,7 @@ def _learn(
 ) -> _Learnt:
     """Learn weights without each fold and evaluate them on it; learn weights from all queries."""
     learn = evaluator.search if learner == "search" else evaluator.ranksvm
+    # First, so that RankSVM, which starts from its last weights, has these on every fold.
     final = learn(grid, np.arange(len(fold)))
     weights = np.array([learn(grid, np.flatnonzero(fold != k)) for k in range(n_folds)])
     return _Learnt(grid.evaluate(weights)[fold, np.arange(len(fold))], final)
@@ -623,6 +633,7 @@ def _best_on_other_folds(
 ) -> NDArray[np.float64]:
     """Return the values of each fold in the row that is best on the other folds."""
     held_out = np.empty(len(fold))
+    # Choosing on the same queries would make the best of many look better than it is.
     for k in range(n_folds):
         best = int(np.argmax(sign * values[:, fold != k].mean(axis=1)))
         held_out[fold == k] = values[best, fold == k]

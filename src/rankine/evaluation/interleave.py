@@ -23,11 +23,18 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
-from rankine.evaluation.significance import bootstrap_means, holm, percentile_interval
+from rankine.evaluation.significance import (
+    bootstrap_means,
+    check_confidence,
+    check_n_resamples,
+    holm,
+    percentile_interval,
+)
 from rankine.evaluation.tables import Table
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_below, random_bits, stream_seed
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
+from rankine.transforms.clicks import row_positions
 
 __all__ = [
     "Interleaving",
@@ -65,10 +72,12 @@ def team_draft(
     >>> team_draft([["a", "b", "c"], ["b", "d", "a"]], 3, key="session 17")
     (['b', 'a', 'd'], [1, 0, 1])
     """
-    if len(rankings) < 2 or length < 1:
+    if len(rankings) < 2:
         raise ParameterError(
-            "a draft needs two rankings and a length of at least 1", fix="Pass both"
+            "a draft needs at least two rankings", fix="Pass both", parameter="rankings"
         )
+    _check_length(length)
+    # The kernel drafts numbers: equal items of different rankings get the same one.
     numbers: dict[Hashable, int] = {}
     orders = []
     for ranking in rankings:
@@ -82,6 +91,7 @@ def team_draft(
     table = np.full((len(orders), width), -1)
     for row, order in zip(table, orders, strict=True):
         row[: len(order)] = order
+    # Not hash(key), which differs from process to process for text.
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     seed = stream_seed(random_state, _STREAM, int.from_bytes(digest, "little"))
     picked, team = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
@@ -117,9 +127,9 @@ def interleave(
             f"scores have shape {table.shape} for {queries.n_rows} rows",
             fix="Pass finite scores of every row by at least two rankers",
         )
-    if length < 1:
-        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
+    _check_length(length)
     codes = queries.codes
+    # Rows by list, then by falling score, then as in the data.
     orders = np.stack([np.lexsort((np.arange(queries.n_rows), -each, codes)) for each in table])
     starts = np.r_[0, np.cumsum(queries.sizes)].astype(np.int64)
     lengths = np.minimum(queries.sizes, length)
@@ -133,6 +143,11 @@ def interleave(
     return queries.gather(np.arange(queries.n_rows))[rows], position, team
 
 
+def _check_length(length: int) -> None:
+    if length < 1:
+        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
+
+
 @jit
 def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
     """Fill ``picked`` and ``team`` with items and their teams; return the number of items."""
@@ -144,7 +159,7 @@ def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
     n_draws = 0
     while True:
         previous_count = count
-        # Fisher-Yates shuffle of the teams
+        # Fisher-Yates shuffle of the teams; NumPy's generator does not exist in compiled code.
         for i in range(n_teams - 1, 0, -1):
             j = random_below(seed, n_draws, i + 1)
             n_draws += 1
@@ -160,6 +175,7 @@ def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
                 team[count] = t
                 is_taken[picked[count]] = True
                 count += 1
+        # A round without a pick means that all rankings have run out.
         if count == previous_count or count == len(picked):
             return count
 
@@ -170,6 +186,7 @@ def _draft_all(orders: Any, starts: Any, ends: Any, seed: Any, rows: Any, team: 
         first, last = starts[q], starts[q + 1]
         a, b = ends[q], ends[q + 1]
         list_orders = orders[:, first:last] - first
+        # A seed of each list, so that it is drafted alike among any other lists.
         _draft(list_orders, last - first, random_bits(seed, q), rows[a:b], team[a:b])
         rows[a:b] += first
 
@@ -310,14 +327,8 @@ def analyse_interleaving(
         raise ParameterError(
             f"there is no credit {credit!r}", fix=f"Use {', '.join(_CREDITS)}", parameter="credit"
         )
-    if not 0 < confidence < 1:
-        raise ParameterError(
-            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
-        )
-    if n_resamples < 100:
-        raise ParameterError(
-            f"{n_resamples} is less than 100", fix="Use 10000", parameter="n_resamples"
-        )
+    check_confidence(confidence)
+    check_n_resamples(n_resamples)
     clicks = read_clicks(
         log, query=query, label=label, position=position, search=search, columns=(team,)
     )
@@ -329,7 +340,9 @@ def analyse_interleaving(
     points = sum_by(clicks.lists * n_teams + codes, row_points, n_teams * n_lists)
     points = points.reshape(n_lists, n_teams)
     totals = points.sum(axis=0)
+    unit = "query"
     if clicks.search is not None:
+        unit = "search"
         search_of_list = np.zeros(n_lists, dtype=np.int64)
         search_of_list[clicks.lists] = clicks.search
         points = np.stack([sum_by(search_of_list, column) for column in points.T], axis=1)
@@ -340,7 +353,7 @@ def analyse_interleaving(
         tuple(totals.tolist()),
         tuple(np.bincount(codes, minlength=n_teams).tolist()),
         pairs,
-        "query" if search is None else "search",
+        unit,
         len(points),
         n_lists,
         credit,
@@ -357,8 +370,10 @@ def _row_points(log: ClickLog, team: Ints, n_teams: int, credit: str) -> Floats:
     if credit == "any":
         key = log.lists[rows] * n_teams + team[rows]
     else:
-        position = log.required_positions()[rows]
-        rows = rows[np.lexsort((position if credit == "first" else -position, log.lists[rows]))]
+        position = row_positions(log)[rows]
+        if credit == "last":
+            position = -position
+        rows = rows[np.lexsort((position, log.lists[rows]))]
         key = log.lists[rows]
     # np.unique returns the first row of each key, which alone gets the point.
     points = np.zeros(log.n_rows)
@@ -378,9 +393,11 @@ def _preferences(
     for c, ((a, b), adjusted) in enumerate(zip(index_pairs, holm(exact), strict=True)):
         decided = int(wins[c] + losses[c])
         low, high = percentile_interval(means[:, c], confidence)
-        verdict = "undecided"
+        verdict, preference = "undecided", 0.5
         if adjusted < 1 - confidence:
             verdict = "better" if wins[c] > losses[c] else "worse"
+        if decided:
+            preference = float(wins[c] / decided)
         preferences.append(
             Preference(
                 names[a],
@@ -388,7 +405,7 @@ def _preferences(
                 int(wins[c]),
                 len(differences) - decided,
                 int(losses[c]),
-                float(wins[c] / decided) if decided else 0.5,
+                preference,
                 float(differences[:, c].mean()),
                 low,
                 high,
@@ -412,6 +429,7 @@ def bootstrap_p(means: Floats) -> float:
     """Return the two-sided p-value of a zero mean from bootstrap means; zeros count half."""
     half_zeros = 0.5 * np.count_nonzero(means == 0)
     tail = min(np.count_nonzero(means < 0), np.count_nonzero(means > 0)) + half_zeros
+    # Plus a half: a finite number of samples cannot show a probability of 0.
     return float(min(1.0, 2 * (tail + 0.5) / (len(means) + 1)))
 
 
@@ -444,7 +462,7 @@ def power(
             fix="Use 0.55, 0.5 and 0.05, for example",
         )
     n = np.floor(np.asarray(n_sessions, dtype=np.float64) * decided)
-    # the smallest count with P(X >= count) <= level / 2
+    # The smallest count of wins with P(X >= count) <= level / 2.
     reject = binom.isf(level / 2, n, 0.5) + 1
     return np.asarray(binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference))
 
@@ -461,11 +479,15 @@ def sessions_needed(
     """
     from scipy.stats import norm
 
-    if preference == 0.5 or not 0 < chance < 1:
+    if preference == 0.5:
         raise ParameterError(
             "no number of sessions proves that two rankers are equal",
             fix="Use the smallest preference that matters to you, such as 0.52",
+            parameter="preference",
         )
+    if not 0 < chance < 1:
+        raise ParameterError(f"{chance} is not between 0 and 1", fix="Use 0.8", parameter="chance")
+    # The normal approximation bounds the numbers to try.
     spread = norm.isf(level / 2) / 2 + norm.isf(1 - chance) * np.sqrt(preference * (1 - preference))
     normal_estimate = (spread / (preference - 0.5)) ** 2
     n_decided = np.arange(1, int(1.5 * normal_estimate) + 60)

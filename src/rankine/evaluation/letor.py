@@ -119,23 +119,24 @@ class LetorFolder:
         if path in self._parts:
             return self._parts[path]
         data = load(path, **self.options)
-        # Files in folders of folds are not shared, and are not kept in memory.
+        # Files in folders of folds belong to one fold: keeping them would fill the memory.
         if path.parent == self.path:
             self._parts[path] = data
         return data
 
     def _plan_from_folders(self) -> Plan:
         folds = [p for p in self.path.iterdir() if re.fullmatch(r"(?i)fold\d+", p.name)]
+        # By number, since the text Fold10 sorts before Fold2.
         folds.sort(key=lambda p: int(p.name[4:]))
         return {p.name: (p, [[role] for role in _ROLES]) for p in folds}
 
     def _plan_from_files(self) -> Plan:
         """Find the files of one split, or of several with the names set1, set2 ..."""
         plan: Plan = {}
-        for name in ("split", "set1", "set2"):
-            prefix = "" if name == "split" else rf"{name}\."
+        for name, prefix in (("split", ""), ("set1", r"set1\."), ("set2", r"set2\.")):
             patterns = [prefix + role for role in _ROLES]
             present = [[p] if _matching_files(self.path, p) else [] for p in patterns]
+            # Validation files may be missing; the queries for it are then taken from training.
             if present[0] and present[2]:
                 plan[name] = (self.path, present)
         return plan
@@ -313,6 +314,7 @@ def run_letor(
     reject_sets(folders=folders)
     parse_metric(metric)
     opened = [LetorFolder(folder, **options) for folder in folders]
+    # Clones, so that the user's rankers stay unfitted and without a seed.
     seeded = {name: clone(ranker) for name, ranker in rankers.items()}
     for ranker in seeded.values():
         if ranker.get_params(deep=False).get("random_state", 0) is None:
@@ -352,6 +354,7 @@ def _best_settings(
     for trial, values, _ in tried:
         key = (trial.folder, trial.fold, trial.ranker)
         for setting, value in zip(trial.settings, values, strict=True):
+            # Trials finish in any order, so the position in the grid decides between equals.
             rank = (value, -grid[trial.ranker].index(setting))
             if key not in best_rank or rank > best_rank[key]:
                 best_rank[key], best[key] = rank, setting
@@ -435,6 +438,7 @@ def _chains(ranker: Any, grid_settings: Sequence[Setting]) -> list[list[Setting]
     numeric = [k for k, v in values.items() if all(isinstance(x, (int, float)) for x in v)]
     if not {"tol", "warm_start"} <= ranker.get_params(deep=False).keys() or not numeric:
         return [[setting] for setting in grid_settings]
+    # The longest dimension has the most starts to gain from.
     along = max(numeric, key=lambda key: len(values[key]))
     chains: dict[str, list[Setting]] = {}
     for setting in grid_settings:
@@ -458,7 +462,6 @@ class _Protocol:
         """Return the validation value of each setting, negated if smaller values are better."""
         fold, script = self._fold(trial)
         rule = script_metric(self.metric, script)
-        sign = 1.0 if rule.larger_is_better else -1.0
         ranker = self._ranker(trial.ranker, fold)
         if len(trial.settings) > 1:
             ranker.set_params(warm_start=True, tol=TUNING_TOLERANCE * ranker.get_params()["tol"])
@@ -466,9 +469,10 @@ class _Protocol:
         with warnings.catch_warnings():
             # The chosen setting is fitted again, and its warnings are recorded then.
             warnings.simplefilter("ignore")
+            # With warm_start each setting begins at the weights of the one before.
             for setting in trial.settings:
                 ranker.set_params(**setting).fit(fold.train)
-                values.append(sign * evaluate_on(fold.vali, model=ranker, metric=rule))
+                values.append(rule.sign * evaluate_on(fold.vali, model=ranker, metric=rule))
         return values
 
     def test(self, trial: _Trial) -> _TestResult:
@@ -550,6 +554,7 @@ class _TrialRunner:
         futures = {self.pool.submit(_run_in_worker, task, trial): trial for trial in trials}
         results: dict[int, Any] = {}
         try:
+            # As they finish, for the progress; the order of the results does not depend on it.
             for future in as_completed(futures):
                 trial = futures[future]
                 results[id(trial)] = self._finish(trial, future.result())

@@ -59,11 +59,13 @@ def average_ranks(tasks: Sequence[TaskResult], metric: str) -> AverageRanks | No
     }
     longest = max(tasks, key=lambda task: len(task.methods))
     names = [method.name for method in longest.methods]
+    # Published figures may lack a metric: methods without it take no part.
     methods = [name for name in names if any(name in row for row in figures.values())]
     common = [task for task, row in figures.items() if all(name in row for name in methods)]
     if len(methods) < 2 or not common:
         return None
-    sign = -1.0 if parse_metric(metric).larger_is_better else 1.0
+    # rankdata gives rank 1 to the smallest value.
+    sign = -parse_metric(metric).sign
     table = np.array([[sign * figures[task][name] for name in methods] for task in common])
     ranks = np.apply_along_axis(stats.rankdata, 1, table)
     statistic = p_value = None
@@ -155,6 +157,7 @@ def _with_figures(task: TaskResult, figures: Figures) -> TaskResult:
     names = [name for name in figures if task.name.lower().startswith(name)]
     if not names:
         return task
+    # Of several names that match, the longest is the most specific.
     methods = [_method(name, values) for name, values in figures[max(names, key=len)].items()]
     return replace(task, methods=[*task.methods, *methods])
 
@@ -195,6 +198,7 @@ def _parse_csv(text: str, file: str) -> dict[str, Any]:
             fix="Start the file with the line: task,method,metric,value",
         )
     tables: dict[str, Any] = {}
+    # Line 1 is the header.
     for number, row in enumerate(rows, 2):
         try:
             value = float(row["value"])
@@ -214,6 +218,7 @@ def _check_figures(values: Any, name: str, file: str) -> None:
     for metric, value in values.items():
         parse_metric(metric.removesuffix(_FOLDS))
         for number in value if metric.endswith(_FOLDS) else [value]:
+            # True and False are numbers to Python.
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise SchemaError(
                     f"{name} has {metric} = {number!r}", file=file, fix="Write a number"
@@ -294,6 +299,7 @@ def _csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     for row in rows:
         writer.writerow(row)
         yield out.getvalue()
+        # One line in memory at a time: there may be a line for each of millions of queries.
         out.seek(0)
         out.truncate()
 
@@ -305,7 +311,9 @@ def _table_metric(metric: str) -> str:
 
 def rank_tables(result: LetorResult) -> list[Table]:
     """Return the table of average ranks, if there are several tasks."""
-    ranks = _ranks(result) if len(result.tasks) > 1 else []
+    if len(result.tasks) < 2:
+        return []
+    ranks = _ranks(result)
     return [_rank_table(ranks)] if ranks else []
 
 
@@ -356,13 +364,14 @@ def _ranks(result: LetorResult) -> list[AverageRanks]:
 
 
 def _means_table(task: TaskResult, metrics: Sequence[str]) -> Table:
-    rows = []
-    for method in task.methods:
-        cells = (method.means.get(metric) for metric in metrics)
-        rows.append([method.name, *("" if v is None else f"{v:.4f}" for v in cells)])
+    rows = [
+        [method.name, *(_number_text(method.means.get(metric), 4) for metric in metrics)]
+        for method in task.methods
+    ]
     bold = set()
     for c, metric in enumerate(metrics, 1):
         means = [m.means[metric] for m in task.methods if metric in m.means]
+        # Figures are compared as they are printed: equal texts are all in bold.
         best = f"{max(means, default=0):.4f}"
         bold |= {(r, c) for r, row in enumerate(rows) if row[c] == best}
     header = ["", *(parse_metric(metric).title for metric in metrics)]
@@ -387,6 +396,12 @@ def _folds_table(task: TaskResult, metric: str) -> Table:
     return Table(title, ["", *names, "mean", "chosen on validation"], rows)
 
 
+def _number_text(value: float | None, digits: int) -> str:
+    if value is None:
+        return ""
+    return f"{value:.{digits}f}"
+
+
 def _setting_text(setting: Any) -> str:
     return " ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
@@ -398,9 +413,9 @@ def _rank_table(ranks: Sequence[AverageRanks]) -> Table:
     methods = list(max(ranks, key=lambda r: len(r.ranks)).ranks)
     rows = []
     for each in ranks:
-        cells = [f"{each.ranks[m]:.2f}" if m in each.ranks else "" for m in methods]
-        p = "" if each.p_value is None else f"{each.p_value:.3f}"
-        rows.append([parse_metric(each.metric).title, *cells, str(len(each.tasks)), p])
+        cells = [_number_text(each.ranks.get(method), 2) for method in methods]
+        p_value = _number_text(each.p_value, 3)
+        rows.append([parse_metric(each.metric).title, *cells, str(len(each.tasks)), p_value])
     return Table(
         "Average rank over tasks (1 is best), and p of Friedman's test",
         ["", *methods, "tasks", "Friedman p"],

@@ -103,6 +103,7 @@ def item_strengths(
         drawn = np.bincount(generator.integers(0, n, n), minlength=n)
         counts = drawn[comparison].astype(np.float64)
         weights = likelihood.optimum(counts)
+        # Rare: the draw is too different, and a complete fit takes its place.
         if weights is None:
             prototype.fit(data, query_weight=counts, coef_init=ranker.coef_)
             weights = prototype.coef_
@@ -139,10 +140,14 @@ class _Likelihood:
     def __init__(self, data: Dataset, l2: float, tol: float, start: NDArray[np.float64]) -> None:
         self.l2, self.start = l2, start
         self.squared_gradient_tol = 2 * l2 * tol * np.log(2)
+        # Rows 2i and 2i + 1 are the two items of comparison i.
         sign = data.y[::2] - data.y[1::2]
         differences = sparse.csr_matrix(sparse.diags(sign) @ (data.X[::2] - data.X[1::2]))
         self.products = Products(as_rows(differences), data.n_features)
-        self.value = np.ones(len(sign)) if data.weight is None else data.weight[::2] ** 2
+        self.value = np.ones(len(sign))
+        if data.weight is not None:
+            # Both rows have the root of the comparison's weight, and a pair weighs their product.
+            self.value = data.weight[::2] ** 2
         self.curvature = None
         if data.n_features <= MAX_DENSE:
             win_probability = expit(self.products.scores(start))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.random import BOOTSTRAP, SIGN_FLIPS, random_below, random_bits, stream_seed
 from rankine.kernels.shards import map_shards
@@ -30,6 +31,7 @@ def bootstrap_means(
     rows = np.ascontiguousarray(values, dtype=np.float64)
     out = np.empty((n_resamples, rows.shape[1]))
     stream = stream_seed(seed, BOOTSTRAP)
+    # Each shard of resamples writes to rows of its own.
     _map_resamples(lambda a, b: _draw_means(rows, stream, a, b, out), n_resamples)
     return out
 
@@ -62,6 +64,7 @@ def _draw_means(values: Any, seed: Any, first: int, last: int, out: Any) -> None
     for b in range(first, last):
         sums[:] = 0.0
         for i in range(n):
+            # The number of the draw is that of resample and query, whatever shard computes it.
             row = random_below(seed, b * n + i, n)
             for c in range(columns):
                 sums[c] += values[row, c]
@@ -85,6 +88,22 @@ def _flip_sums(difference: Any, seed: Any, first: int, last: int, out: Any) -> N
                     total -= difference[i]
                 bits >>= low_bit
         out[b] = total
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise for a confidence level outside (0, 1)."""
+    if not 0 < confidence < 1:
+        raise ParameterError(
+            f"{confidence} is not between 0 and 1", fix="Use 0.95", parameter="confidence"
+        )
+
+
+def check_n_resamples(n_resamples: int) -> None:
+    """Raise for too few bootstrap samples to read a quantile from."""
+    if n_resamples < 100:
+        raise ParameterError(
+            f"{n_resamples} is less than 100", fix="Use 10000", parameter="n_resamples"
+        )
 
 
 class PairedTests(NamedTuple):
@@ -151,6 +170,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = [0.0] * m
     largest = 0.0
     for rank, i in enumerate(sorted(range(m), key=lambda i: p_values[i])):
+        # An adjusted p-value is never smaller than that of a smaller p-value.
         largest = max(largest, min(1.0, (m - rank) * p_values[i]))
         adjusted[i] = largest
     return adjusted

@@ -80,6 +80,7 @@ def load_systems(
     by_name = dict(systems) if isinstance(systems, Mapping) else name_systems(systems)
     loaded = {name: _load(system) for name, system in by_name.items()}
     with_runs = any(isinstance(system, Run) for system in loaded.values())
+    # Runs break ties by document id; then all systems do, so that they differ by scores alone.
     if with_runs and isinstance(judged, Dataset) and judged.docid is None:
         raise SchemaError(
             "a run identifies documents by id, but the data has no document ids",
@@ -102,7 +103,7 @@ def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> 
 
 def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
     """Return the model to read data with, of a raw log if any, and the columns all models need."""
-    from rankine.logs.schema import columns_of
+    from rankine.transforms.log_columns import columns_of
 
     reader = next((model for model in models if columns_of(model) is not None), models[0])
     specs = [spec for spec in map(columns_of, models) if spec is not None]
@@ -148,6 +149,7 @@ def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
     """Give every system a distinct name."""
     reject_sets(systems=systems)
     by_name: dict[str, Any] = {}
+    # A name that is taken gets a number, so that no system replaces another one.
     for k, system in enumerate(systems):
         if isinstance(system, (str, Path)):
             name = Path(system).name

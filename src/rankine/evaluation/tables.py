@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# One character at a time: replacing the backslash first would escape the escapes.
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -41,14 +42,11 @@ class Table:
     def markdown(self) -> str:
         """Format the table in GitHub-flavoured Markdown, title first."""
         align = [":--" if c < self.left else "--:" for c in range(len(self.header))]
-        lines = [f"**{_cell(self.title)}**", ""] if self.title else []
+        lines = []
+        if self.title:
+            lines += [f"**{_cell(self.title)}**", ""]
         lines += [_row([_cell(h) for h in self.header]), _row(align)]
-        for r, row in enumerate(self.rows):
-            cells = [
-                f"**{_cell(text)}**" if (r, c) in self.bold else _cell(text)
-                for c, text in enumerate(row)
-            ]
-            lines.append(_row(cells))
+        lines += [_row(cells) for cells in self._cells(_cell, "**{}**")]
         return "\n".join(lines) + "\n"
 
     def latex(self) -> str:
@@ -63,14 +61,16 @@ class Table:
             " & ".join(_tex(h) for h in self.header) + r" \\",
             r"\midrule",
         ]
-        for r, row in enumerate(self.rows):
-            cells = [
-                rf"\textbf{{{_tex(text)}}}" if (r, c) in self.bold else _tex(text)
-                for c, text in enumerate(row)
-            ]
-            lines.append(" & ".join(cells) + r" \\")
+        lines += [" & ".join(cells) + r" \\" for cells in self._cells(_tex, r"\textbf{{{}}}")]
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
         return "\n".join(lines) + "\n"
+
+    def _cells(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """Return the cells of all rows, escaped; ``bold`` is the format of those in bold type."""
+        rows = [[escape(text) for text in row] for row in self.rows]
+        for r, c in self.bold:
+            rows[r][c] = bold.format(rows[r][c])
+        return rows
 
     def __rich__(self) -> Any:
         from rich.console import Group
@@ -87,9 +87,11 @@ class Table:
                 overflow="fold",
                 no_wrap=not is_name,
             )
-        for r, row in enumerate(self.rows):
-            styles = ["bold" if (r, c) in self.bold else "" for c in range(len(row))]
-            table.add_row(*(Text(text, style=x) for text, x in zip(row, styles, strict=True)))
+        rows = [[Text(text) for text in row] for row in self.rows]
+        for r, c in self.bold:
+            rows[r][c].style = "bold"
+        for cells in rows:
+            table.add_row(*cells)
         return Group(Text(self.title, style="italic"), table)
 
 

@@ -1,4 +1,4 @@
-"""Read, write and evaluate TREC runs and judgements by the rules of trec_eval.
+"""Read and evaluate TREC runs and judgements by the rules of trec_eval.
 
     qrels:  qid  0   docid  relevance              run:  qid  Q0  docid  rank  score  tag
 
@@ -28,8 +28,8 @@ from rankine.data.compression import open_stream
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
-from rankine.kernels.sorting import rank_order_by_key
-from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
+from rankine.metrics import Metric, evaluate, parse_metric
+from rankine.metrics.metric import DEFINITIONS
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
@@ -74,35 +74,6 @@ def read_qrels(path: Any) -> Qrels:
     return Qrels(np.array(qid), np.array(docid), np.array(label))
 
 
-def run_lines(
-    qid: Any, docid: Any, score: Any, *, tag: str = "rankine", depth: int | None = None
-) -> Iterator[str]:
-    """Yield the lines of a run, queries in order of first appearance."""
-    scores = np.asarray(score, dtype=np.float64)
-    docs = _ids(docid, "docid")
-    queries = QueryIndex.from_qid(qid, len(scores))
-    names = _ids(queries.ids, "qid")
-    _, ascending = np.unique(docs, return_inverse=True)
-    for q in range(queries.n_queries):
-        rows = queries.rows_of(q)
-        tie_key = -ascending[rows].astype(np.float64)
-        order = rank_order_by_key(scores[rows], tie_key)[:depth]
-        for rank, row in enumerate(rows[order].tolist(), 1):
-            yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
-
-
-def _ids(values: Any, what: str) -> NDArray[Any]:
-    """Return ids as text; raise if one contains white space, which separates the fields."""
-    texts: NDArray[Any] = np.asarray(values).astype(str)
-    for text in texts:
-        if text.split() != [text]:
-            raise SchemaError(
-                f"{what} {text!r} cannot be written to a TREC file",
-                fix="Use ids without white space",
-            )
-    return texts
-
-
 def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
     """Yield file name, line number and fields of each line that is not blank."""
     n_fields = len(form.split())
@@ -113,6 +84,7 @@ def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
             lines = text.decode().split("\n")
         except UnicodeDecodeError as error:
             line = text[: error.start].count(b"\n") + 1
+            # Without its cause, whose message would repeat the bytes of the file.
             raise ParseError(
                 "the file is not UTF-8 text", file=source.name, line=line, fix="Save it as UTF-8"
             ) from None
@@ -143,6 +115,7 @@ def read_whole(source: Source) -> bytes:
 
 
 def _number(text: str, what: str, location: tuple[str, int], column: int) -> float:
+    # float() alone would also read "1_000", "nan" and "infinity".
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     if not np.isfinite(value):
         raise ParseError(
@@ -243,7 +216,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
     qid, docid, label, score, is_retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(
-        np.maximum(label, 0.0),
+        np.maximum(label, 0.0),  # negative judgements (spam) are not relevant
         score,
         QueryIndex.from_qid(qid, len(qid)),
         {"docid": docid, "retrieved": is_retrieved},

@@ -105,7 +105,10 @@ def _write_tables(model: LinearModel, tables: Tables, options: ExportOptions) ->
         make_node("Add", ["tables", "products"], ["variable"]),
     ]
     weights = tables.weights[tables.linear_start :].astype(np.float32)
-    arrays = {"coef": weights.reshape(-1, 1), "columns": np.array(linear, dtype=np.int64)}
+    arrays: dict[str, NDArray[Any]] = {
+        "coef": weights.reshape(-1, 1),
+        "columns": np.array(linear, dtype=np.int64),
+    }
     return _serialize(model, options, steps, arrays)
 
 

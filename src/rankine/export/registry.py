@@ -1,11 +1,26 @@
-"""Export targets by name: their options, their registration and the function ``export``."""
+"""Export targets by name: their options, their registration and the function ``export``.
+
+A target is one module of ``rankine.export``, which is imported by being there::
+
+    @register("engine")
+    def export_engine(model: LinearModel, options: ExportOptions) -> Export:
+        \"\"\"Write a model of Engine. (The help of the command prints this line.)\"\"\"
+        require_linear(model, "Engine")
+        terms = float32_terms(model, "Engine")
+        return Export(json_bytes({"name": options.versioned(model), "weights": dict(terms)}))
+
+``rankine.export.features`` refuses models that the target cannot express (``require_linear``,
+``require_rule``) and returns names and weights. The test file ``tests/unit/export/test_engine.py``
+registers a reader that scores rows by the exported file (``contracts.export_readers``); the
+contract tests then compare its order with the scorer's.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from rankine.core.discovery import import_modules
@@ -87,6 +102,11 @@ _FUSION_TARGETS: dict[str, _Target] = {}
 def register(name: str, *, options: tuple[str, ...] = (), fusion: bool = False) -> Callable[[F], F]:
     """Register the decorated function as the export to a target.
 
+    A new target is one module in this package with such a function, and one test module. The
+    function checks that the target can express the model (``require_linear`` and the other checks
+    in ``rankine.export.features``), and returns the file's content in an ``Export``. An option
+    that no other target has is a field of ``ExportOptions`` and a parameter of ``rankine export``.
+
     Parameters
     ----------
     name
@@ -151,9 +171,9 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     target = _TARGETS[to]
     if any(isinstance(spec, RunScores) for spec in model.transforms):
         target = _FUSION_TARGETS.get(to, target)
-    for name in ("store", "form", "dtype", "feature_set", "query"):
-        value = getattr(options, name)
-        if value != getattr(ExportOptions, name) and name not in target.options:
+    for option in fields(ExportOptions):
+        name, value = option.name, getattr(options, option.name)
+        if value != option.default and name not in ("name", *target.options):
             users = [user for user in targets() if name in _TARGETS[user].options]
             raise ParameterError(
                 f"{value!r} cannot be used: {to} has no such option",

@@ -1,1 +1,1 @@
-"""Numba kernels: compiled once per machine, dispatched on plain NamedTuple specs."""
+"""Compiled code: row and column storage, dispatch on specs, random numbers, sorting, threads."""

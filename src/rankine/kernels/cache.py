@@ -10,7 +10,7 @@ folder compiles for that CPU too, so that every machine that uses the folder com
 
 Numba's documented setting ``NUMBA_CACHE_LOCATOR_CLASSES`` can name a folder per function, but all
 signatures of a function then share one index file, which processes that compile at the same time
-overwrite. ``KernelCache`` therefore gives each signature an index of its own. It is built from the
+overwrite. ``KernelCache`` therefore gives each signature a separate index. It is built from the
 classes in ``numba.core.caching`` and takes the place of the cache that ``njit(cache=True)`` makes.
 """
 

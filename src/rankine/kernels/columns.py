@@ -5,8 +5,9 @@ the rows of every column in increasing order; the columns of a dense matrix are 
 is contiguous. Indices are unsigned, values keep their type (float32 or float64).
 
 A smooth loss that implements ``slope_and_curvature``, ``curvature_bounds`` and ``shift`` can be
-minimised by ``rankine.solvers.coordinate_descent``: ``loss`` is the loss with its state at the
-current weights (scores, sums), ``scratch`` its private work space, one per thread.
+minimised by ``rankine.solvers.coordinate_descent``. Their argument ``loss`` is a spec that also
+holds the loss's state at the current weights (scores, sums), and ``scratch`` is its work space, one
+per thread.
 
 ``column_variances`` computes the weighted variance of every column within queries::
 
@@ -270,7 +271,7 @@ def _variances(
     cut at the end, whose variances need the moments of other shards.
     """
     moments = zero_moments(rows, n_features)
-    cut = np.zeros((2, n_features))
+    cut_moments = np.zeros((2, n_features))
     for q in range(np.searchsorted(starts, begin, side="right") - 1, starts.shape[0] - 1):
         if starts[q] >= end:
             break
@@ -288,8 +289,8 @@ def _variances(
             if starts[q] >= begin:  # it is the last query of the shard
                 side = 1
             for j in range(n_features):
-                cut[side, j] = moments[j, 0]
-    return moments[:, 1].copy(), cut
+                cut_moments[side, j] = moments[j, 0]
+    return moments[:, 1].copy(), cut_moments
 
 
 def column_variances(

@@ -4,7 +4,7 @@
 files (see ``rankine.kernels.cache``).
 
 With ``RANKINE_BOUNDS_CHECK=1`` every index is checked and IndexError raised where it is out of
-bounds. This is slower and meant for tests; such kernels have cache keys of their own.
+bounds. This is slower and meant for tests; such kernels have separate cache keys.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class CompileClock(event.Listener):
         if self._depth > 1:
             return
         self._started_at = time.perf_counter()
-        # Numba creates millions of objects that live on; the collector would only walk them.
+        # Numba creates millions of objects that stay alive; collecting garbage would only traverse
+        # them.
         self._gc_was_enabled = gc.isenabled()
         gc.disable()
         if self.begin is not None:

@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
-from rankine.kernels.sources import note_implementation
+from rankine.kernels.sources import record_implementation
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -79,7 +79,7 @@ def _make_generic(stub: Callable[..., Any], inline: str) -> GenericFunction:
     def implementation(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:
             implementations[spec_type] = function
-            note_implementation(function, spec_type)
+            record_implementation(function, spec_type)
             return function
 
         return register

@@ -125,6 +125,7 @@ def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -
             counts[slots[p]] = 0
 
 
+# Called from Python, a generic function runs interpreted; this compiled entry point does not.
 @jit
 def _divide(rows: Any, n_features: int, starts: Any, order: Any, out: Any) -> None:
     _divide_lists(rows, n_features, starts, order, out)

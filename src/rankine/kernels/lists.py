@@ -24,7 +24,7 @@ class ListWork(NamedTuple):
 
     ``levels`` are the values that are compared: gains, relevance or labels, as the objective
     defines. ``slopes`` is the derivative of the list's loss with respect to each score; ``ranks``
-    count from 1. ``first`` and ``second`` belong to the metric.
+    count from 1. ``first`` and ``second`` are scratch space of the metric, set by ``open_list``.
     """
 
     scores: NDArray[np.float64]

@@ -20,7 +20,7 @@ from rankine.kernels.compile import jit
 
 GOOD, HARD, MALFORMED = 0, 1, 2
 
-#: Beyond these every number of 19 digits is subnormal, or near overflow.
+#: Outside these exponents every number of 19 digits is subnormal or close to overflow.
 _Q_MIN, _Q_MAX = -326, 307
 
 

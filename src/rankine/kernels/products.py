@@ -44,6 +44,7 @@ def _csr_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
             out[rows.indices[k]] += c * rows.values[k]
 
 
+# Called from Python, a generic function runs interpreted; this compiled entry point does not.
 @jit
 def _add_rows(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
     add_rows_into(rows, start, stop, v, out)

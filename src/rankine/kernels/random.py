@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 
-# Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Streams of equal numbers are never used
-# with the same seed. Changing a number changes every model that was trained with its stream.
+# Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Numbers repeat only between algorithms
+# that never use the same seed in one run. Changing a number changes every model that was trained
+# with its stream.
 
 #: Order of the lists of a fit in memory, and (with the block's number) of a partition.
 LIST_ORDER = 1
@@ -100,10 +101,10 @@ def permutation(seed: Any, n: int) -> NDArray[np.int64]:
 
 
 def stream_seed(seed: int, *path: int) -> np.uint64:
-    """Derive the seed of a sub-stream, so that sampling and breaking ties, say, share no draws."""
+    """Derive the seed of a stream, so that different uses of a seed share no draws."""
     # Each part of the path is mixed in before the next, so (1, 2) and (2, 1) differ.
     state = seed & _MASK
-    for part in (0x52414E4B, *path):
+    for part in (0x52414E4B, *path):  # "RANK"
         state = _mix((state ^ (part & _MASK)) + 0x9E3779B97F4A7C15 & _MASK)
     return np.uint64(state)
 

@@ -1,8 +1,8 @@
 """Digests of the source files that compiled code comes from: the keys of the kernel cache.
 
 Numba's own cache notices a change in the file of a cached function, but not in the functions that
-it calls. A kernel is therefore cached under a digest of its own file, of the compiled files that
-this file imports, directly or not, and of every file that implements a generic function.
+it calls. A kernel is therefore cached under a digest of its file, of the compiled files that this
+file imports, directly or not, and of every file that implements a generic function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parent.parent
-#: Files that contain one of these contain compiled code.
+#: A file with one of these imports contains compiled code.
 _COMPILED = re.compile(r"import numba|from numba|kernels\.compile import|kernels\.dispatch import")
 _IMPORT = re.compile(r"^[ ]*from (rankine[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 #: Names of functions and constants. An imported class is not compiled into a kernel, unless it is
@@ -80,7 +80,7 @@ def compiled_from(path: Path) -> frozenset[Path]:
     return frozenset(files)
 
 
-def note_implementation(function: Callable[..., Any], spec_type: type) -> None:
+def record_implementation(function: Callable[..., Any], spec_type: type) -> None:
     """Record where an implementation of a generic function is written."""
     path = Path(function.__code__.co_filename)
     if not path.is_file():

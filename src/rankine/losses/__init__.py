@@ -4,7 +4,8 @@
 * ``all_pairs``, ``active_pairs``: the sum of a pair loss over all pairs as a function of scores
 * ``pair_queries``: which pairs count, and where query and row weights enter
 * ``least_squares``: pairwise least squares as a matrix product
-* ``lists``, ``list_risk``, ``list_objectives``: losses of whole lists
+* ``lists``: losses of one list, for one-pass learning; ``list_objectives`` parses their names
+* ``list_risk``: sums of list losses as functions of the scores of all rows, for batch solvers
 * ``domination``: each better item against all worse ones at once
 """
 

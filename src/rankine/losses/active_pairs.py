@@ -181,6 +181,7 @@ class ActivePairs:
         shards = list(zip(self.cuts[:-1], self.cuts[1:], strict=True))
 
         # Higher and lower partners of a shard are two tasks, so a single shard uses two threads.
+        # ``range`` serves as cuts: task number k is the span from k to k + 1.
         def sum_partners(number: int, _next: int) -> None:
             shard, direction = divmod(number, 2)
             first, last = int(shards[shard][0]), int(shards[shard][1])

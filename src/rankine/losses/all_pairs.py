@@ -1,6 +1,8 @@
 """Sums of any pair loss over all pairs, by visiting every pair: O(pairs) time.
 
-These serve losses and pair weights without an O(m log m) form. Threads share the work by queries.
+``AllPairsRisk`` is the exact sum of losses without an O(m log m) form. ``MeanPairLoss`` computes
+the objective that a stochastic ranker estimates by drawing pairs. Threads share the work by
+queries.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ class PairMean(Enum):
     PAIRS = 0
     #: Queries; each contributes the mean over its pairs.
     QUERIES = 1
-    #: Queries; each contributes the mean over its pairs of labels of the mean over their pairs.
+    #: Queries; each contributes the mean over its pairs of distinct labels, of which each
+    #: contributes the mean over the pairs of rows with these labels.
     LABELS = 2
 
 
-#: The mean whose expectation each way of drawing pairs has.
+#: Value of ``sampling`` -> the mean that the loss of a drawn pair has as its expectation.
 MEAN_OF_SAMPLING = {
     "query": PairMean.QUERIES,
     "uniform": PairMean.PAIRS,

@@ -38,7 +38,7 @@ def pair_loss(loss: Any, z: float) -> Any:
 
 @generic
 def needs_pairs(objective: Any) -> Any:
-    """Whether a list whose levels are all equal contributes nothing to the objective."""
+    """Return whether the objective sums over pairs of levels, so that one level gives no loss."""
 
 
 @generic
@@ -50,9 +50,10 @@ def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) ->
 def add_normal_product(
     laplacian: Any, rows: Rows, q: int, v: Any, y: Any, residual: bool, factor: float, out: Any
 ) -> None:
-    """Add factor X_q^T L_q X_q v of query q to ``out``; with X_q v - y_q if ``residual``.
+    """Add factor X_q^T L_q X_q v of query q to ``out``.
 
-    Both products read the query's rows while they are in the processor's cache.
+    If ``residual``, X_q v - y_q takes the place of X_q v. Both products read the query's rows while
+    they are in the processor's cache.
     """
 
 
@@ -66,7 +67,7 @@ class PairLoss(NamedTuple):
 
     @property
     def can_be_smoothed(self) -> bool:
-        """Whether the exact sum has ``smoothed(width)``, which rounds the kinks of the loss."""
+        """Whether the exact sum has ``smoothed(width)``, a sum of the loss without its kinks."""
         return hasattr(self.exact_sum, "smoothed")
 
     def spec(self, margin: float = 1.0) -> Any:
@@ -100,10 +101,18 @@ def register_pair_loss(
         Whether the slope is continuous, so that Newton's method applies.
     exact_sum
         Class that sums the loss over all pairs, None if it has no exact form. Instances
-        ``exact_sum(spec, queries, omega, counting, threads)`` have ``evaluate(scores)``, which
-        returns value and slopes by row, and, if the loss is smooth,
-        ``evaluate_with_curvature(scores)``. ``rankine.losses.AllPairsRisk`` works for every loss
-        and visits each pair.
+        ``exact_sum(spec, queries, omega, counting, threads)`` have
+
+        * ``queries``: the ``PairQueries``, as they were passed;
+        * ``evaluate(scores)``: value of the sum, and its slopes by row;
+        * ``evaluate_with_curvature(scores)``, if the loss is smooth: the same and the curvature, an
+          object with ``times(values)`` and ``diagonal()``, for Newton's method;
+        * ``smoothed(width)``, if the kinks can be smoothed: a smooth sum below this one.
+
+        ``omega`` holds the factor of each query, with its weight; ``counting`` is the parameter
+        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss: it calls
+        ``pair_loss`` for each pair. A class with a closed form computes the loss itself, and the
+        contract tests compare it with the sum over listed pairs.
     """
     PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, exact_sum)
 

@@ -6,15 +6,16 @@ For one query with row weights w, W = sum w, and residuals e = Xw - y::
     "all"     L e = om w (e - mean),                       mean = <w, e> / W
     "untied"  L e = om w [ (W - W_c) e - (S - S_c) ] / W   c: rows of the same label, S = <w, e>
 
-With unit weights the first is the centring matrix om (I - 11^T / m) (Tas, eq. 2 corrected). With
-the query's weight v_q, the weight M_q of its unordered pairs, and sums over usable queries::
+With unit weights the first is the centring matrix om (I - 11^T / m) (Tas, eq. 2 corrected). A query
+is *usable* if it holds two rows of different labels; only these take part. With the query's weight
+v_q, the weight M_q of its unordered pairs, and sums over usable queries::
 
     "query"  om_q = v_q / (sum v  W_q)     "sum"  om_q = v_q     "pair"  om_q = v_q W_q / sum(v M)
 
-Queries whose rows all have one label are left out, as everywhere in rankine. A row of weight 2
-enters L like the same row twice; only M_q of "pair" with all pairs leaves out the pairs of a row
-with its own copies, whose residuals are equal, so there the copies have a smaller om by one factor
-for all queries: the same optimum at an l2 that is smaller by that factor.
+A row of weight 2 enters L like the same row twice. The one exception is M_q of "pair" with all
+pairs, which leaves out the pairs of a row with its own copies (their residuals are equal). There
+om of the copies is smaller by one factor for all queries, which gives the same optimum at an l2
+that is smaller by that factor.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.losses.base import add_normal_product
 from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
 
-#: "all": the pairs of all rows of a query; "untied": the pairs of rows with different labels.
+#: Values of ``pairs``: all pairs of rows of a query, or those of rows with different labels.
 PAIR_CHOICES = ("all", "untied")
 
 

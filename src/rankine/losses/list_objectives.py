@@ -77,11 +77,9 @@ class ListObjective:
         return LambdaWeighted(loss, self._gain(longest), self.rank_by_label)
 
     def _gain(self, longest: int) -> Any:
-        return (
-            UnitGain()
-            if self.metric is None
-            else METRIC_OBJECTIVES[self.name](self.metric, longest)
-        )
+        if self.metric is None:
+            return UnitGain()
+        return METRIC_OBJECTIVES[self.name](self.metric, longest)
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
         """Return the values compared within a list, by row: gains, relevance or labels."""
@@ -122,7 +120,7 @@ class ListObjective:
 
 def objective_names() -> tuple[str, ...]:
     """Return all objectives over pairs, with the cutoff 10 if the metric requires one."""
-    from rankine.metrics import DEFINITIONS
+    from rankine.metrics.metric import DEFINITIONS
 
     required = {name for name, metric in DEFINITIONS.items() if metric.cutoff == "required"}
     names = (f"{name}@10" if name in required else name for name in METRIC_OBJECTIVES)
@@ -150,7 +148,11 @@ def parse_objective(
 def _parse_metric(text: str) -> Metric:
     from rankine.metrics import parse_metric
 
-    metric = parse_metric(text)
+    try:
+        metric = parse_metric(text)
+    except ParameterError as error:
+        # The text is that of ``objective``; an error of ``metric`` would name another option.
+        raise ParameterError(error.reason, fix=error.fix, parameter="objective") from error
     if metric.name not in METRIC_OBJECTIVES or (metric.name == "map" and metric.cutoff is not None):
         names = ", ".join(METRIC_OBJECTIVES)
         raise ParameterError(

@@ -77,7 +77,7 @@ class ListRisk(ABC):
     def visit_lists(
         self, p: Any, v: Any, product: bool, first: int, last: int, out: Any, diagonal: Any
     ) -> float:
-        """Visit the lists ``first`` to ``last`` at the grouped scores p.
+        """Visit the lists from ``first`` to before ``last`` at the grouped scores p.
 
         If ``product``, write H v to ``out``; ``diagonal`` is scratch. Else write dR/dp to ``out``
         and the diagonal of H to ``diagonal``, and return R.

@@ -1,8 +1,11 @@
 """Rows that form pairs, query by query, and the weights of pairs.
 
-This is the place where query weights and row weights enter a pairwise risk. A pair (i, j) of query
-q has the weight ``omega_q w_i w_j`` with row weights w (1 by default). With the query's pair weight
-N_q = sum over its pairs of w_i w_j, the query weight v_q, and sums over queries with a pair::
+Query weights and row weights enter every pairwise risk here: ``PairQueries.from_dataset`` collects
+them and ``query_omega`` combines them. (``losses.least_squares`` has a normalisation of its own;
+stochastic rankers draw queries in proportion to their weights, see ``samplers.draw``.) A pair
+(i, j) of query q has the weight ``omega_q w_i w_j`` with row weights w (1 by default). With the
+query's pair weight N_q = sum over its pairs of w_i w_j, the query weight v_q, and sums over queries
+with a pair::
 
     "query"  omega_q = v_q / (sum_q v_q  N_q)     mean over queries of the mean over pairs
     "pair"   omega_q = v_q / (sum_q v_q N_q)      mean over all pairs
@@ -34,7 +37,10 @@ _UNREAD = np.zeros(0)
 
 
 class PairTotals(NamedTuple):
-    """Sums over all queries with a pair, which the normalisation divides by."""
+    """Sums over all queries with a pair, which the normalisation divides by.
+
+    ``query_weight`` is sum_q v_q, and ``pair_weight`` is sum_q v_q N_q.
+    """
 
     query_weight: float
     pair_weight: float
@@ -72,7 +78,7 @@ class PairQueries:
         if data.weight is None:
             pair_weight = labels.pair_counts.astype(np.float64)
         else:
-            # Each pair is counted at the levels of both rows.
+            # Divided by 2, because each pair is counted at the levels of both rows.
             level_masses = labels.level_masses(data.weight)
             pair_weight = np.add.reduceat(level_masses, labels.level_ptr[:-1]) / 2
         # All other queries have no influence on the risk and its normalisation.
@@ -82,7 +88,7 @@ class PairQueries:
         first_level = np.repeat(labels.level_ptr[:-1], index.sizes)
         rank_of_row[labels.order] = level - first_level + 1
         positions = np.flatnonzero(np.repeat(keep, index.sizes))
-        rows = positions if index.rows is None else index.rows[positions]
+        rows = index.rows_at(positions)
         return cls(
             rows.astype(np.uint32),
             np.concatenate([[0], np.cumsum(index.sizes[keep])]).astype(np.int64),

@@ -14,7 +14,6 @@ from rankine.metrics.engine import (
     random_expectation,
 )
 from rankine.metrics.metric import (
-    DEFINITIONS,
     Definition,
     Metric,
     describe_metrics,
@@ -25,7 +24,6 @@ from rankine.metrics.metric import (
 import_modules(__name__)
 
 __all__ = [
-    "DEFINITIONS",
     "Definition",
     "Metric",
     "count_without_value",

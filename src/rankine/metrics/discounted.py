@@ -52,24 +52,17 @@ def _discounted_sum(ranked: Any, discount: Any, k: int) -> float:
 
 @list_value.implementation(Dcg)
 def _dcg(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _discounted_sum(ranked, spec.discount, k)
 
 
 @list_expected.implementation(Dcg)
 def _expected_dcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _discounted_sum(block_means(ranked, ends), spec.discount, k)
 
 
 @jit
 def _normalised(ranked: Any, gain: Any, discount: Any, k: int) -> float:
-    ideal = _discounted_sum(top_values(gain, k), discount, k)
-    if not ideal > 0.0:
-        return np.nan
-    return _discounted_sum(ranked, discount, k) / ideal
+    return _discounted_sum(ranked, discount, k) / _discounted_sum(top_values(gain, k), discount, k)
 
 
 @list_value.implementation(Ndcg)
@@ -85,8 +78,6 @@ def _expected_ndcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
 @jit
 def _mean_over_ranks(ranked: Any, gain: Any, discount: Any) -> float:
     ideal_order = top_values(gain, gain.shape[0])
-    if not ideal_order[0] > 0.0:
-        return np.nan
     total = dcg = ideal_dcg = 0.0
     if ranked.shape[0] == 0:
         return 0.0

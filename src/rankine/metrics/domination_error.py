@@ -27,7 +27,7 @@ _TIE_RULES = ("strict", "errors", "expected")
 
 
 class DominationError(NamedTuple):
-    """Tie rule: 0 strict, 1 errors, 2 expected."""
+    """``rule`` is the position of the tie rule in ``_TIE_RULES``, as kernels take no text."""
 
     rule: int
 

@@ -55,11 +55,11 @@ class QueryEvaluator(ABC):
 
     def from_scores(self, scores: Floats) -> QueryValues:
         """Return the values of all queries under one score per row."""
-        return self._with_empty_queries(*self._measure_scores(scores))
+        return self._fill_undefined(*self._measure_scores(scores))
 
     def from_weights(self, features: Floats, weights: Floats) -> QueryValues:
         """Return values of shape (candidates, queries) under scores features @ weights[c]."""
-        return self._with_empty_queries(*self._measure_weights(features, weights))
+        return self._fill_undefined(*self._measure_weights(features, weights))
 
     @abstractmethod
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]: ...
@@ -68,8 +68,8 @@ class QueryEvaluator(ABC):
         measured = [self._measure_scores(features @ w) for w in weights]
         return np.array([values for values, _ in measured]), measured[0][1]
 
-    def _with_empty_queries(self, values: Floats, mass: Floats) -> QueryValues:
-        """Set the value of queries without relevant documents, unless they are skipped."""
+    def _fill_undefined(self, values: Floats, mass: Floats) -> QueryValues:
+        """Replace NaN, a query without relevant documents, by the value of ``no_relevant``."""
         if self.metric.no_relevant != "skip":
             values[np.isnan(values)] = float(str(self.metric.no_relevant))
         return QueryValues(values, mass)
@@ -203,7 +203,7 @@ class _PairEvaluator(QueryEvaluator):
 
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         if self._retrieved is not None:
-            # Items that were not retrieved rank below all that were, tied with each other.
+            # Items that were not retrieved rank below all that were, and are tied with each other.
             scores = np.where(self._retrieved, scores, scores.min(initial=0.0) - 1.0)
         if self._displayed is not None:
             scores = scores[self._displayed]
@@ -420,6 +420,7 @@ def mean_value(
             f"{metric} is undefined for all queries: none has both relevant and other documents",
             fix="Check the labels, or set no_relevant=0",
         )
+    # The mean over all pairs weights each query by its number of pairs.
     if metric.mean in {"pairs", "items"}:
         pooled = np.ones(len(mass)) if weight is None else weight
         weight = pooled * mass

@@ -24,13 +24,11 @@ class ExpectedReciprocalRank(NamedTuple):
     scale: float
 
 
-@jit
-def _reciprocal_rank(ranked: Any, gain: Any, scale: float, k: int) -> float:
-    if not gain.max() > 0.0:
-        return np.nan
+@list_value.implementation(ExpectedReciprocalRank)
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     total, reach_probability = 0.0, 1.0
     for r in range(min(k, ranked.shape[0])):
-        stop_probability = ranked[r] / scale
+        stop_probability = ranked[r] / spec.scale
         total += reach_probability * stop_probability / (r + 1.0)
         reach_probability *= 1.0 - stop_probability
     return total
@@ -52,32 +50,20 @@ def _mean_products(values: Any) -> Any:
     return mean
 
 
-@jit
-def _expected_reciprocal_rank(ranked: Any, ends: Any, gain: Any, scale: float, k: int) -> float:
+@list_expected.implementation(ExpectedReciprocalRank)
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     """Average over the orders of tied items, block by block of equal scores."""
-    if not gain.max() > 0.0:
-        return np.nan
     total, reach_probability = 0.0, 1.0
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
-        # passed[j]: mean probability that j random items of the block do not stop the reader
-        passed = _mean_products(1.0 - ranked[start:end] / scale)
+        # passed[j]: the mean probability that j random items of the block do not stop the reader.
+        passed = _mean_products(1.0 - ranked[start:end] / spec.scale)
         for r in range(start, min(k, end)):
             total += reach_probability * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)
         reach_probability *= passed[end - start]
         start = end
     return total
-
-
-@list_value.implementation(ExpectedReciprocalRank)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _reciprocal_rank(ranked, gain, spec.scale, k)
-
-
-@list_expected.implementation(ExpectedReciprocalRank)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _expected_reciprocal_rank(ranked, ends, gain, spec.scale, k)
 
 
 def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:

@@ -2,8 +2,8 @@
 
 The spec of a list metric implements two generic functions of a list whose items have a ``gain`` (a
 gain, or 0/1 relevance): its value in one order (``list_value``) and its mean over all orders of
-items with equal scores (``list_expected``). NaN means that the metric is undefined for the list (no
-relevant document); the caller decides how such a query counts.
+items with equal scores (``list_expected``). Neither is called for a list in which no item has a
+positive gain: its value is NaN, and the caller decides how such a query counts.
 
 The spec of a pair metric implements ``pair_value``: its value and its mass, the number of pairs or
 items that it averages over. A query of mass 0 has no pair. Pairs are counted in O(n log n).
@@ -83,6 +83,15 @@ def block_means(ranked: Any, ends: Any) -> Any:
 
 
 @jit
+def _has_gain(gains: Any) -> bool:
+    # Stops at the first positive gain, so that a long list costs almost nothing.
+    for gain in gains:  # noqa: SIM110 - Numba compiles no generators in any()
+        if gain > 0.0:
+            return True
+    return False
+
+
+@jit
 def ranked_values(
     spec: Any,
     lists: RankedLists,
@@ -96,6 +105,9 @@ def ranked_values(
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        out[q] = np.nan
+        if not _has_gain(all_gains):
+            continue
         order = _top_of_list(lists, q, lists.score[a:b], cutoffs[q], -np.inf)
         out[q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
 
@@ -135,12 +147,15 @@ def weighted_values(
     width = weights.shape[1]
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
+        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        if not _has_gain(all_gains):
+            out[:, q] = np.nan
+            continue
         scores = np.empty(b - a)
         columns = np.empty((width, scores.shape[0]))
         for j in range(width):
             for i in range(b - a):
                 columns[j, i] = lists.score[a + i, j]
-        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         # Sorted once here: metrics that need the ideal order then sort a sorted array.
         all_gains = top_values(all_gains, all_gains.shape[0])
         order = np.arange(b - a)
@@ -172,12 +187,15 @@ def expected_values(
     """Set out[q] to the expected value of query q over random orders of its ties."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
+        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        out[q] = np.nan
+        if not _has_gain(all_gains):
+            continue
         gains, scores = lists.gain[a:b], lists.score[a:b]
         order = rank_order(scores)
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
-        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         out[q] = list_expected(spec, ranked, tie_ends(scores, order), all_gains, cutoffs[q])
 
 

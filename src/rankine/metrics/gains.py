@@ -91,6 +91,7 @@ def flag_column(
 def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
     """Return a sort key that orders document ids descending, as trec_eval breaks ties."""
     ids = _column("docid", columns, n_rows, "tie order")
+    # Compared as text, as trec_eval compares them.
     _, ascending = np.unique(ids.astype(str), return_inverse=True)
     return -ascending.astype(np.float64)
 
@@ -135,10 +136,9 @@ def _explicit_gains(
         return _look_up_gains(y, _parse_table(gain), f"the gain table {gain}", _LINEAR_FIX)
     if gain == "linear":
         gains = y
-    elif gain == "given":
-        gains = number_column("gain", columns, len(y), "gain")
     else:
-        gains = number_column(gain, columns, len(y), "gain")
+        column = "gain" if gain == "given" else gain
+        gains = number_column(column, columns, len(y), "gain")
     if len(gains) and gains.min() < 0:
         row = int(np.argmin(gains))
         raise LabelError(

@@ -87,6 +87,7 @@ def register(*definitions: Definition) -> None:
                     f"a metric called {name!r} exists already", fix="Choose another name"
                 )
         complete = definition
+        # Every metric of ranked lists has these two options.
         if definition.family == "ranks":
             complete = replace(
                 definition,
@@ -115,12 +116,10 @@ def describe_metrics() -> dict[str, str]:
     return {name: DEFINITIONS[name].summary for name in sorted(DEFINITIONS)}
 
 
-_LETOR_NDCG = {"gain": "0,1,3", "discount": "letor", "short": "zero"}
-_MSLR_NDCG = {"gain": "0,1,3,7,15", "discount": "letor", "short": "zero"}
-
-
 _LETOR_MEAN_NDCG = {"gain": "0,1,3", "discount": "letor"}
+_LETOR_NDCG = {**_LETOR_MEAN_NDCG, "short": "zero"}
 _MSLR_MEAN_NDCG = {"gain": "0,1,3,7,15", "discount": "letor"}
+_MSLR_NDCG = {**_MSLR_MEAN_NDCG, "short": "zero"}
 
 #: Mode -> metric -> options that differ from the metric's own defaults.
 MODES: dict[str, dict[str, dict[str, Any]]] = {
@@ -222,6 +221,7 @@ class Metric:
         defaults = self._defaults()
         for option in OPTIONS:
             value = getattr(self, option)
+            # object.__setattr__, because the class is frozen.
             if value is None:
                 object.__setattr__(self, option, defaults.get(option))
             elif option not in defaults:
@@ -293,6 +293,11 @@ class Metric:
         return find_definition(self.name).larger_is_better
 
     @property
+    def sign(self) -> float:
+        """1 if larger values are better, else -1: the best value times it is the largest."""
+        return 1.0 if self.larger_is_better else -1.0
+
+    @property
     def title(self) -> str:
         """Name as printed in papers, such as ``NDCG@10``."""
         title = find_definition(self.name).title
@@ -358,14 +363,11 @@ def parse_metric(text: str | Metric) -> Metric:
             fix='Write it like "ndcg@10", "map", "letor3:ndcg@10" or "ndcg@10:gain=linear"',
             parameter="metric",
         )
+    cutoff = head["cutoff"]
+    if cutoff is not None and re.fullmatch(r"[+-]?\d+", cutoff):
+        cutoff = int(cutoff)
     options = dict(_parse_option(part, str(text)) for part in parts[1:])
-    return Metric(head["name"], _parse_cutoff(head["cutoff"]), mode, **options)
-
-
-def _parse_cutoff(text: str | None) -> int | str | None:
-    if text is not None and re.fullmatch(r"[+-]?\d+", text):
-        return int(text)
-    return text
+    return Metric(head["name"], cutoff, mode, **options)
 
 
 def _parse_option(part: str, text: str) -> tuple[str, Any]:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rankine.kernels.compile import jit
 from rankine.metrics.families import block_means, list_expected, list_value
 from rankine.metrics.metric import Definition, register
@@ -52,29 +50,21 @@ def _hits(ranked: Any, k: int) -> float:
 
 @list_value.implementation(Precision)
 def _precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _hits(ranked, k) / k
 
 
 @list_expected.implementation(Precision)
 def _expected_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _hits(block_means(ranked, ends), k) / k
 
 
 @list_value.implementation(Recall)
 def _recall(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _hits(ranked, k) / gain.sum()
 
 
 @list_expected.implementation(Recall)
 def _expected_recall(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _hits(block_means(ranked, ends), k) / gain.sum()
 
 
@@ -86,7 +76,7 @@ def _hit_probability(ranked: Any, ends: Any, k: int) -> float:
     while start < min(k, ranked.shape[0]):
         end = ends[start]
         n_relevant = ranked[start:end].sum()
-        # the ranks of a block are drawn from its items without replacement
+        # The ranks of a block are drawn from its items without replacement.
         for r in range(start, min(k, end)):
             miss_probability *= 1.0 - min(1.0, n_relevant / (end - r))
         start = end
@@ -95,22 +85,16 @@ def _hit_probability(ranked: Any, ends: Any, k: int) -> float:
 
 @list_value.implementation(HitRate)
 def _hit(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return min(1.0, _hits(ranked, k))
 
 
 @list_expected.implementation(HitRate)
 def _expected_hit(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     return _hit_probability(ranked, ends, k)
 
 
 @list_value.implementation(ReciprocalRank)
 def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     for r in range(min(k, ranked.shape[0])):
         if ranked[r] > 0.0:
             return 1.0 / (r + 1.0)
@@ -119,15 +103,13 @@ def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
 
 @list_expected.implementation(ReciprocalRank)
 def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    if not gain.max() > 0.0:
-        return np.nan
     total, miss_probability = 0.0, 1.0
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
         n_relevant = ranked[start:end].sum()
         for r in range(start, min(k, end)):
-            # drawing without replacement from the block, no relevant item so far
+            # Chance that rank r is relevant if no earlier rank of the block is.
             hit_probability = min(1.0, n_relevant / (end - r))
             total += miss_probability * hit_probability / (r + 1.0)
             miss_probability *= 1.0 - hit_probability
@@ -137,29 +119,23 @@ def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
 
 @list_value.implementation(AveragePrecision)
 def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    n_relevant = gain.sum()
-    if not n_relevant > 0.0:
-        return np.nan
     total = n_hits = 0.0
     for r in range(min(k, ranked.shape[0])):
         if ranked[r] > 0.0:
             n_hits += 1.0
             total += n_hits / (r + 1.0)
-    return total / n_relevant
+    return total / gain.sum()
 
 
 @list_expected.implementation(AveragePrecision)
 def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    n_relevant = gain.sum()
-    if not n_relevant > 0.0:
-        return np.nan
     total = n_above = 0.0  # n_above: relevant items in the blocks above
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
         size = end - start
         n_hits = ranked[start:end].sum()
-        # given that rank r is relevant, each other rank of the block is with this probability
+        # If rank r is relevant, each other rank of the block is with this probability.
         other_probability = 0.0
         if size > 1:
             other_probability = (n_hits - 1.0) / (size - 1.0)
@@ -168,7 +144,7 @@ def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k:
             total += n_hits / size * expected_hits / (r + 1.0)
         n_above += n_hits
         start = end
-    return total / n_relevant
+    return total / gain.sum()
 
 
 register(

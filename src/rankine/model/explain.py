@@ -34,7 +34,9 @@ def name_positions(model: LinearModel) -> dict[str, int]:
     included only if their weight is not zero.
     """
     names = model.feature_names
-    positions = {} if names is None else dict.fromkeys(names, -1)
+    positions: dict[str, int] = {}
+    if names is not None:
+        positions = dict.fromkeys(names, -1)
     positions.update({name: k for k, name in enumerate(model.weight_names)})
     return positions
 
@@ -199,16 +201,18 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     """
     tables = find_tables(model)
     if tables is not None:
-        return explain_tables(tables, tables.row(a), None if b is None else tables.row(b))
+        if b is not None:
+            b = tables.row(b)
+        return explain_tables(tables, tables.row(a), b)
     if model.transforms:
         kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
         raise ModelError(
             f"this model transforms rows before its weights ({kinds})",
             fix="Use Scorer(model).explain(rows, i), which transforms the whole list",
         )
-    return contributions_at(
-        model, row_values(model, a), None if b is None else row_values(model, b)
-    )
+    if b is not None:
+        b = row_values(model, b)
+    return contributions_at(model, row_values(model, a), b)
 
 
 def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
@@ -262,7 +266,9 @@ def _column_value(row: Any, column: int) -> float | None:
 def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:
     """Explain rows given by their values at the positions of the weights."""
     with np.errstate(over="ignore"):
-        differences = values if others is None else values - others
+        differences = values
+        if others is not None:
+            differences = values - others
         terms = model.values * differences
     if not np.isfinite(terms).all():
         raise SchemaError("a contribution overflows float64", fix="Scale the features")

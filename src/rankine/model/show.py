@@ -1,8 +1,9 @@
-"""Show models and explanations as plain data, text and HTML; names from files are made safe."""
+"""Show models and explanations as dictionaries, text and HTML; names from files are escaped."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,8 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
     }
 
 
+#: Largest length of a list that the text of a summary prints in full.
+_MAX_LISTED = 5
 #: Number of weights and topics in HTML.
 TOP = 8
 _POSITIVE_COLOUR, _NEGATIVE_COLOUR = "#2f6fab", "#c2570c"
@@ -176,9 +179,22 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     if hidden:
         amount = math.fsum(term.contribution for term in hidden)
         body.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
-    label = "score of a - score of b" if pair else "score"
+    label = "score"
+    if pair:
+        label = "score of a - score of b"
     body.append([label, *blank, f"{explanation.total:+.6g}"])
     return head, body
+
+
+def _flatten(metadata: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """List names and values; mappings are listed entry by entry, with names like ``trace.gap``."""
+    entries: list[tuple[str, Any]] = []
+    for key, value in metadata.items():
+        if isinstance(value, Mapping):
+            entries += [(f"{key}.{name}", inner) for name, inner in _flatten(value)]
+        else:
+            entries.append((str(key), value))
+    return entries
 
 
 def summary_text(data: dict[str, Any]) -> str:
@@ -193,8 +209,12 @@ def summary_text(data: dict[str, Any]) -> str:
         fields = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
         lines.append(f"transform   {printable(spec['type'])} {printable(fields)}".rstrip())
     for section in ("parameters", "provenance"):
-        for key, value in data[section].items():
-            lines.append(f"{section[:10]:<11} {printable(str(key))} = {printable(str(value))}")
+        for key, value in _flatten(data[section]):
+            # Recorded curves would fill the screen; --json and reports show them in full.
+            text = str(value)
+            if isinstance(value, (list, tuple)) and len(value) > _MAX_LISTED:
+                text = f"{len(value)} values, the last {value[-1]}"
+            lines.append(f"{section:<11} {printable(key)} = {printable(text)}")
     if "topics" in data:
         lines.append("")
         width = max((len(printable(row["topic"], 40)) for row in data["topics"]), default=0)

@@ -100,8 +100,10 @@ class Tables:
     @property
     def linear_start(self) -> int:
         """Index of the first weight of a linear column."""
-        n_grid_cells = 0 if self.grids is None else sum(self.grids.n_cells)
-        return sum(self.bins.n_cells) + n_grid_cells
+        start = sum(self.bins.n_cells)
+        if self.grids is not None:
+            start += sum(self.grids.n_cells)
+        return start
 
     @property
     def axis_cells(self) -> dict[int, tuple[int, ...]]:
@@ -119,7 +121,9 @@ class Tables:
 
     def column_name(self, j: int) -> str:
         """Return the name of a column; its number in text files if columns have no names."""
-        return str(j + self.base) if self.bins.names is None else self.bins.names[j]
+        if self.bins.names is None:
+            return str(j + self.base)
+        return self.bins.names[j]
 
     def name(self, term: TableTerm) -> str:
         """Return the name of a table: a column's name, or two names joined by ``x``."""
@@ -204,7 +208,9 @@ class Tables:
     def value(self, j: int, cell: int) -> str:
         """Return the value of a cell of an unordered column, as text."""
         cut = self.bins.cuts[j][cell]
-        return self.texts[j][int(cut)] if j in self.texts else f"{cut:g}"
+        if j in self.texts:
+            return self.texts[j][int(cut)]
+        return f"{cut:g}"
 
     def axis_labels(self, axis: GridAxis) -> tuple[str, ...]:
         """Describe the values at each position of a grid's axis."""
@@ -227,7 +233,9 @@ class Tables:
         if last == len(cuts) + 1:
             return f"{name} missing"
         if j in self.bins.unordered:
-            return f"{name} other" if first == len(cuts) else f"{name} = {self.value(j, first)}"
+            if first == len(cuts):
+                return f"{name} other"
+            return f"{name} = {self.value(j, first)}"
         if first == 0 and last == len(cuts):
             return f"{name} present"
         if first == 0:

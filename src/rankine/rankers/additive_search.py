@@ -353,7 +353,7 @@ class PlanSearch:
         metric = parse_metric(plan.metric)
         value = evaluate_plan(plan, self.valid, theta)
         self.record({**plan.chosen(), "pairs": len(plan.pairs), "value": value})
-        signed = value if metric.larger_is_better else -value
+        signed = metric.sign * value
         is_best = bool(signed > self.best_value)
         self.fell = bool(signed < self.best_value - CLIFF * abs(self.best_value))
         if is_best:

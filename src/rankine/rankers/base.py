@@ -238,15 +238,18 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         return self._solve(task)
 
     def _divisor(self) -> QueryDivisor:
-        """Return what the loss of each query is divided by."""
+        """Return what the loss of each query is divided by; click correction depends on it."""
         return QueryDivisor.NOTHING
 
     def _needs_pairs(self) -> bool:
-        """Return whether lists of one label teach nothing."""
+        """Return whether a list whose rows all have the same label teaches nothing."""
         return True
 
     def _weighs_lists(self) -> bool:
-        """Return whether a list of two counts as much as its weight."""
+        """Return whether a heavier list counts more; if not, weighted comparisons are refused.
+
+        The loss of a list that is divided by the weight of its pairs does not depend on it.
+        """
         return False
 
     def _keeps_column_storage(self, X: Any) -> bool:  # noqa: ARG002
@@ -301,7 +304,10 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     def _start(
         self, coef_init: Any, columns: FittedColumns, scaling: Scaling
     ) -> tuple[NDArray[np.float64] | None, int]:
-        """Return weights to start from, in scaled units, and the steps that led to them."""
+        """Return weights to start from, in scaled units, and the steps that led to them.
+
+        ``coef_init`` comes before a warm start; None for both starts at 0.
+        """
         n_steps = 0
         if coef_init is None:
             if not (self.warm_start and hasattr(self, "coef_")):
@@ -315,7 +321,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         weights = np.asarray(coef_init, dtype=np.float64)
         if weights.shape != (columns.n_features,):
             raise SchemaError(
-                f"coef_init has shape {weights.shape} for {columns.n_features} features",
+                f"the shape is {weights.shape} for {columns.n_features} features",
+                parameter="coef_init",
                 fix="Pass one weight per feature",
             )
         return scaling.unfold(weights).copy(), n_steps

@@ -45,19 +45,19 @@ from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient, so it must be larger.
-STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
+STRENGTH_FACTOR = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
 #: Number of first lists on which the largest strength of a path is measured.
-LOOK_AHEAD = 1000
-#: Step size of adaptive RDA before any list is read, and its bounds when it is measured.
-USUAL_STEP, LEAST_STEP, MOST_STEP = 0.2, 0.02, 5.0
+SAMPLE_LISTS = 1000
+#: Step size of adaptive RDA before any list is read, and bounds of one that is measured.
+DEFAULT_STEP, MIN_STEP, MAX_STEP = 0.2, 0.02, 5.0
 #: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
-ENOUGH_TO_TELL, SPREAD = 25, 8.0
+MIN_LISTS_FOR_STEP, TARGET_DEVIATION = 25, 8.0
 #: A step size that leaves all weights at 0.
-STILL = 1e-12
-#: Default passes over rows in memory: until this many lists were learned from, at most so often.
-ENOUGH_LISTS, MOST_PASSES = 4000, 20
+TINY_STEP = 1e-12
+#: Default passes over rows in memory: enough to learn from this many lists, up to a maximum.
+MIN_LISTS_LEARNED, MAX_PASSES = 4000, 20
 #: Smallest strength of a path.
-LEAST = 1e-12
+MIN_STRENGTH = 1e-12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -224,26 +224,26 @@ class ElasticRanker(PathMixin, BaseRanker):
         if self.eta0 is not None or not self._adaptive:
             return self._default_eta0
         data, weight = read_first_lists(task.source)
-        if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
-            return USUAL_STEP
+        if len(data.labels.queries_with_pairs) < MIN_LISTS_FOR_STEP:
+            return DEFAULT_STEP
         # With such small steps all gradients are taken at w = 0. Dividing by the step size gives
         # the weights that eta0 = 1 would reach with these gradients.
-        probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
+        probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=TINY_STEP)
         probe.learn(data, lists=probe.lists(data, weight))
         index = data.queries
-        scores = Products(data.rows, data.n_features, threads=1).scores(probe.coef() / STILL)
+        scores = Products(data.rows, data.n_features, threads=1).scores(probe.coef() / TINY_STEP)
         scores = index.gather(scores)
         means = np.add.reduceat(scores, index.starts[:-1]) / index.sizes
         squares = (scores - np.repeat(means, index.sizes)) ** 2
         variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)
-        return float(np.clip(SPREAD / np.sqrt(variance or 1.0), LEAST_STEP, MOST_STEP))
+        return float(np.clip(TARGET_DEVIATION / np.sqrt(variance or 1.0), MIN_STEP, MAX_STEP))
 
     def _solve_in_one_process(self, task: FitTask, eta0: float) -> FitResult:
         source = task.source
         pointwise = not self._needs_pairs()
         default_passes = 1
         if isinstance(source, MemorySource):
-            default_passes = min(MOST_PASSES, -(-ENOUGH_LISTS // source.data.n_queries))
+            default_passes = min(MAX_PASSES, -(-MIN_LISTS_LEARNED // source.data.n_queries))
             if not pointwise:
                 source.data.labels.require_pairs()
         n_passes = check_n_passes(self.n_passes, default_passes)
@@ -272,7 +272,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             if isinstance(source, MemorySource):
                 (data,) = blocks()
                 return _solution(run, run.learn_dataset(data, source.query_weight, n_passes))
-            return _solution(run, run.learn_stream(blocks, source.weights, n_passes))
+            return _solution(run, run.learn_stream(blocks, source.query_weights, n_passes))
 
         result = task.run(solve)
         # One call, so one run; its learner is needed beyond the solution.
@@ -362,7 +362,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         if self.eta0 is not None:
             return float(self.eta0)
         if self._adaptive:
-            return USUAL_STEP
+            return DEFAULT_STEP
         return 1.0
 
     def _objective(self) -> ListObjective:
@@ -419,12 +419,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         n_queries = 0
         for block in read_ahead(blocks):
             if sample is None:
-                sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
+                sample = block.take_queries(np.arange(min(block.n_queries, SAMPLE_LISTS)))
                 members = self._members(task, sample, solvers, grid)
-            weights = source.weights(block, n_queries)
-            if isinstance(source, MemorySource):
-                # The source returns the weights of all its queries.
-                weights = weights[n_queries : n_queries + block.n_queries]
+            weights = source.query_weights(block, n_queries)
             n_queries += block.n_queries
             for member in members:
                 member.learn(block, weights)
@@ -466,12 +463,12 @@ class ElasticRanker(PathMixin, BaseRanker):
         if solver == "psgd":
             probe = self._variant(task, "psgd", theta=0.0)
             probe.learn(sample)
-            return max(float(np.abs(probe.coef()).max(initial=0.0)), LEAST)
+            return max(float(np.abs(probe.coef()).max(initial=0.0)), MIN_STRENGTH)
         # With steps close to nothing the weights stay 0, and RDA's state is the sum of gradients.
-        probe = self._variant(task, "rda", l1=0.0, eta0=STILL)
+        probe = self._variant(task, "rda", l1=0.0, eta0=TINY_STEP)
         probe.learn(sample)
         mean = float(np.abs(probe.state[:-1, 0]).max(initial=0.0)) / max(probe.steps, 1)
-        return max(mean * STRONGER[solver], LEAST)
+        return max(mean * STRENGTH_FACTOR[solver], MIN_STRENGTH)
 
     def _variant(self, task: FitTask, solver: str, **options: Any) -> OnePassLearner:
         """Create a learner of the same ranker with another solver."""
@@ -533,5 +530,5 @@ def _solution(run: OnePassRun, reason: str) -> Solution:
         learner.steps,
         run.trace,
         reason,
-        {"story": progressive.to_records(), **extra},
+        {"progressive_trace": progressive.to_records(), **extra},
     )

@@ -71,8 +71,8 @@ class ModelMixin:
         from rankine._version import __version__
 
         solution = self.solution_
-        if "story" in solution.extra:
-            traces = {"trace": solution.extra["story"]}
+        if "progressive_trace" in solution.extra:
+            traces = {"trace": solution.extra["progressive_trace"]}
         else:
             validation = [{key: row[key] for key in ("step", "value")} for row in self.evals_]
             traces = {"trace": solution.trace, "validation": validation}

@@ -75,8 +75,7 @@ class Evaluator(NamedTuple):
 
     def best_position(self, coefs: Sequence[NDArray[np.float64]]) -> int:
         """Return the position of the best weights, the first among equals."""
-        values = [self.value(coef) for coef in coefs]
-        return int(np.argmax(values) if self.metric.larger_is_better else np.argmin(values))
+        return int(np.argmax([self.metric.sign * self.value(coef) for coef in coefs]))
 
 
 class FitMonitor:
@@ -114,7 +113,7 @@ class FitMonitor:
         self.trace.append({**record, **progress.values})
         value = record["value"]
         # NaN compares as not better, so such reports count against the patience.
-        signed = value if evaluator.metric.larger_is_better else -value
+        signed = evaluator.metric.sign * value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
         else:

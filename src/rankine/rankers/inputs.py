@@ -255,12 +255,15 @@ def read_eval_sets(
         names, sets = list(sets), list(sets.values())
     if not isinstance(sets, list):
         sets = [sets]
+    if not sets:
+        raise ParameterError("the list is empty", parameter="eval_set", fix="Pass a set, or None")
     if names is None:
         names = [f"valid_{k}" for k in range(len(sets))]
-    if not sets or len(set(names)) != len(sets):
+    if len(set(names)) != len(sets):
         raise ParameterError(
             f"{len(sets)} eval sets have the names {names}",
-            fix="Pass one name for each, no two alike",
+            parameter="eval_names",
+            fix="Pass a different name for each set",
         )
     qids, groups, query_weights = (
         _one_per_set(name, value, len(sets)) for name, value in options.items()
@@ -284,7 +287,9 @@ def _read_eval_set(
         return estimator._align_columns(concat(eval_set))
     if source_type is PartitionSource:
         raise ParameterError(
-            "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
+            "evaluation data is held in memory and cannot be partitions",
+            parameter="eval_set",
+            fix="Pass rankine.load(...)",
         )
     X, y = eval_set
     # Without ids all rows would be one list, and its metric would mean something else.
@@ -310,5 +315,7 @@ def _one_per_set(name: str, values: Any, n_sets: int) -> list[Any]:
     if n_sets == 1:
         return [values]
     raise ParameterError(
-        f"{name} has no entry for each of the {n_sets} eval sets", fix="Pass a list of as many"
+        f"there is no entry for each of the {n_sets} eval sets",
+        parameter=name,
+        fix="Pass a list with one entry per set",
     )

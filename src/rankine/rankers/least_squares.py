@@ -39,14 +39,16 @@ from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
 #: Strengths that "auto" tries, relative to the weight of all rows: half decades from 2 to 2e-4.
-TRIED = tuple(2.0 * 10.0 ** (-k / 2) for k in range(9))
+CANDIDATES = tuple(2.0 * 10.0 ** (-k / 2) for k in range(9))
 #: Position of the strength that is used where there are too few lists to choose.
-USUAL = 6
-#: Fewest lists with pairs for a choice, and the share of them that is held out (one in this many);
-#: of fewer than the last number of lists every one is held out once.
-FEWEST_LISTS, ONE_IN, MANY_LISTS = 25, 5, 1000
+DEFAULT_CANDIDATE = 6
+#: Fewest lists with pairs for a choice; with fewer the default is used.
+MIN_LISTS = 25
+#: One list in this many is held out. From so many lists on one fold is enough; with fewer lists
+#: all folds are used, so that every list is held out once.
+N_FOLDS, MIN_LISTS_FOR_ONE_SPLIT = 5, 1000
 #: Relative residual to which strengths are compared.
-TRIED_TOL = 1e-3
+CANDIDATE_TOL = 1e-3
 
 
 @dataclass(eq=False, repr=False)
@@ -226,22 +228,25 @@ class LeastSquaresRanker(BaseRanker):
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
-        if len(usable) < FEWEST_LISTS:
+        if len(usable) < MIN_LISTS:
             # Too few lists to compare strengths on.
             weight_sum = 1.0
             if self.normalization != "query":
                 weight_sum = float(self._rows_problem(data, weight).risk.row_weight_sum)
-            return TRIED[USUAL] * weight_sum
+            return CANDIDATES[DEFAULT_CANDIDATE] * weight_sum
         order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
-        n_held_out = len(order) // ONE_IN
-        n_folds = ONE_IN if len(order) < MANY_LISTS else 1
+        n_held_out = len(order) // N_FOLDS
+        n_folds = N_FOLDS if len(order) < MIN_LISTS_FOR_ONE_SPLIT else 1
         losses, weight_sums = [], []
         for fold in range(n_folds):
             held_out, train = np.split(np.roll(order, fold * n_held_out), [n_held_out])
             fold_losses, weight_sum = self._try_strengths(data, weight, train, held_out)
             losses.append(fold_losses)
             weight_sums.append(weight_sum)
-        l2 = float(TRIED[_nearest_good(np.hstack(losses), USUAL)] * np.mean(weight_sums))
+        l2 = float(
+            CANDIDATES[_choose_candidate(np.hstack(losses), DEFAULT_CANDIDATE)]
+            * np.mean(weight_sums)
+        )
         if self.normalization == "sum":
             return l2
         # The share of lists with weight is assumed to be the same beyond the first 10,000.
@@ -263,8 +268,10 @@ class LeastSquaresRanker(BaseRanker):
         # From strong to weak, each from the last solution, as along a path.
         system, start, losses = NormalEquations(problem), None, []
         weight_sum = float(problem.risk.row_weight_sum)
-        for strength in TRIED:
-            start = solve_cg(system, 0.5 * strength * weight_sum, start=start, tol=TRIED_TOL).coef
+        for strength in CANDIDATES:
+            start = solve_cg(
+                system, 0.5 * strength * weight_sum, start=start, tol=CANDIDATE_TOL
+            ).coef
             losses.append(evaluation.risk.query_values(evaluation.scores(start)))
         return np.array(losses), weight_sum
 
@@ -320,7 +327,7 @@ class LeastSquaresRanker(BaseRanker):
         return online_power_iteration(blocks, system.n_features, seed)
 
 
-def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:
+def _choose_candidate(losses: NDArray[np.float64], usual: int) -> int:
     """Return the strength next to the usual one that is as good as the best.
 
     As good means worse by at most half a standard error of the sum of differences, list by list.

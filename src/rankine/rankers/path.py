@@ -153,6 +153,11 @@ class RegularizationPath:
             )
         return int(np.argmax(np.where(allowed, quality, -np.inf)))
 
+    def take_steps(self, steps: NDArray[np.int64], **changes: Any) -> Self:
+        """Return the path of some of the steps; ``changes`` are other fields of it."""
+        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "seconds")
+        return replace(self, **{name: getattr(self, name)[steps] for name in arrays}, **changes)
+
     def records(self) -> list[dict[str, Any]]:
         """Return one mapping per step, for tables and JSON."""
         return [
@@ -211,27 +216,28 @@ class ElasticPath(RegularizationPath):
         """Return the model with the best metric among the small and fast enough ones."""
         if self.max_latency is None:
             return super().best(max_nonzero)
-        fast = self.latency <= self.max_latency
-        if not fast.any():
+        fast = np.flatnonzero(self.latency <= self.max_latency)
+        if len(fast) == 0:
             raise ParameterError(
                 f"no model scores an item within {self.max_latency:g} ms",
                 fix=f"The fastest takes {self.latency.min():.3g} ms",
             )
-        return int(np.flatnonzero(fast)[self._only(fast).best(max_nonzero)])
+        return int(fast[self.take_steps(fast).best(max_nonzero)])
 
-    def _only(self, chosen: NDArray[np.bool_]) -> RegularizationPath:
-        columns = ("l1", "loss", "objective", "relative_gap", "values", "seconds")
-        return RegularizationPath(
-            weights=self.weights[np.flatnonzero(chosen)],
-            metric=self.metric,
-            larger_is_better=self.larger_is_better,
-            **{name: getattr(self, name)[chosen] for name in columns},
+    def take_steps(self, steps: NDArray[np.int64], **changes: Any) -> Self:
+        """Return some of the models; the bound on latency does not apply to them again."""
+        solvers = tuple(self.solvers[k] for k in steps)
+        return super().take_steps(
+            steps, solvers=solvers, latency=self.latency[steps], max_latency=None, **changes
         )
 
     def curves(self) -> dict[str, RegularizationPath]:
         """Return the models of each solver."""
         solvers = np.array(self.solvers)
-        return {name: self._only(solvers == name) for name in dict.fromkeys(self.solvers)}
+        return {
+            name: self.take_steps(np.flatnonzero(solvers == name))
+            for name in dict.fromkeys(self.solvers)
+        }
 
     def records(self) -> list[dict[str, Any]]:
         """Return one mapping per model, for tables and JSON."""
@@ -283,12 +289,10 @@ class TablePath(RegularizationPath):
     def curves(self) -> dict[str, RegularizationPath]:
         """Return the steps of each number of pairs."""
         curves: dict[str, RegularizationPath] = {}
-        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "seconds")
         for n_pairs in dict.fromkeys(self.n_pairs.tolist()):
             steps = np.flatnonzero(self.n_pairs == n_pairs)
-            selected = {name: getattr(self, name)[steps] for name in arrays}
             tables = tuple(self.tables[k] for k in steps)
-            curves[f"{n_pairs} pairs"] = replace(self, **selected, tables=tables)
+            curves[f"{n_pairs} pairs"] = self.take_steps(steps, tables=tables)
         return curves
 
     def records(self) -> list[dict[str, Any]]:

@@ -30,7 +30,9 @@ def ranker_class(name: str) -> Any:
     """Return the estimator class of a ranker name."""
     if name not in RANKERS:
         raise ParameterError(
-            f"no ranker is called {name!r}", fix=f"Choose one of {', '.join(RANKERS)}"
+            f"no ranker is called {name!r}",
+            fix=f"Choose one of {', '.join(RANKERS)}",
+            parameter="ranker",
         )
     module, attribute = RANKERS[name]
     return getattr(importlib.import_module(module), attribute)

@@ -30,10 +30,9 @@ class SearchScorer(BaseEstimator):
 
     def score(self, ranker: Any, X: Any, y: ArrayLike | None = None, **lists: Any) -> float:
         """Return the metric; metadata routing calls the scorer by this name."""
-        value = float(ranker.score(X, y, metric=self.metric, **lists))
-        if parse_metric(self.metric).larger_is_better:
-            return value
-        return -value
+        return parse_metric(self.metric).sign * float(
+            ranker.score(X, y, metric=self.metric, **lists)
+        )
 
 
 def scorer(metric: str = "ndcg@10") -> SearchScorer:

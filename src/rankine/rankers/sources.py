@@ -77,8 +77,14 @@ class TrainingSource(ABC):
         """Read the rows once, ready to learn from."""
 
     @abstractmethod
-    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
-        """Return query weights of a block whose first query is number ``first`` of the reading."""
+    def query_weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
+        """Return the weight of each query of a block, whose first query is number ``first``.
+
+        The source resolves ``query_weight`` of ``fit`` once, here. What applies it to the loss is
+        the loss or the sampler: ``losses.pair_queries.query_omega`` (all pairs of a query),
+        ``losses.least_squares``, ``losses.domination.task``, ``samplers.draw.query_shares``
+        (probability to draw a query) and ``solvers.one_pass`` (one list after the other).
+        """
 
     @abstractmethod
     def identity(self) -> Any:
@@ -106,16 +112,20 @@ class TrainingSource(ABC):
 
     def open_checkpoints(
         self,
-        folder: str | Path | None,
+        folder: str | Path,
         every: int,
         metadata: Mapping[str, Any],
         seed: int,
         *,
         resume: bool,
     ) -> int:
-        """Open the folder; return the seed of the resumed run, or the given one."""
-        if folder is None:
-            return seed
+        """Open the folder of checkpoints; return the seed of the resumed run, or the given one.
+
+        There are two kinds of checkpoints. A *journal* records results of finished steps, and a
+        resumed run replays them from the beginning: partitions, and the search of tables. Otherwise
+        a ``Checkpointer`` saves the state of the solver, and a resumed run starts from it. See
+        ``rankine.solvers.checkpoint``.
+        """
         if self._use_journal:
             # A deterministic run that replays recorded results ends with the same bits.
             from rankine.distributed.journal import Journal
@@ -135,7 +145,10 @@ class TrainingSource(ABC):
         return seed
 
     def checkpointer(self, monitor: Any, metadata: Mapping[str, Any]) -> Checkpointer | None:
-        """Return what saves a run and its monitor; a journal saves them by itself."""
+        """Return what the solver calls to save and restore its state; None without a folder.
+
+        With a journal it is None as well: the journal saves the monitor along with its records.
+        """
         if self.journal is not None:
             self.journal.monitor = monitor
         if self._folder is None:
@@ -202,9 +215,9 @@ class MemorySource(TrainingSource):
         """Return all rows as one block."""
         yield self.data
 
-    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return all query weights."""
-        return self.query_weight
+    def query_weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
+        """Return the weight of each query of a block, whose first query is number ``first``."""
+        return self.query_weight[first : first + block.n_queries]
 
     def identity(self) -> Any:
         """Return a digest of the rows."""
@@ -282,7 +295,7 @@ class StreamSource(TrainingSource):
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
-        self.n_features += self._scaling.n_marks + self.correction.n_columns
+        self.n_features += self._scaling.n_indicators + self.correction.n_columns
         return self._scaling
 
     def _buffer_first_lists(self) -> None:
@@ -293,7 +306,7 @@ class StreamSource(TrainingSource):
         first = 0
         for block in blocks:
             corrected = self.correction.apply(block)
-            yield weight_rows_by_query(corrected, self.weights(corrected, first))
+            yield weight_rows_by_query(corrected, self.query_weights(corrected, first))
             first += block.n_queries
 
     def _prepare(self, block: Dataset) -> Dataset:
@@ -328,16 +341,16 @@ class StreamSource(TrainingSource):
         statistics = ColumnStatistics(lambda: [rows], rows.n_features)
         warn_uneven_columns(measure_rows("none", missing, statistics), self.feature_names)
 
-    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
-        """Return query weights of a block whose first query is number ``first`` of the reading."""
+    def query_weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
+        """Return the weight of each query of a block, whose first query is number ``first``."""
         factors = self.correction.query_factors(block)
         if not isinstance(self._query_weight, np.ndarray):
             return factors * resolve_query_weight(self._query_weight, block, allow_zero=True)
         weights = self._query_weight[first : first + block.n_queries]
         if len(weights) < block.n_queries:
             raise SchemaError(
-                f"query_weight holds {len(self._query_weight)} weights, and the stream more "
-                "queries",
+                f"there are {len(self._query_weight)} weights, but the stream has more queries",
+                parameter="query_weight",
                 fix="Give every query a weight",
             )
         return factors * weights
@@ -400,7 +413,7 @@ class PartitionSource(TrainingSource):
         scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, n_lists))
         warn_uneven_columns(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self.correction.n_positions)
-        self.n_features += self.scaling.n_marks + self.correction.n_columns
+        self.n_features += self.scaling.n_indicators + self.correction.n_columns
         return self.scaling
 
     def worker_pool(self, task: Any) -> WorkerPool:
@@ -437,8 +450,8 @@ class PartitionSource(TrainingSource):
             "apply", _apply_to_prepared, self.scaling, self.correction, function, arguments
         )
 
-    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return query weights of a block."""
+    def query_weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the weight of each query of a block; ``query_weight`` is refused before."""
         return self.correction.query_factors(block)
 
     def record_counts(self, **counts: Any) -> None:
@@ -560,7 +573,7 @@ def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float6
     weights: list[NDArray[np.float64]] = []
     n_queries = 0
     for block in source.first_blocks():
-        weights.append(source.weights(block, n_queries)[: block.n_queries])
+        weights.append(source.query_weights(block, n_queries))
         blocks.append(block)
         n_queries += block.n_queries
     if not blocks:

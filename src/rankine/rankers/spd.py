@@ -486,7 +486,7 @@ class SPDRanker(BaseRanker):
             mean = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._pair_distribution])
             n_queries = 0
             for block in source.blocks():
-                mean.add(block, row_scores(block.X, coef), source.weights(block, n_queries))
+                mean.add(block, row_scores(block.X, coef), source.query_weights(block, n_queries))
                 n_queries += block.n_queries
             penalty = 0.5 * self.l2 * float(coef @ coef)
             values = {"objective": penalty + mean.value}
@@ -531,5 +531,5 @@ def _weighted_blocks(source: TrainingSource) -> Iterator[tuple[Dataset, NDArray[
     """Read blocks with the weights of their queries."""
     n_queries = 0
     for block in read_ahead(source.blocks()):
-        yield block, source.weights(block, n_queries)
+        yield block, source.query_weights(block, n_queries)
         n_queries += block.n_queries

@@ -148,7 +148,11 @@ class TableReader:
     def read_eval_set(self, evaluator: Evaluator) -> TableData:
         """Return an evaluation set as cells; its rows have no positions."""
         if evaluator.query_weight is not None:
-            raise ParameterError("AdditiveRanker cannot take eval_query_weight", fix="Leave it out")
+            raise ParameterError(
+                "AdditiveRanker does not support it",
+                parameter="eval_query_weight",
+                fix="Leave it out",
+            )
         data, linear = evaluator.data, self.columns.linear
         table_columns = self.columns.numbers if linear else None
         rows, lists = code_block(data, self.bins, table_columns, linear, self.threads)
@@ -181,7 +185,7 @@ def read_tables(
     n_queries = 0
     # Workers code their partitions, so that codes travel and not values.
     for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads):
-        query_weights = source.weights(block, n_queries)
+        query_weights = source.query_weights(block, n_queries)
         n_queries += len(query_weights)
         weights.append(query_weights)
         store.append_codes(rows)

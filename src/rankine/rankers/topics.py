@@ -371,8 +371,8 @@ def _best_on_held_out(
     values = []
     for point in points:
         scores = row_scores(data.X, point.solution.coef)
-        values.append(evaluate(metric, y[rows], scores[rows], data.qid[rows]))
-    return int(np.argmax(values) if metric.larger_is_better else np.argmin(values))
+        values.append(metric.sign * evaluate(metric, y[rows], scores[rows], data.qid[rows]))
+    return int(np.argmax(values))
 
 
 def _describe(model: TopicModel) -> dict[str, Any]:

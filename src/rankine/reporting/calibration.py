@@ -17,6 +17,7 @@ from rankine.reporting.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
 
 MAX_PAIRS, BINS = 200_000, 10
+#: Quantile 0.975 of the normal distribution.
 _Z = 1.959964
 
 
@@ -114,7 +115,9 @@ def calibration_section(calibration: Calibration) -> Section:
     steps = [max(gaps) * k / 40 for k in range(41)]
     curve = [1 / (1 + math.exp(-min(slope * gap, 700))) for gap in steps]
     fitted = Line("logistic curve", "soft", steps, curve, points=False)
-    gap_of_90_percent = math.log(9) / slope if slope > 0 else None
+    gap_of_90_percent = None
+    if slope > 0:
+        gap_of_90_percent = math.log(9) / slope  # solves 1/(1 + e^(-slope gap)) = 0.9
     chart = line_chart(
         "Score gap against preference",
         [fitted, measured],

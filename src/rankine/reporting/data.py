@@ -25,7 +25,7 @@ from rankine.transforms.drift import DRIFT_HEADER, Drift
 #: Largest number of distinct labels that get a column each.
 MAX_LEVELS = 12
 BINS = 20
-#: Largest number of names listed for features that cannot help.
+#: Largest number of names listed for features that cannot help to rank.
 NAMED = 20
 
 
@@ -79,13 +79,18 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
     single_valued = low == high
     zero = single_valued & (low == 0)
     constant = single_valued & ~zero
-    # The spread is known for the features of the model; tables and scaled lists have other ones.
+    # The spread was measured on the features of ``view``. These are the columns of the data unless
+    # the model is made of tables or scales its lists.
     flat = np.zeros(len(low), dtype=np.bool_)
     if evaluated.view is evaluated.model:
         flat = ~single_valued & (evaluated.spread == 0)
-    storage = "sparse" if sparse.issparse(data.X) else "dense"
+    storage = "dense"
+    if sparse.issparse(data.X):
+        storage = "sparse"
     tables = find_tables(evaluated.model)
-    column_name = evaluated.feature_name if tables is None else tables.column_name
+    column_name = evaluated.feature_name
+    if tables is not None:
+        column_name = tables.column_name
 
     def first_names(mask: NDArray[np.bool_]) -> list[str]:
         return [column_name(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]
@@ -140,7 +145,7 @@ def lengths(data: Dataset) -> Histogram:
 
 
 def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the smallest and the largest known value of every column, with implicit zeros."""
+    """Return the smallest and largest value of every column: implicit zeros count, NaN does not."""
     if not sparse.issparse(X):
         low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
         return low.astype(np.float64), high.astype(np.float64)

@@ -37,7 +37,7 @@ FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
 
 @dataclass(frozen=True, eq=False)
 class Opponent:
-    """An order of the same rows, given by scores; ``scores`` is None for a random order."""
+    """An order of the same rows, given by scores; a random order has None instead of scores."""
 
     kind: str
     name: str
@@ -252,8 +252,11 @@ def best_feature(evaluated: EvaluatedModel) -> Opponent | None:
         return None
     _, j, direction = best
     scores = direction * column_of(evaluated.features, j)
-    reading = "more is better" if direction > 0 else "less is better"
-    term = "feature" if evaluated.view is evaluated.model else "table"
+    reading, term = "more is better", "feature"
+    if direction < 0:
+        reading = "less is better"
+    if evaluated.view is not evaluated.model:
+        term = "table"
     name = f"best single {term}: {evaluated.feature_name(j)}"
     return Opponent("feature", name, scores, f"{reading}; chosen on this data")
 

@@ -51,7 +51,7 @@ class Headline:
 
 
 def resamples_for(n_queries: int) -> int:
-    """Return the number of bootstrap samples: 10,000, fewer for very many queries."""
+    """Return the number of bootstrap samples: 10,000, or fewer if there are many queries."""
     return int(np.clip(BUDGET // n_queries, 500, 10_000))
 
 
@@ -86,7 +86,7 @@ def headline(evaluated: EvaluatedModel, metric: Metric, seed: int = 0) -> Headli
     )
 
 
-#: Verdict of a comparison -> CSS class and what the page says.
+#: Verdict of a comparison -> CSS class and text on the page.
 VERDICTS = {
     "better": ("good", "better"),
     "better, within the margin": ("good", "slightly better"),
@@ -115,7 +115,9 @@ def headline_tiles(evaluated: EvaluatedModel, heads: Sequence[Headline]) -> list
         tiles.append(parts.tile(head.title, number(head.model.mean), ends))
     model, data = evaluated.model, evaluated.data
     share = model.nnz / max(model.n_features, 1)
-    digits = 1 if share < 0.1 else 0
+    digits = 0
+    if share < 0.1:
+        digits = 1
     size = f"of {count(model.n_features)} features ({percent(share, digits)})"
     tiles.append(parts.tile("weights", count(model.nnz), size))
     n_queries = plural(data.n_queries, "query", "queries")
@@ -147,9 +149,10 @@ def _further_metrics(heads: Sequence[Headline]) -> Markup:
     rows, bold = [], set()
     for r, head in enumerate(heads):
         means = [system.mean for system in head.systems]
-        best = max(means) if head.larger_is_better else min(means)
+        best, direction = max(means), None
+        if not head.larger_is_better:
+            best, direction = min(means), " (less is better)"
         bold |= {(r, c) for c, mean in enumerate(means, 1) if mean == best}
-        direction = None if head.larger_is_better else " (less is better)"
         cells = [parts.with_small(number(s.mean), _interval_text(s)) for s in head.systems]
         rows.append([parts.with_small(head.title, direction), *cells])
     return table(header, rows, bold=frozenset(bold))

@@ -26,8 +26,10 @@ def signed(value: float | None, digits: int = 4) -> str:
     """Format a number with its sign, using a typographic minus."""
     if value is None or not math.isfinite(value):
         return NONE
-    sign = MINUS if value < 0 else "+"
-    return sign + number(abs(value), digits)
+    text = number(abs(value), digits)
+    if value < 0:
+        return MINUS + text
+    return f"+{text}"
 
 
 def count(value: float) -> str:
@@ -44,8 +46,9 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 def plural(n: int, singular: str, plural_form: str | None = None) -> str:
     """Format a count with its noun: ``1 query``, ``2 queries``."""
-    noun = singular if n == 1 else (plural_form or f"{singular}s")
-    return f"{count(n)} {noun}"
+    if n == 1:
+        return f"{count(n)} {singular}"
+    return f"{count(n)} {plural_form or singular + 's'}"
 
 
 def parameter_text(value: Any) -> str:

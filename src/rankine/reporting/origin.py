@@ -51,15 +51,20 @@ class Origin:
 def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
     """Read from the model file how the model was made."""
     ranker = model.parameters.get("ranker")
+    defaults = {}
+    if ranker in RANKERS:
+        defaults = ranker_class(ranker)().get_params(deep=False)
     training = _training_record(model)
     trained_on = [str(source) for source in training.get("sources") or ()]
-    sources = data.sources if data is not None else ()
+    sources: Sequence[str] = ()
+    if data is not None:
+        sources = data.sources
     version = model.provenance.get("rankine")
     return Origin(
         model.digest,
         None if ranker is None else str(ranker),
         {k: v for k, v in model.parameters.items() if k not in {"ranker", "log"}},
-        ranker_class(ranker)().get_params(deep=False) if ranker in RANKERS else {},
+        defaults,
         [str(spec.get("type", "")) for spec in encode_transforms(model.transforms)],
         training,
         None if version is None else str(version),
@@ -75,7 +80,9 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
 
 def _training_record(model: LinearModel) -> dict[str, Any]:
     record = model.provenance.get("training")
-    return dict(record) if isinstance(record, Mapping) else {}
+    if not isinstance(record, Mapping):
+        return {}
+    return dict(record)
 
 
 def training_command(model: LinearModel) -> str | None:
@@ -104,7 +111,9 @@ def training_command(model: LinearModel) -> str | None:
 
 def _exact(value: Any) -> str:
     """Format a value so that ``--set`` reads back the same value."""
-    return repr(value) if isinstance(value, (float, list)) else parameter_text(value)
+    if isinstance(value, (float, list)):
+        return repr(value)
+    return parameter_text(value)
 
 
 def _log_options(model: LinearModel) -> list[str]:
@@ -123,7 +132,9 @@ def _log_options(model: LinearModel) -> list[str]:
     options: list[str] = []
     for key, value in msgspec.to_builtins(schema).items():
         if key not in omitted:
-            text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+            text = str(value)
+            if isinstance(value, (list, tuple)):
+                text = ",".join(value)
             options += [f"--{key.replace('_', '-')}", text]
     for cross in schema.crosses:
         options += ["--cross", cross]

@@ -82,7 +82,7 @@ def make_report(
     sections: Sequence[Section | None],
     numbers: Mapping[str, Any],
 ) -> Report:
-    """Render the page and keep its numbers; sections that are None are left out."""
+    """Render the page and store its numbers; None among the sections is left out."""
     style = _style()
     # The policy allows this one style sheet, identified by its hash, and nothing else.
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -107,9 +107,11 @@ def _style() -> str:
 
 
 def figures(*figures: Markup | None) -> Markup:
-    """Place figures side by side where there is room; None is left out."""
+    """Render figures side by side where there is room; None is left out."""
     drawn = [figure for figure in figures if figure is not None]
-    return parts.figures(drawn) if drawn else Markup("")
+    if not drawn:
+        return Markup("")
+    return parts.figures(drawn)
 
 
 def table(

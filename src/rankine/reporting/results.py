@@ -51,7 +51,7 @@ def result_report(subject: Any, *, title: str | None, command: str | None) -> Re
         return _path_report(subject, title, command)
     if isinstance(subject, Interleaving):
         return _interleaving_report(subject, title, command)
-    # Tuning needs an extra. Whoever holds a result has imported its module.
+    # Tuning needs an extra. A caller that has a TuningResult has imported its module.
     tuning = sys.modules.get("rankine.tuning.result")
     if tuning is not None and isinstance(subject, tuning.TuningResult):
         return _tune_report(subject, title, command)
@@ -95,7 +95,9 @@ def _compared(comparison: Comparison, *, several: bool) -> list[Section]:
     anchor = "".join(c if c.isalnum() else "-" for c in str(comparison.metric))
     tests = result_table(comparison.tables()[2])
     cards = map(parts.card, (_means(comparison), _differences(comparison), tests))
-    title = f"Which is better by {metric}?" if several else "Which is better?"
+    title = "Which is better?"
+    if several:
+        title = f"Which is better by {metric}?"
     sections = [
         Section(
             f"means-{anchor}",
@@ -131,7 +133,9 @@ def _differences(comparison: Comparison) -> Markup:
     for pair in comparison.pairs:
         tally = f"{count(pair.wins)} won, {count(pair.ties)} equal, {count(pair.losses)} lost"
         tip = f"{pair.difference:+.4f}, interval {pair.low:+.4f} to {pair.high:+.4f}"
-        kind = "model" if pair.significant else "random"
+        kind = "random"
+        if pair.significant:
+            kind = "model"
         strip = interval(pair.difference, (pair.low, pair.high), scale, kind, tip, zero=0.0)
         span = parts.with_small("", f"{signed(pair.low)} to {signed(pair.high)}")
         label = sentences.difference_of(pair, tally)
@@ -283,7 +287,9 @@ def _interleaving_report(result: Interleaving, title: str | None, command: str |
 def path_curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
     """Return the curves of a path: one, or a named one for each solver."""
     curves = getattr(path, "curves", None)
-    return [(None, path)] if curves is None else list(curves().items())
+    if curves is None:
+        return [(None, path)]
+    return list(curves().items())
 
 
 def _path_report(path: RegularizationPath, title: str | None, command: str | None) -> Report:
@@ -325,7 +331,9 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
 def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
     lines = []
     for k, (solver, curve) in enumerate(path_curves(path)):
-        values = curve.values if path.measured else curve.loss
+        values = curve.loss
+        if path.measured:
+            values = curve.values
         # The axis is logarithmic: the empty model has no place on it.
         steps = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(values))
         if len(steps) == 0:
@@ -348,7 +356,9 @@ def _steps(path: RegularizationPath, metric: str, best: int) -> Markup:
     records = path.records()
     settings = [column for column in ("solver", "pairs") if column in records[0]]
     header = [*settings, path.strength, "weights", metric, "seconds"]
-    quality = path.metric if path.measured else "loss"
+    quality = "loss"
+    if path.measured:
+        quality = path.metric
     rows = [
         [
             *(str(record[column]) for column in settings),
@@ -476,7 +486,9 @@ def _choices(
     groups: dict[str, list[float]] = {}
     for record, value in values:
         groups.setdefault(parameter_text(value), []).append(float(record.value or 0))
-    best_of = max if larger else min
+    best_of = min
+    if larger:
+        best_of = max
     rows = []
     for choice, results in groups.items():
         label = parts.with_small(name(choice), plural(len(results), "trial"))
@@ -498,8 +510,11 @@ def _best_trials(
         settings = [
             name(parameter_text(parameters[key]), 40) if key in parameters else "" for key in keys
         ]
-        n_weights = "" if record.weights is None else count(record.weights)
-        seconds = "" if record.seconds is None else f"{record.seconds:.2f}"
+        n_weights = seconds = ""
+        if record.weights is not None:
+            n_weights = count(record.weights)
+        if record.seconds is not None:
+            seconds = f"{record.seconds:.2f}"
         rows.append([str(record.number), *settings, number(record.value), n_weights, seconds])
     caption = f"The top {count(len(rows))} of {plural(len(result.trace), 'trial')}"
     return table(header, rows, caption=caption, left=1 + len(keys))

@@ -112,7 +112,9 @@ def _query_groups(evaluated: EvaluatedModel, n: int) -> list[tuple[str, Sequence
     def ranked(queries: Sequence[int]) -> list[Ranked]:
         lists = []
         for q in queries:
-            rival_value = float(rival_values[q]) if np.isfinite(rival_values[q]) else None
+            rival_value = None
+            if np.isfinite(rival_values[q]):
+                rival_value = float(rival_values[q])
             lists.append(ranked_query(evaluated, q, float(values[q]), rival, rival_value))
         return lists
 
@@ -122,7 +124,9 @@ def _query_groups(evaluated: EvaluatedModel, n: int) -> list[tuple[str, Sequence
     if rival is not None and rival.kind == "against":
         change = values - rival_values
         lost, won = extremes(evaluated, change, n, larger_is_better=larger_is_better)
-        gain = change if larger_is_better else -change
+        gain = change
+        if not larger_is_better:
+            gain = -change
         groups += [
             ("Lost most against the other model", ranked([q for q in lost if gain[q] < 0])),
             ("Won most against the other model", ranked([q for q in won if gain[q] > 0])),
@@ -202,11 +206,13 @@ def report(
                 )
         return finished
 
+    if isinstance(metric, str):
+        metric = [metric]
     evaluated = evaluate_subject(
         subject,
         data,
         against=against,
-        metrics=[metric] if isinstance(metric, str) else metric,
+        metrics=metric,
         topic=topic,
         **options,
     )
@@ -228,7 +234,7 @@ def evaluate_subject(
     topic: str | None = None,
     **options: Any,
 ) -> EvaluatedModel:
-    """Evaluate a model, its file or a ranker on anything that holds labelled data."""
+    """Evaluate a model, its file or a fitted ranker on labelled data of any kind."""
     from rankine.evaluation.systems import load_for_models
 
     if data is None:
@@ -241,7 +247,7 @@ def evaluate_subject(
     has_bundle = any(isinstance(each, ModelBundle) for each, _ in opened)
     models, names = [], []
     for each, name in opened:
-        # With a bundle among them, the topic is that of the bundle; single models stay as they are.
+        # The topic selects a model of a bundle. It does not apply to a single model next to one.
         if has_bundle and isinstance(each, LinearModel):
             models.append(each)
             names.append(name)
@@ -250,12 +256,18 @@ def evaluate_subject(
             names.append(topic or name)
     if names[1:] == names[:1]:
         names[1] = f"{names[1]} (other)"
-    dataset = data(models) if callable(data) else load_for_models(models, data, **options)
+    if callable(data):
+        dataset = data(models)
+    else:
+        dataset = load_for_models(models, data, **options)
+    other_model = None
+    if len(models) > 1:
+        other_model = models[1]
     return evaluate_model(
         models[0],
         dataset,
         name=names[0],
-        against=models[1] if len(models) > 1 else None,
+        against=other_model,
         against_name=names[-1],
         metrics=metrics,
     )

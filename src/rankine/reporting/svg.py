@@ -78,10 +78,12 @@ def logarithmic(values: Sequence[float]) -> Scale:
     if low == high:
         low, high = low / 2, high * 2
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if math.log10(high / low) <= 2.2 else (1,)
+    steps: tuple[int, ...] = (1,)
+    if math.log10(high / low) <= 2.2:
+        steps = (1, 2, 5)
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     inside = [t for t in ticks if low * (1 - 1e-9) <= t <= high * (1 + 1e-9)]
-    stride = max(1, -(-len(inside) // 7))  # at most seven labels fit beside each other
+    stride = max(1, -(-len(inside) // 7))  # at most seven labels fit on the axis
     return Scale(low, high, tuple(inside[::stride]), log=True)
 
 
@@ -193,13 +195,19 @@ def line_chart(
     ys += y_values
     for line in lines:
         ys += [*line.y, *line.low, *line.high]
-    x_scale = logarithmic(xs) if log_x else linear(xs, pad=0.0)
-    # Counts have no ticks at fractions.
-    if not log_x and all(float(v).is_integer() for v in xs):
-        x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
+    if log_x:
+        x_scale = logarithmic(xs)
+    else:
+        x_scale = linear(xs, pad=0.0)
+        # Counts have no ticks at fractions.
+        if all(float(v).is_integer() for v in xs):
+            x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
     if x_ticks:
         x_scale = replace(x_scale, ticks=tuple(x_ticks))
-    frame = _Frame(x_scale, logarithmic(ys) if log_y else linear(ys))
+    y_scale = linear(ys)
+    if log_y:
+        y_scale = logarithmic(ys)
+    frame = _Frame(x_scale, y_scale)
     shapes = frame.axes(*axis_names)
     for kind, value in rules:
         y = frame.y(value)

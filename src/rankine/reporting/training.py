@@ -50,7 +50,11 @@ def training(model: LinearModel) -> Training:
     if not isinstance(certificate, Mapping):
         certificate = {}
     n_iter = provenance.get("n_iter")
+    if not isinstance(n_iter, int):
+        n_iter = None
     reason = provenance.get("stop_reason")
+    if reason is not None:
+        reason = str(reason)
     return Training(
         step_name,
         [float(v or 0) for v in columns.get(step_name, [])],
@@ -59,8 +63,8 @@ def training(model: LinearModel) -> Training:
         validation.get("value", []),
         model.metric,
         {str(k): float(v) for k, v in certificate.items() if isinstance(v, (int, float))},
-        n_iter if isinstance(n_iter, int) else None,
-        None if reason is None else str(reason),
+        n_iter,
+        reason,
     )
 
 
@@ -74,7 +78,9 @@ def _columns(trace: Any) -> dict[str, list[float | None]]:
         if isinstance(values, list)
     }
     lengths = {len(values) for values in columns.values()}
-    return columns if len(lengths) == 1 else {}
+    if len(lengths) != 1:
+        return {}
+    return columns
 
 
 _STEP_NAMES = {
@@ -123,7 +129,7 @@ def _line(
     values: Sequence[float | None],
     above: float = -math.inf,
 ) -> list[Line]:
-    """Return the curve of the finite values above a bound; no curve if there are none."""
+    """Return the curve of the finite values above a bound, or no curve for no such value."""
     points = [
         (x, y)
         for x, y in zip(steps, values, strict=True)
@@ -212,5 +218,8 @@ def _facts(training: Training) -> list[tuple[str, str]]:
         rows.append(("ended", _ENDS.get(reason, reason.replace("_", " "))))
     for name, value in training.certificate.items():
         whole = value.is_integer() and abs(value) < 1e15
-        rows.append((name.replace("_", " "), count(value) if whole else number(value, 6)))
+        text = number(value, 6)
+        if whole:
+            text = count(value)
+        rows.append((name.replace("_", " "), text))
     return rows

@@ -46,8 +46,8 @@ class Group:
 class Weights:
     """Strongest features of a model.
 
-    ``positive`` and ``negative`` are ordered by effect. ``groups`` is empty if every feature is a
-    column of its own. ``concentration`` holds (number of features, share of all effects), counting
+    ``positive`` and ``negative`` are ordered by effect. ``groups`` is empty if every feature is
+    a separate column. ``concentration`` holds (number of features, share of all effects), counting
     from the strongest feature. ``idle`` is the number of weights whose feature never differs within
     a list of this data.
     """
@@ -115,7 +115,9 @@ def _groups(model: LinearModel, effect: NDArray[np.float64], total: float) -> li
         return []
     groups = []
     for column, sizes in sizes_by_column.items():
-        share = sum(sizes) / total if total > 0 else 0.0
+        share = 0.0
+        if total > 0:
+            share = sum(sizes) / total
         groups.append(Group(column, len(sizes), sum(sizes), share))
     return sorted(groups, key=lambda group: -group.effect)[:TOP_GROUPS]
 

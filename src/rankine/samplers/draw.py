@@ -22,8 +22,8 @@ from rankine.kernels.random import random_below, random_unit
 
 #: Values of the parameter ``sampling``.
 SAMPLINGS = ("query", "uniform", "indexed", "rejection")
-#: If two random rows of a query form a pair with at least this probability, they are drawn until
-#: they do; otherwise a level is other_level first.
+#: If two random rows of a query form a pair with at least this probability, rows are drawn until
+#: two do. Otherwise a level is drawn first, then a row in it and a row outside it.
 _DIRECT = 0.25
 #: How a pair is drawn within a query of a stream.
 EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
@@ -39,8 +39,9 @@ class PairIndex(NamedTuple):
     """Rows ordered by (query, label) with cumulative masses.
 
     A level is the set of rows of a query with one label, or a single row where ties of weighted
-    rows are drawn. Cumulative row weights restart in each level, and those of levels are summed
-    from both sides, so that no sum contains a huge weight that its use does not need.
+    rows are drawn. Cumulative row weights restart in each level, and the weights of levels are
+    summed from both sides: differences of sums that contain a huge weight would lose the small
+    ones.
     """
 
     order: NDArray[np.uint32]  # row at each position
@@ -191,6 +192,7 @@ def _sums(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.
 
 
 def _acceptance(pairs: NDArray[Any], total: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the probability that two random rows of each query form a pair."""
     return np.divide(pairs, total**2, out=np.zeros(len(pairs)), where=total > 0)
 
 
@@ -528,7 +530,7 @@ def stream_spans(
             if len(reached) == 0:
                 continue
             progress = (number * total + reached) / (n_passes * total)
-            # Exactly, whatever the division rounds to: every pass makes all of its steps.
+            # Set exactly, because the division may round down: every pass makes all of its steps.
             progress[reached == total] = (number + 1) / n_passes
             ends = taken + np.floor(n_steps * progress).astype(np.int64)
             sampler = stream_sampler(block, weight, ends, sampling=sampling, ties=ties)

@@ -104,7 +104,10 @@ def _with_equal_weights(data: Any) -> Iterator[tuple[Dataset, NDArray[np.float64
 
 @jit
 def draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> bool:
-    """Draw the pairs of steps from ``start`` on: preferred rows and others. False if one fails."""
+    """Draw a pair for each step from ``start`` on; return False if a step finds none.
+
+    Writes the preferred rows to ``first`` and the others to ``second``.
+    """
     for k in range(first.shape[0]):
         first[k], second[k], t = draw_pair(sampler, random_bits(seed, start + k), start + k)
         if t < 0.0:

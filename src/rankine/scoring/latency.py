@@ -32,7 +32,11 @@ def parse_latency(text: str) -> float:
     """
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(us|ms|s)?\s*", text)
     if match is None or float(match[1]) <= 0:
-        raise ParameterError(f"cannot read the latency {text!r}", fix="Write it like 0.009ms")
+        raise ParameterError(
+            f"cannot read the latency {text!r}",
+            fix="Write it like 0.009ms",
+            parameter="max_latency",
+        )
     return float(match[1]) * _MILLISECONDS[match[2] or "ms"]
 
 

@@ -136,7 +136,7 @@ def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
+def raise_not_finite(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
     """Raise an error that names the row and feature that make a score NaN or infinite."""
     i = int(np.flatnonzero(~np.isfinite(scores))[0])
     columns: Any = ()
@@ -156,8 +156,9 @@ def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) ->
         name = names[j] if names is not None else str(j + model.base)
         cause = f": feature {printable(name)!r} is {values[positions[0]]}"
     raise SchemaError(
-        f"the score of row {i} is {scores[i]}{cause}",
+        f"the score is {scores[i]}{cause}",
         fix="Impute missing values and limit huge ones as in training",
+        row=i,
     )
 
 
@@ -226,7 +227,7 @@ class NamedRows:
             indices, values = self._row(row, i, issues)
             scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
-                refuse_scores(self._model, rows, scores)
+                raise_not_finite(self._model, rows, scores)
         return scores
 
     def to_rows(self, rows: Any, issues: InputIssues) -> CsrArrays:
@@ -412,7 +413,7 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
 def not_a_dictionary(i: int, row: object) -> SchemaError:
     """Build the error for a row that is not a dictionary among dictionaries."""
     return SchemaError(
-        f"row {i} is not a dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
+        f"not a dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries", row=i
     )
 
 
@@ -428,8 +429,9 @@ def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
             return number
     text = printable(repr(value), 40)
     raise SchemaError(
-        f"feature {printable(str(name))!r} of row {i} is {text}, not a finite number",
+        f"feature {printable(str(name))!r} is {text}, not a finite number",
         fix="Impute missing values as in training; leave absent features out",
+        row=i,
     )
 
 

@@ -37,8 +37,8 @@ from rankine.scoring.rows import (
     count_rows,
     csr_parts,
     is_list_of_dicts,
+    raise_not_finite,
     real_numbers,
-    refuse_scores,
 )
 from rankine.scoring.tables import TableRows, TableScores
 from rankine.transforms.log_columns import encoder_of
@@ -81,8 +81,9 @@ class LinearScores:
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         """One weight per feature."""
-        table = self.table
-        return table.values if isinstance(table, DenseTable) else self.model.to_dense()
+        if isinstance(self.table, DenseTable):
+            return self.table.values
+        return self.model.to_dense()
 
     def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Score a C-ordered matrix."""
@@ -100,12 +101,14 @@ class LinearScores:
             scaled = list_range_values(DenseRows(weighted), model.nnz, starts)
             code = dense_scores(scaled, as_carray(model.values), scores)
         if code != OK:
-            refuse_scores(self.model, filled, scores)
+            raise_not_finite(self.model, filled, scores)
         return scores if added is None else scores + added
 
     def _filled(self, rows: Any, starts: Any) -> tuple[Any, Any]:
         """Replace missing values; return the rows and what these values add to the scores."""
-        return (rows, None) if self.missing is None else fill_missing(self.missing, rows, starts)
+        if self.missing is None:
+            return rows, None
+        return fill_missing(self.missing, rows, starts)
 
     def csr(self, rows: CsrArrays, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Score compressed rows."""
@@ -120,7 +123,7 @@ class LinearScores:
         if code == OK:
             return scores if added is None else scores + added
         if code == NOT_FINITE:
-            refuse_scores(self.model, rows, scores)
+            raise_not_finite(self.model, rows, scores)
         reason = "an index is out of range" if code == BAD_INDEX else "offsets are out of order"
         raise FeatureMismatchError(
             f"compressed rows do not fit a model of {self.model.n_features} features: {reason}",
@@ -164,6 +167,25 @@ class Scorer:
     [1]
     """
 
+    model: LinearModel
+    unknown: str
+    strict: bool
+    #: Unknown and missing names so far, in calls without ``issues``.
+    issues: InputIssues
+    #: Whether each feature is divided by its range within the list.
+    scales_lists: bool
+    #: How the scores of retrievers are normalised within the list, if the model is a fusion.
+    run_scores: RunScores | None
+    _by_list: bool
+    _untransformed: bool
+    _scores: LinearScores | TableScores
+    #: Weights of a model without transforms, whose dense rows are scored by one kernel call.
+    _weights: NDArray[np.float64] | None
+    _encoder: LogEncoder | None
+    _tables: Tables | None
+    _n_columns: int
+    _named: NamedRows | TableRows
+
     def __init__(
         self,
         model: LinearModel,
@@ -203,6 +225,7 @@ class Scorer:
             "_n_columns": model.n_columns,
             "_named": named,
         }
+        # __setattr__ refuses assignments, also these.
         self.__dict__.update(state)
         supported = int(scaled) + sum(spec is not None for spec in (encoder, runs, missing))
         if tables is not None:
@@ -213,25 +236,6 @@ class Scorer:
                 f"the scorer cannot run these transforms together: {kinds}",
                 fix="Use the version of rankine that saved the model",
             )
-
-    model: LinearModel
-    unknown: str
-    strict: bool
-    #: Unknown and missing names so far, in calls without ``issues``.
-    issues: InputIssues
-    #: Whether each feature is divided by its range within the list.
-    scales_lists: bool
-    #: How the scores of retrievers are normalised within the list, if the model is a fusion.
-    run_scores: RunScores | None
-    _by_list: bool
-    _untransformed: bool
-    _scores: LinearScores | TableScores
-    #: Weights of a model without transforms, whose dense rows are scored by one kernel call.
-    _weights: NDArray[np.float64] | None
-    _encoder: LogEncoder | None
-    _tables: Tables | None
-    _n_columns: int
-    _named: NamedRows | TableRows
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")
@@ -389,10 +393,10 @@ class Scorer:
             if not np.isfinite(rows.data).all():
                 owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
                 totals: NDArray[Any] = np.bincount(owner, weights=rows.data)
-                refuse_scores(self.model, rows, totals)
+                raise_not_finite(self.model, rows, totals)
         elif np.isinf(rows).any():
             infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
-            refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))
+            raise_not_finite(self.model, infinite, np.abs(infinite).sum(axis=1))
         return normalised_runs(self.run_scores, rows, self._n_columns, starts)
 
     def _dense_rows(self, rows: Any) -> NDArray[Any]:

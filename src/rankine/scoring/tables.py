@@ -20,19 +20,19 @@ from rankine.scoring.rows import (
     InputIssues,
     RawColumns,
     is_list_of_dicts,
-    refuse_scores,
+    raise_not_finite,
     uniform_rows,
 )
-from rankine.transforms.bins import FEW, code_rows, cut_search, layout_of
+from rankine.transforms.bins import CHUNK_ROWS, code_rows, cut_search, layout_of
 from rankine.transforms.log_columns import LogEncoder
 
 
 @jit
 def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -> None:
     """Set out[i] to the sum of all table entries of row i."""
-    codes = np.empty((values.shape[1], FEW), dtype=np.uint8)
-    for first in range(0, values.shape[0], FEW):
-        n = min(FEW, values.shape[0] - first)
+    codes = np.empty((values.shape[1], CHUNK_ROWS), dtype=np.uint8)
+    for first in range(0, values.shape[0], CHUNK_ROWS):
+        n = min(CHUNK_ROWS, values.shape[0] - first)
         code_rows(values[first : first + n], search, codes)
         scores = out[first : first + n]
         scores[:] = 0.0
@@ -67,7 +67,7 @@ class TableScores:
             for j, weight in zip(self._linear, self._linear_weights, strict=True):
                 out += weight * rows[:, j]
             if not np.isfinite(out).all():
-                refuse_scores(self.model, rows, out)
+                raise_not_finite(self.model, rows, out)
         return out
 
     def csr(self, rows: CsrArrays, _starts: Any = None) -> NDArray[np.float64]:
@@ -124,9 +124,9 @@ class TableRows:
         if self._encoder is None and is_list_of_dicts(rows):
             uniform = uniform_rows(rows, self._column_numbers)
             if uniform is not None and len(uniform[0]) == len(self._column_numbers):
-                names, values = uniform
-                matrix = np.empty(values.shape)
-                matrix[:, [self._column_numbers[name] for name in names]] = values
+                names, numbers = uniform
+                matrix = np.empty(numbers.shape)
+                matrix[:, [self._column_numbers[name] for name in names]] = numbers
                 return matrix
         columns, n_rows = self._columns.read(rows, issues)
         if self._encoder is not None:
@@ -143,6 +143,7 @@ class TableRows:
         if isinstance(value, NUMBERS):
             return float(value)
         raise SchemaError(
-            f"column {printable(name)!r} of row {i} is {printable(repr(value), 40)}",
+            f"column {printable(name)!r} is {printable(repr(value), 40)}, not a number",
             fix="Send numbers, and null where a value is missing",
+            row=i,
         )

@@ -71,7 +71,7 @@ class Service:
     def handle(self, request: Request, on_event_loop: bool) -> Reply | None:
         """Return the reply; on the event loop, None for a request that would block it."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
-        path = unquote(raw_path) if "%" in raw_path else raw_path
+        path = unquote(raw_path)
         fields = request.fields
         if not self.access.host_allowed(fields.get(b"host", b"").decode("latin-1")):
             fix = "Start it with --allow-host"
@@ -83,7 +83,9 @@ class Service:
         page = self._pages.get(path)
         if not is_scoring and page is None and not path.startswith("/v1/models/"):
             return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
-        allowed = (b"POST",) if is_scoring else (b"GET", b"HEAD")
+        allowed: tuple[bytes, ...] = (b"GET", b"HEAD")
+        if is_scoring:
+            allowed = (b"POST",)
         if request.method not in allowed:
             reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
             return reply._replace(fields=((b"allow", b", ".join(allowed)),))
@@ -132,7 +134,7 @@ class Service:
         return Reply(200, msgspec.json.encode(reply))
 
     def _ready(self) -> Reply:
-        """Reply whether models are loaded, kernels compiled, and the server is not stopping."""
+        """Return 200 if models are loaded and the server is not stopping, else 503."""
         if self.pool.stopping:
             return _text(b"stopping\n", 503)
         if not self.registry.current.models:
@@ -151,29 +153,30 @@ def _text(body: bytes, status: int = 200) -> Reply:
 def check_json(fields: dict[bytes, bytes]) -> None:
     """Raise an error unless the body is uncompressed JSON.
 
-    Browsers send forms and plain text from any page without asking the server first (preflight).
+    Browsers send forms and plain text from any page without a preflight request, so a server that
+    accepted them could be used by foreign pages.
     """
     if fields.get(b"content-encoding", b"identity").lower() != b"identity":
         raise RequestError(415, "content-encoding", "compressed bodies are not accepted")
-    kind, _, parameters = fields.get(b"content-type", b"").lower().partition(b";")
-    if kind.strip() != b"application/json" or parameters.strip() not in _CHARSETS:
+    media_type, _, parameters = fields.get(b"content-type", b"").lower().partition(b";")
+    if media_type.strip() != b"application/json" or parameters.strip() not in _CHARSETS:
         raise RequestError(415, "content-type", "the body must be application/json in UTF-8")
 
 
 # -- the page at ``/``: one file that loads nothing ----------------------------------------------
 
-_BLOCKS = {kind: re.compile(rf"<{kind}>(.*?)</{kind}>", re.DOTALL) for kind in ("style", "script")}
+_BLOCKS = {tag: re.compile(rf"<{tag}>(.*?)</{tag}>", re.DOTALL) for tag in ("style", "script")}
 
 
 def policy(text: str) -> str:
     """Return a content security policy that allows only the style and script of this page."""
     sources = []
-    for kind, pattern in _BLOCKS.items():
+    for tag, pattern in _BLOCKS.items():
         hashes = [
             base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
             for block in pattern.findall(text)
         ]
-        sources.append(f"{kind}-src " + " ".join(f"'sha256-{value}'" for value in hashes))
+        sources.append(f"{tag}-src " + " ".join(f"'sha256-{value}'" for value in hashes))
     return "; ".join(
         (
             "default-src 'none'",
@@ -205,10 +208,10 @@ _ERRORS = {
     "404": "No such model.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",
-    "422": "JSON of another shape, features the model does not know, or a limit.",
+    "422": "The JSON has another shape, names unknown features, or exceeds a limit.",
     "503": "The queue is full; see Retry-After.",
 }
-_NOT_READY = {"503": "Not yet, or no longer."}
+_NOT_READY = {"503": "The server is starting or stopping."}
 
 
 @cache
@@ -236,7 +239,7 @@ def openapi_document() -> bytes:
             "/v1/models/{name}/{topic}": {
                 "get": _getting("topic", "One topic.", "ModelEntry", "name", "topic")
             },
-            "/healthz": {"get": _plain("healthz", "The process answers.")},
+            "/healthz": {"get": _plain("healthz", "The process is running.")},
             "/readyz": {"get": _plain("readyz", "Models and kernels are loaded.", **_NOT_READY)},
             "/metrics": {"get": _plain("metrics", "Prometheus metrics.")},
         },

@@ -1,10 +1,10 @@
 """HTTP connections: read requests, pass them to the service, write replies, enforce deadlines.
 
-httptools (llhttp of Node) parses. It refuses bare line feeds, folded lines, a length together
-with a transfer coding and everything else that two parsers could understand differently. This
-module adds limits of size, of repeated fields and of time. A request reaches the service only when
-it is complete: a slow client occupies a socket and a few bytes, but never a place in the queue. A
-connection is closed when its deadline has passed.
+Requests are parsed by httptools (llhttp of Node.js). It refuses bare line feeds, folded lines, a
+length together with a transfer coding and everything else that two parsers could understand
+differently. This module adds limits of size, time and repeated fields. A request is passed to the
+service only when it is complete: a slow client occupies a socket and a few bytes, but never a place
+in the queue. A connection is closed when its deadline has passed.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Complete reply; ``fields`` are written after the type and the length."""
+    """Complete reply; ``fields`` are further header fields."""
 
     status: int
     body: bytes
-    kind: bytes = b"application/json"
+    content_type: bytes = b"application/json"
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
@@ -169,7 +169,7 @@ class RequestReader:
         """Parse until a request is ready; return the number of parsed bytes.
 
         The parser cannot be stopped within a slice. Small slices keep it from parsing many
-        pipelined requests at once; the rest of a body of known length is one slice.
+        pipelined requests at once; the rest of a body with Content-Length is one slice.
         """
         n_parsed = 0
         while n_parsed < len(data) and not self.ready and self._error is None:
@@ -272,9 +272,9 @@ class RequestReader:
         self._body.append(part)
 
     def on_message_complete(self) -> None:
-        """Complete a request at its last byte."""
+        """Append the request to ``ready`` at its last byte."""
         self.stage = "idle"
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        body = b"".join(self._body)
         parser = self._parser
         close = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
         request = Request(parser.get_method(), self._target, self._fields, body, close)
@@ -316,7 +316,7 @@ class ConnectionPool:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """Forget a connection that was admitted."""
+        """Remove a connection if it was admitted."""
         if connection not in self.connections:
             return
         self.connections.remove(connection)
@@ -332,7 +332,7 @@ class ConnectionPool:
 
 
 class State(enum.Enum):
-    """States of a connection; the values say what it waits for."""
+    """States of a connection; the values describe what it waits for."""
 
     IDLE = "the first byte of a request"
     READING = "the rest of a request"
@@ -374,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- callbacks of asyncio -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit or refuse a new connection."""
+        """Start a new connection, or refuse it if there are too many."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
         self.transport = transport
         transport.set_write_buffer_limits(high=0)
@@ -395,7 +395,7 @@ class Connection(asyncio.BufferedProtocol):
         self.deadline = self.loop.time() + self.limits.idle_seconds
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Forget the connection; the reply of an unfinished request is dropped."""
+        """Remove the connection; the reply of an unfinished request is dropped."""
         self.pool.remove(self)
         self.server_state.connections.discard(self)
         self.pool.buffered -= self._n_buffered
@@ -421,18 +421,18 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Note that the client sends no more; it may still wait for replies."""
+        """Record that the client sends no more; it may still wait for replies."""
         self._eof = True
         if self.state is State.READING:
             self._advance()
         return self.state in (State.READING, State.WORKING, State.SENDING)
 
     def pause_writing(self) -> None:
-        """Note that the client reads more slowly than replies are written."""
+        """Record that the client reads more slowly than replies are written."""
         self._write_paused = True
 
     def resume_writing(self) -> None:
-        """Continue when everything written has been sent."""
+        """Resume when everything written has been sent."""
         self._write_paused = False
         if self.state is State.SENDING:
             self._after_reply()
@@ -442,9 +442,10 @@ class Connection(asyncio.BufferedProtocol):
     def shutdown(self) -> None:
         """Close when the current request is finished."""
         self._close_after = True
-        now = self.loop.time()
-        grace = _STOP_GRACE_SECONDS if self.state is State.IDLE else self.limits.drain_seconds
-        self.deadline = min(self.deadline, now + grace)
+        grace = self.limits.drain_seconds
+        if self.state is State.IDLE:
+            grace = _STOP_GRACE_SECONDS
+        self.deadline = min(self.deadline, self.loop.time() + grace)
 
     def expire(self) -> None:
         """Close the connection, because its deadline has passed."""
@@ -463,13 +464,13 @@ class Connection(asyncio.BufferedProtocol):
     # -- a request ------------------------------------------------------------------------------
 
     def _begin_reading(self) -> None:
-        now = self.loop.time()
+        started = self.loop.time()
         self.state = State.READING
-        self.deadline = now + self.limits.header_seconds
-        self._request_deadline = now + self.limits.request_seconds
+        self.deadline = started + self.limits.header_seconds
+        self._request_deadline = started + self.limits.request_seconds
 
     def _advance(self) -> None:
-        """Continue to read a request as far as its bytes have arrived."""
+        """Read on, and start the request when its last byte has arrived."""
         if self.state is not State.READING:
             return
         try:
@@ -548,7 +549,7 @@ class Connection(asyncio.BufferedProtocol):
         parts = [_STATUS_LINES[reply.status]]
         fields: Iterable[tuple[bytes, bytes]] = (
             *self.server_state.default_headers,
-            (b"content-type", reply.kind),
+            (b"content-type", reply.content_type),
             (b"content-length", b"%d" % len(reply.body)),
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),
@@ -563,17 +564,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _reply_error(self, status: int, reason: str, code: str = "request") -> None:
         self.pool.metrics.count("other", status)
-        wait = ((b"retry-after", b"1"),) if status == http.HTTPStatus.SERVICE_UNAVAILABLE else ()
-        self._write(Reply(status, encode_error(code, reason), fields=wait))
+        reply = Reply(status, encode_error(code, reason))
+        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            reply = reply._replace(fields=((b"retry-after", b"1"),))
+        self._write(reply)
 
     def _after_reply(self) -> None:
         """Close, wait for a slow reader, or continue with the next request."""
         if self.transport.is_closing():
             return
-        now = self.loop.time()
         if self._write_paused:
             self.state = State.SENDING
-            self.deadline = now + self.limits.send_seconds
+            self.deadline = self.loop.time() + self.limits.send_seconds
             return
         if self._close_after or (self._eof and not self.reader.pending):
             self._close()
@@ -585,7 +587,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._resume_reading()
             self.state = State.IDLE
-            self.deadline = now + self.limits.idle_seconds
+            self.deadline = self.loop.time() + self.limits.idle_seconds
 
     def _resume_reading(self) -> None:
         if self._read_paused:
@@ -593,7 +595,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _fail(self, status: int, reason: str) -> None:
-        """Reply with an error, and close so that the client can still read it."""
+        """Send an error, and close in a way that lets the client read it."""
         self._close_after = True
         self._reply_error(status, reason)
         self.state = State.LINGERING

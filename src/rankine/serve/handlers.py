@@ -51,13 +51,11 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _PATH_IN_DICTIONARY = re.compile(
     r" - at `\$(?:\.lists\[(\d+)\])?(?:\.items\[(\d+)\])?\.(features|raw|context)\[\.\.\.\]`$"
 )
-#: Scorers count rows; clients send items.
-_ROW = re.compile(r"\brow (?=\d)")
 _DEFAULT_TERMS = 10
 
 
 class ScoringResult(NamedTuple):
-    """An encoded reply, and what metrics count of it."""
+    """Encoded reply, and the numbers that the metrics count."""
 
     status: int
     body: bytes
@@ -65,7 +63,7 @@ class ScoringResult(NamedTuple):
     issues: InputIssues | None = None
 
 
-class CsrRows(NamedTuple):
+class SparseItems(NamedTuple):
     """Sparse rows with the attributes of a SciPy CSR array."""
 
     indptr: NDArray[np.int64]
@@ -112,7 +110,7 @@ class ScoringHandler:
             ]
             n_explainable -= len(ranking)
             if n_explainable < 0:
-                fix = "Ask for fewer with k, or a smaller batch"
+                fix = "Set a smaller k, or send fewer lists"
                 raise RequestError(422, "limit", "too many items to explain", fix)
             if n_terms is not None:
                 _explain(ranking, scorer, rows, n_terms)
@@ -157,7 +155,9 @@ class ScoringHandler:
                         served.monitor_drift(rows)
                 results.append(msgspec.structs.replace(result, id=each.id))
         except RankineError as error:
-            message = _ROW.sub("item ", error.reason)
+            message = error.reason
+            if error.row is not None:
+                message = f"item {error.row}: {message}"
             if request.lists is not UNSET:
                 message = f"list {len(results)}: {message}"
             return error_result(RequestError(422, error.code, message, error.fix), served)
@@ -179,7 +179,7 @@ class ScoringHandler:
         return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)
 
     def _scorer(self, request: ScoreRequest, each: ListRequest, served: ServedScorer) -> Scorer:
-        """Return the scorer with the treatment of unknown names that the request chooses."""
+        """Return the scorer that treats unknown names as the request demands."""
         if served.lenient.reads_columns:
             if self.strict:
                 return served.strict
@@ -190,9 +190,10 @@ class ScoringHandler:
 
 
 def error_result(error: RequestError, served: ServedScorer | None = None) -> ScoringResult:
-    """Encode an error; it names the model if that is known."""
-    name = None if served is None else served.name
-    digest = None if served is None else served.digest
+    """Encode an error, with the name of the model if a model was found."""
+    name = digest = None
+    if served is not None:
+        name, digest = served.name, served.digest
     body = encode_error(error.code, error.message, error.fix, name, digest)
     return ScoringResult(error.status, body)
 
@@ -242,7 +243,9 @@ def _lists(request: ScoreRequest, limits: Limits) -> list[ListRequest]:
     if request.items is not UNSET or request.lists is UNSET:
         raise RequestError(422, "schema", "pass either items (one list) or lists (a batch)")
     if request.context is not UNSET:
-        raise RequestError(422, "schema", "context beside lists", "Put it into each list")
+        raise RequestError(
+            422, "schema", "context cannot be combined with lists", "Put it into each list"
+        )
     if len(request.lists) > limits.lists:
         raise RequestError(422, "limit", f"more than {limits.lists} lists in one request")
     return request.lists
@@ -252,7 +255,9 @@ def _check_items(each: ListRequest, limits: Limits) -> int:
     """Check the form and size of items; return the number of key-value pairs in the list."""
     if len(each.items) > limits.items:
         raise RequestError(422, "limit", f"more than {limits.items} items in one list")
-    n_pairs = 0 if each.context is UNSET else len(each.context)
+    n_pairs = 0
+    if each.context is not UNSET:
+        n_pairs = len(each.context)
     for number, item in enumerate(each.items):
         has_id = item.id is not UNSET
         has_no_indices = item.indices is UNSET and item.values is UNSET
@@ -335,7 +340,7 @@ def _rows(each: ListRequest, base: int, n_features: int) -> Any:
     return rows if first.indices is UNSET else _csr(rows, base, n_features)
 
 
-def _csr(items: list[Item], base: int, n_features: int) -> CsrRows:
+def _csr(items: list[Item], base: int, n_features: int) -> SparseItems:
     """Build CSR rows of items with indices and values, and check the indices."""
     columns: list[list[int]] = [item.indices for item in items if item.indices is not UNSET]
     numbers: list[list[float]] = [item.values for item in items if item.values is not UNSET]
@@ -357,7 +362,7 @@ def _csr(items: list[Item], base: int, n_features: int) -> CsrRows:
     if not is_rising.all():
         raise RequestError(422, "schema", "the indices of an item are not strictly increasing")
     data = np.fromiter(chain.from_iterable(numbers), np.float64, total)
-    return CsrRows(indptr, indices, data, (len(items), n_features))
+    return SparseItems(indptr, indices, data, (len(items), n_features))
 
 
 def _outside(base: int, n_features: int) -> RequestError:
@@ -365,7 +370,7 @@ def _outside(base: int, n_features: int) -> RequestError:
         422,
         "feature-mismatch",
         f"an index is outside {base} .. {n_features - 1 + base}",
-        "Count features as in the model's text files",
+        "Number features as in the text files that the model was trained on",
     )
 
 
@@ -373,10 +378,12 @@ def _outside(base: int, n_features: int) -> RequestError:
 
 
 def _n_explained_terms(request: RankRequest) -> int | None:
-    """Return how many contributions to explain; None for no explanation."""
+    """Return how many contributions to list per item; None for no explanation."""
     if request.explain is UNSET or request.explain is False:
         return None
-    return _DEFAULT_TERMS if request.explain is True else request.explain
+    if request.explain is True:
+        return _DEFAULT_TERMS
+    return request.explain
 
 
 def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, n_terms: int) -> None:
@@ -391,7 +398,7 @@ def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, n_terms: int)
 def _terms(explanation: Explanation, n_terms: int) -> Terms:
     """Return the largest contributions, and the sum of the others."""
     largest = explanation.contributions[:n_terms]
-    others = explanation.contributions[n_terms:]
+    omitted = explanation.contributions[n_terms:]
     return Terms(
         explanation.total,
         [
@@ -405,6 +412,6 @@ def _terms(explanation: Explanation, n_terms: int) -> Terms:
             )
             for term in largest
         ],
-        math.fsum(term.contribution for term in others),
-        len(others),
+        math.fsum(term.contribution for term in omitted),
+        len(omitted),
     )

@@ -36,9 +36,11 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"rankine_{name}", text, labels, registry=self.registry)
 
-        self._gauge("build_info", "Version.", ["version"]).labels(__version__).set(1)
-        self._gauge("start_time_seconds", "Start of the server.").set_to_current_time()
-        self._gauge("resident_memory_bytes", "Memory.").set_function(_resident_bytes)
+        self._gauge("build_info", "Version of rankine.", ["version"]).labels(__version__).set(1)
+        self._gauge("start_time_seconds", "Start time of the server.").set_to_current_time()
+        self._gauge("resident_memory_bytes", "Resident memory of the server.").set_function(
+            _resident_bytes
+        )
         self._requests = counter("http_requests", "Replies by path and status.", "path", "status")
         self._refused = counter("refused", "Connections and requests above a limit.", "limit")
         self._reloads = counter("reloads", "Model files loaded, refused or dropped.", "result")
@@ -54,7 +56,7 @@ class Metrics:
         )
         self._seconds = Histogram(
             "rankine_scoring_seconds",
-            "Time from request to reply.",
+            "Seconds from request to reply.",
             buckets=_BOUNDS,
             registry=self.registry,
         )
@@ -105,7 +107,7 @@ class _Models(prometheus_client.registry.Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the current snapshot."""
         info = GaugeMetricFamily(
-            "rankine_model_info", "Models served.", labels=["model", "kind", "digest"]
+            "rankine_model_info", "Served models.", labels=["model", "kind", "digest"]
         )
         error = GaugeMetricFamily(
             "rankine_model_error",
@@ -117,12 +119,12 @@ class _Models(prometheus_client.registry.Collector):
                 info.add_metric([entry.name, entry.kind, entry.digest], 1)
             error.add_metric([entry.name], int(entry.error is not None))
         yield from (info, error)
-        yield from self._watched()
+        yield from self._drift()
 
-    def _watched(self) -> Iterator[Metric]:
+    def _drift(self) -> Iterator[Metric]:
         """Yield metrics of the lists that were compared with the training data."""
         help_texts = {
-            "watched_rows": "Rows compared with the training data; one list in 128 is.",
+            "watched_rows": "Rows compared with the training data (one list in 128).",
             "column_missing": "Missing values among them.",
             "column_unseen": "Values among them that the training data did not contain.",
         }
@@ -135,7 +137,7 @@ class _Models(prometheus_client.registry.Collector):
         }
         psi = GaugeMetricFamily(
             "rankine_psi",
-            "Population stability index of a column, or of the scores, against the training.",
+            "Population stability index of a column, or of the scores, against the training data.",
             labels=["model", "column"],
         )
         for name, drift_monitor in self.models.drift_monitors():

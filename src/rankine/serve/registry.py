@@ -70,7 +70,7 @@ class ServedScorer:
     def self_test(self) -> None:
         """Check the scores stored in the model, and compile everything that requests need."""
         self.refusing.self_test()
-        # Ranking the example compiles; the example is made up, so that it may be refused.
+        # Ranking the example compiles the kernels. Its values are invented, so it may be refused.
         with suppress(RankineError):
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
 
@@ -99,8 +99,8 @@ class ServedScorer:
         """Compare one list of raw rows in ``WATCH_EVERY`` with the training data."""
         if next(self._list_numbers) % WATCH_EVERY or self.drift_monitor is None:
             return
-        # A column whose weight is zero is not read for scores and may hold anything. A list with
-        # such a value is not counted.
+        # Scores do not read columns whose weight is zero, so these may contain any value. A list
+        # with a value that cannot be compared is left out.
         with suppress(RankineError):
             scores = self.lenient.score(rows, issues=InputIssues())
             names = self.drift_monitor.summary.columns
@@ -109,7 +109,7 @@ class ServedScorer:
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
-        """Three made-up items in the form that the model reads."""
+        """Three invented items in the form that the model reads."""
         names = self.refusing.required[:_EXAMPLE_COLUMNS]
         form, values = "features", {}
         if self._log_columns is not None:
@@ -172,7 +172,7 @@ class ServedModel:
             return self.single
         assert isinstance(self.model, ModelBundle)  # noqa: S101 - narrows the type
         if topic is None:
-            raise _no_model(f"{self.name!r} is a bundle", f"Ask for {self.name}/TOPIC")
+            raise _no_model(f"{self.name!r} is a bundle", f"Name a topic: {self.name}/TOPIC")
         with self._lock:
             if topic in self._topics:
                 self._topics.move_to_end(topic)

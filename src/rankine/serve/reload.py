@@ -45,8 +45,12 @@ def model_name(file: str) -> str | None:
     >>> model_name("shop-2.rankine"), model_name(".hidden"), model_name("a b")
     ('shop-2', None, None)
     """
-    stem = file.rsplit(".", 1)[0] if "." in file[1:] else file
-    return stem if NAME.fullmatch(stem) and ".." not in stem else None
+    stem = file
+    if "." in file[1:]:
+        stem = file.rsplit(".", 1)[0]
+    if NAME.fullmatch(stem) is None or ".." in stem:
+        return None
+    return stem
 
 
 class Reloader:
@@ -68,14 +72,14 @@ class Reloader:
     # -- the thread -----------------------------------------------------------------------------
 
     def start(self, seconds: float) -> None:
-        """Refresh every ``seconds``, in a thread."""
+        """Start a thread that refreshes every ``seconds``."""
         self._thread = threading.Thread(
             target=self._watch, args=(seconds,), name="rankine-reload", daemon=True
         )
         self._thread.start()
 
     def wake(self) -> None:
-        """Refresh now, and retry files that were refused."""
+        """Run a refresh immediately, and retry files that were refused."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -94,7 +98,7 @@ class Reloader:
             try:
                 self.refresh(retry=is_requested)
             except Exception:  # noqa: BLE001 - the models must stay, and the thread go on
-                _LOG.exception("looking for new models failed; the old ones stay")
+                _LOG.exception("the check for new models failed; the old ones stay")
 
     # -- one refresh ----------------------------------------------------------------------------
 
@@ -139,9 +143,10 @@ class Reloader:
             try:
                 descriptor = self._open(file, is_folder)
             except OSError as error:
-                is_link = error.errno == errno.ELOOP
-                reason = "it is a symbolic link" if is_link else error.strerror
-                self._report(name, f"the file is not opened: {reason}")
+                reason = error.strerror
+                if error.errno == errno.ELOOP:
+                    reason = "it is a symbolic link"
+                self._report(name, f"the file cannot be opened: {reason}")
                 continue
             try:
                 status = os.fstat(descriptor)
@@ -184,7 +189,9 @@ class Reloader:
             is_new = name not in self.registry.current.models
             self.registry.put(served)
             self.metrics.reload("loaded")
-            change = "loaded" if is_new else "replaced"
+            change = "replaced"
+            if is_new:
+                change = "loaded"
             _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
 
     def _checked(self, name: str, descriptor: int) -> ServedModel:

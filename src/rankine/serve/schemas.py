@@ -117,7 +117,7 @@ class RankedItem(msgspec.Struct, gc=False):
     explanation
         Contributions to its score.
     lead
-        Contributions to the difference of its score and that of the next item.
+        Contributions to the difference between its score and the score of the next item.
     """
 
     index: int
@@ -187,7 +187,7 @@ class ModelEntry(msgspec.Struct, frozen=True):
     required
         Columns that the model reads; no others need to be sent.
     required_count, topics_count
-        Total numbers; the lists contain 10,000 names at most.
+        Number of all names; the lists ``required`` and ``topics`` stop after 10,000.
     reads
         Form of items that the model reads: ``features`` or ``raw``.
     example
@@ -223,7 +223,7 @@ class ModelsReply(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is wrong, and what to do."""
+    """Code and message of an error, and how to fix it."""
 
     code: str
     message: str
@@ -231,7 +231,7 @@ class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Error reply; it contains the model and its digest if they are known."""
+    """Error reply, with the model and its digest if the request reached a model."""
 
     error: ErrorBody
     model: str | None = None

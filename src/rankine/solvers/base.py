@@ -47,14 +47,15 @@ class Solution:
     certificate
         Numbers that prove the result: ``gap``, ``lower_bound``, ``residual`` ...
     n_iter
-        Iterations, steps or sweeps, as the solver's documentation says.
+        Number of iterations, steps or sweeps, depending on the solver.
     trace
         One mapping per record, in order, for plots.
     stop_reason
-        ``"converged"``: the certificate is within the tolerance. ``"max_iter"``: the budget ended
-        first. ``"stalled"``, ``"precision"``: neither bound nor objective improved any more, or
-        only rounding errors are left. ``"passes"``, ``"steps"``: a stochastic run ended as planned.
-        ``"callback"``, ``"early_stopping"``: stopped on request.
+        ``"converged"``: the certificate is within the tolerance. ``"estimated"``: only an estimate
+        of it is, as the caller allowed. ``"max_iter"``: the budget ended first. ``"stalled"``,
+        ``"precision"``: neither bound nor objective improved any more, or only rounding errors are
+        left. ``"passes"``, ``"steps"``: a stochastic run ended as planned. ``"callback"``,
+        ``"early_stopping"``: stopped on request.
     """
 
     coef: NDArray[np.float64]
@@ -75,8 +76,9 @@ class ResumePoint:
     """Saved state of a solver's loop, from which an interrupted run continues.
 
     A loop restores ``state`` before its first iteration, unless it is None, and calls ``save``
-    before every iteration. This base class saves nothing: runs on rows in memory start again.
-    ``distributed.journal`` has the implementation that writes states to files.
+    before every iteration. Batch solvers use it; this base class saves nothing, because their runs
+    on rows in memory start again. ``distributed.journal`` has the implementation for partitions,
+    which writes states to files. Stochastic solvers use ``solvers.checkpoint`` instead.
     """
 
     #: State in which the interrupted run stopped; None for a new run.

@@ -86,11 +86,9 @@ def solve_cg(
             break
         if iteration >= max_iter:
             break
-        search, squared_residual, n_refreshes = (
-            residual.copy(),
-            dot(residual, residual),
-            n_refreshes + 1,
-        )
+        # The recursive residual drifted from the true one: restart from the true one.
+        search, squared_residual = residual.copy(), dot(residual, residual)
+        n_refreshes += 1
     else:
         reason = "precision"
     # The true residual where there is one: the recursive one may be too small by rounding.
@@ -146,26 +144,20 @@ def solve_shifted_cg(
             shifted_system.record(iteration, float(np.sqrt(squared_residual)), b_norm, tol)
         search = residual + ratio * search
         previous_step, previous_ratio = step, ratio
-        driver = shifted[int(np.argmin(gammas))]
+        smallest_system = shifted[int(np.argmin(gammas))]
         values = {"residual": _relative(float(np.sqrt(squared_residual)), b_norm)}
-        stopped = report_progress(callbacks, "cg", iteration, max_iter, values, driver.w)
-    if stopped:
-        return [
-            _solution(
-                system,
-                shifted_system.w,
-                gamma,
-                iteration,
-                shifted_system.trace,
-                "callback",
-                shifted_system.trace[-1]["residual"],
+        stopped = report_progress(callbacks, "cg", iteration, max_iter, values, smallest_system.w)
+    solutions = []
+    for gamma, shifted_system in zip(gammas, shifted, strict=True):
+        if stopped:
+            w, trace = shifted_system.w, shifted_system.trace
+            last_residual = trace[-1]["residual"]
+            solutions.append(
+                _solution(system, w, gamma, iteration, trace, "callback", last_residual)
             )
-            for gamma, shifted_system in zip(gammas, shifted, strict=True)
-        ]
-    return [
-        _polish(system, gamma, shifted_system, tol, max_iter)
-        for gamma, shifted_system in zip(gammas, shifted, strict=True)
-    ]
+        else:
+            solutions.append(_polish(system, gamma, shifted_system, tol, max_iter))
+    return solutions
 
 
 class _Shifted:

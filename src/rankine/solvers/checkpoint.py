@@ -3,11 +3,18 @@
 A checkpoint is a safetensors file with the solver's arrays. Its header holds the step, the metadata
 needed to continue (as JSON) and a SHA-256 digest of everything. It contains no code.
 
-On resume, ``Checkpointer.restore`` reads the newest checkpoint, compares its metadata (parameters,
-seed, sources) with this run's, raises CheckpointError at the first difference, and passes the
-monitor's part to the monitor. The solver then sets its arrays and counters from the rest and
-continues at ``step``; as random numbers are functions of seed and step, the result has the same
-bits as an uninterrupted run.
+What happens on resume depends on the kind of fit; ``TrainingSource.open_checkpoints`` decides:
+
+* Stochastic solvers on rows in memory or a stream (``solvers.pair_sgd``, ``solvers.one_pass_run``):
+  ``Checkpointer.restore`` reads the newest checkpoint, compares its metadata (parameters, seed,
+  sources) with this run's, raises CheckpointError at the first difference, and passes the monitor's
+  part to the monitor. The solver then sets its arrays and counters from the rest and continues at
+  ``step``. Random numbers are functions of seed and step.
+* Fits over partitions, and rankers whose ``Capabilities.journal`` is set: the fit starts again, and
+  ``distributed.journal`` replays the recorded results of what was finished. Over partitions it also
+  restores the state of the loop (``solvers.base.ResumePoint``) that was interrupted.
+
+In both cases the result has the same bits as an uninterrupted run.
 """
 
 from __future__ import annotations

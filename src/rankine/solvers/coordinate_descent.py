@@ -86,6 +86,7 @@ class CoordinateDescent:
         self.columns = columns
         self.w = np.zeros(n)
         self.at_zero = float(risk.at_zero)
+        #: (R, beta, crude) of each column, see ``curvature_bounds``; NaN before its first visit.
         self.limits = np.full((n, 3), np.nan)
         ends = columns.indptr if isinstance(columns, CscColumns) else np.arange(n + 1)
         self._cuts = cut_by_weight(ends)
@@ -291,7 +292,8 @@ def extrapolated(recent_weights: list[NDArray[np.float64]]) -> NDArray[np.float6
     largest = np.abs(steps).max()
     if not 0.0 < largest < np.inf:
         return None
-    steps = np.ldexp(steps, -np.frexp(largest)[1])  # else the squares of 1e-170 underflow
+    # Scaled by a power of two, which is exact: the squares of 1e-170 would underflow.
+    steps = np.ldexp(steps, -np.frexp(largest)[1])
     gram = np.einsum("ij,kj->ik", steps, steps)  # not BLAS, see Penalty.value
     trace = float(np.trace(gram))
     shares = np.linalg.solve(gram + 1e-12 * trace * np.eye(len(gram)), np.ones(len(gram)))

@@ -95,6 +95,7 @@ def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
     for k in range(steps):
         z = times(basis[k])
         diagonal[k] = dot(z, basis[k])
+        # Twice: after one pass of Gram-Schmidt, rounding errors can leave z far from orthogonal.
         for _ in range(2):
             z = z - add_rows(basis[: k + 1], rows_dot(basis[: k + 1], z))
         off[k] = norm(z)
@@ -122,14 +123,14 @@ def power_iteration(times: Product, n: int, seed: int, steps: int = 20) -> Spect
     Tas, Algorithm 1, with centring and a corrected loop. kappa_1 is approached from below and
     kappa_n from above: cheap, but unsafe on flat spectra.
     """
-    v, o = random_direction(n, seed), random_direction(n, seed, 1)
+    v_largest, v_smallest = random_direction(n, seed), random_direction(n, seed, 1)
     trace: list[dict[str, float]] = []
     largest = 0.0
     for k in range(steps):
-        v, largest = _normalised(times(v))
-        o, _ = _normalised(times(o) - largest * o)
+        v_largest, largest = _normalised(times(v_largest))
+        v_smallest, _ = _normalised(times(v_smallest) - largest * v_smallest)
         trace.append({"step": k + 1, "kappa_1": largest})
-    smallest = float(dot(o, times(o)))
+    smallest = float(dot(v_smallest, times(v_smallest)))
     trace[-1]["kappa_n"] = smallest
     return Spectrum(largest, smallest, 2 * steps + 1, trace)
 
@@ -193,7 +194,7 @@ def stable_eta(k1: float, mu: float) -> float:
 
 
 class _Momentum:
-    """State of both methods: the iterate, the previous iterate and the best one so far."""
+    """State of eGDM and GDM: the iterate, the previous iterate and the best one so far."""
 
     def __init__(
         self, system: NormalEquations, gamma: float, start: NDArray[np.float64] | None, name: str
@@ -217,7 +218,7 @@ class _Momentum:
     def ends(
         self, iteration: int, tol: float, max_iter: int, callbacks: Sequence[Callback]
     ) -> bool:
-        """Whether the residual is small enough, or a callback requested a stop."""
+        """Return whether the residual is small enough or a callback requested a stop."""
         if self.residual <= tol:
             self.reason = "converged"
             return True

@@ -38,7 +38,7 @@ from rankine.solvers.base import (
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.problem import Problem
 
-#: Largest number of conjugate gradient iterations per Newton step.
+#: Largest number of iterations of the conjugate gradient method per Newton step.
 MAX_INNER = 200
 #: Armijo's condition: accept a step that achieves this fraction of the linear decrease.
 SUFFICIENT = 1e-4
@@ -188,7 +188,8 @@ def solve_newton(
             break
         if iteration == max_iter:
             break
-        # Far from the optimum a rough solution of the Newton equations is as good as an exact one.
+        # Far from the optimum, a rough solution of the Newton equations is as good as an exact one
+        # and costs fewer products (Dembo, Eisenstat and Steihaug 1982).
         forcing = min(penalty.forcing, float(np.sqrt(gradient_norm / largest_gradient)))
         allowed_gap = penalty.predicted_gap_share * tol * problem.at_zero
         curvature_scale = problem.curvature_scale(point.curvature)
@@ -258,7 +259,7 @@ def solve_smoothed(
     last_iteration = n_done + max_iter
     best_value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
     w, width, reason = best, 1.0, "max_iter"
-    resume = problem.resume_point("rounded")
+    resume = problem.resume_point("smoothed newton")
     if resume.state is not None:
         best, best_value, w, width, lower_bound, n_done, products, trace = resume.state
 
@@ -267,7 +268,7 @@ def solve_smoothed(
 
     while n_done < last_iteration:
         resume.save(loop_state)
-        rounded = solve_newton(
+        solution = solve_newton(
             problem.smoothed(width),
             l2,
             start=w,
@@ -276,8 +277,8 @@ def solve_smoothed(
             positive=positive,
             callbacks=callbacks,
         )
-        w, n_done = rounded.coef, n_done + rounded.n_iter
-        products += rounded.certificate["products"]
+        w, n_done = solution.coef, n_done + solution.n_iter
+        products += solution.certificate["products"]
         value_here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
         # The minimiser of a smoothed risk may be worse than an earlier point.
         if value_here < best_value:
@@ -286,7 +287,7 @@ def solve_smoothed(
             w = best
         # A width of 1 or more gives half the squared hinge, which is no lower bound of the hinge.
         if width < 1.0:
-            lower_bound = max(lower_bound, rounded.certificate["lower_bound"])
+            lower_bound = max(lower_bound, solution.certificate["lower_bound"])
         gap = best_value - lower_bound
         record = {
             "iteration": n_done,
@@ -295,7 +296,7 @@ def solve_smoothed(
             "gap": gap,
         }
         trace.append({**record, "width": width})
-        if rounded.stop_reason == "callback":
+        if solution.stop_reason == "callback":
             reason = "callback"
             break
         if gap <= tol * problem.at_zero:
@@ -341,6 +342,7 @@ def _direction(
     preconditioned = factor.solve(residual) * free
     search, squared_residual = preconditioned, dot(residual, preconditioned)
     squared_target = squared_residual * forcing * forcing
+    # Zero scores, in the representation that the problem uses.
     scores = problem.combine(0.0, point.scores, 0.0, point.scores)
     products = 0
     resume = problem.resume_point("newton direction")

@@ -133,7 +133,9 @@ class OnePassRun:
         lists = self.learner.lists(block, list_weight)
         while self.learner.lists_seen < end:
             n_seen = self.learner.lists_seen
-            next_report, next_checkpoint = self._next_report(n_seen), self._next_due(n_seen)
+            next_report, next_checkpoint = self._next_report(n_seen), end + 1
+            if self.checkpointer is not None:
+                next_checkpoint = self.checkpointer.next_due(n_seen)
             stop = self._next_stop(start, end, min(next_report, next_checkpoint))
             self._learn(block, lists, order[n_seen - start : stop - start])
             if stop >= next_report and self._report(stage):
@@ -157,20 +159,13 @@ class OnePassRun:
             every = max(10 ** (len(str(n_lists)) - 1) // 2, 1)
         return (n_lists // every + 1) * every
 
-    def _next_due(self, n_lists: int) -> int:
-        return (
-            np.iinfo(np.int64).max
-            if self.checkpointer is None
-            else self.checkpointer.next_due(n_lists)
-        )
-
-    def _next_stop(self, start: int, end: int, wanted: int) -> int:
-        """Return the first number of lists from ``wanted`` on that does not split a batch.
+    def _next_stop(self, start: int, end: int, due: int) -> int:
+        """Return the first number of lists from ``due`` on that does not split a batch.
 
         A batch begins at ``start``: blocks hold whole batches, except the last of a pass.
         """
         batch = self.learner.batch_lists
-        return min(end, start + -(-(wanted - start) // batch) * batch)
+        return min(end, start + -(-(due - start) // batch) * batch)
 
     def _learn(self, block: Dataset, lists: ListBlock, part: NDArray[np.int64]) -> None:
         try:
@@ -320,9 +315,5 @@ def _select_lists(
     index = data.queries
     if order is None:
         return index, None
-    starts = index.starts[order]
-    sizes = index.starts[order + 1] - starts
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
-    rows = positions if index.rows is None else index.rows[positions]
-    return QueryIndex(order, ends), rows
+    ends = np.concatenate([[0], np.cumsum(index.sizes[order])])
+    return QueryIndex(order, ends), index.rows_of_queries(order)

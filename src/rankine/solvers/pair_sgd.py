@@ -186,7 +186,7 @@ def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
 
 
 class Span(NamedTuple):
-    """Rows and sampler of the pairs up to step ``stop``."""
+    """Consecutive steps, up to ``stop``, with the rows and the sampler that they use."""
 
     rows: Rows
     sampler: Any
@@ -212,8 +212,11 @@ def solve_pairs(
     """
     run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, checkpointer)
     run.resume()
-    stopped = any(run.through(span) for span in spans)
-    reason = "callback" if stopped else "steps"
+    reason = "steps"
+    for span in spans:
+        if run.take_steps(span):
+            reason = "callback"
+            break
     return Solution(average_iterate(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
 
 
@@ -235,13 +238,13 @@ class _PairRun:
         report_steps = {step for step in self.report_at if self.done < step <= self.total}
         self.reports = sorted(report_steps | {self.total})
 
-    def through(self, span: Span) -> bool:
+    def take_steps(self, span: Span) -> bool:
         """Take the steps up to the end of a span; return whether a callback requested a stop."""
         while self.done < span.stop:
             next_report = self.reports[bisect_right(self.reports, self.done)]
-            next_checkpoint = (
-                self.total if self.checkpointer is None else self.checkpointer.next_due(self.done)
-            )
+            next_checkpoint = self.total
+            if self.checkpointer is not None:
+                next_checkpoint = self.checkpointer.next_due(self.done)
             stop = min(span.stop, next_report, next_checkpoint)
             for phase in self.phases:
                 begin, end = max(self.done, phase.start), min(stop, phase.stop)
@@ -259,7 +262,8 @@ class _PairRun:
         if self.record is not None or self.done == self.total:
             current = average_iterate(self.w)
             require_weights(current, self.done)
-            values = {} if self.record is None else self.record(self.done, current)
+            if self.record is not None:
+                values = self.record(self.done, current)
         else:  # computing the mean of many weights would take as long as thousands of steps
             for part in (self.w.v, self.w.u):
                 require_finite(part, self.done, "stochastic pairwise descent")

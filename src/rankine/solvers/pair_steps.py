@@ -36,20 +36,20 @@ from rankine.kernels.rows import (
 from rankine.losses.base import pair_loss
 
 #: Slots of ``ScaledVector.c``.
-S, NORM2, AL, COUNT, ADDS, FOLDS, OLDEST, BEHIND, PAID, DEBT, LAZY = range(11)
+S, NORM2, AL, COUNT, ADDS, FOLDS, OLDEST, ROWS_STALE, ADDS_AT_FOLD, FOLD_COST, LAZY = range(11)
 #: Columns of ``ScaledVector.history``.
-LEFT, GAIN, LEAST = range(3)
+FACTOR, MULTIPLE, ZERO_BELOW = range(3)
 
 #: Window of s; al is proportional to it, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
 #: A weight that has shrunk to this fraction is 0. With lazy folds and without averaging, this is
 #: also the lower end of the window of s.
-_FADED = 1e-18
+_NEGLIGIBLE = 1e-18
 #: Largest number of folds that weights may have missed.
 _HISTORY = 1 << 14
-#: Folding up to 64 weights per addition is cheap; beyond that, folded weights are counted as debt,
-#: and at _UNPAID folds become lazy.
-_WEIGHTS_PER_ADD, _UNPAID = 64, 1 << 24
+#: Folding up to 64 weights per addition is cheap. Beyond that, the folded weights are added to
+#: c[FOLD_COST], and above _MAX_FOLD_COST folds become lazy.
+_WEIGHTS_PER_ADD, _MAX_FOLD_COST = 64, 1 << 24
 #: A step longer than this many radii of the ball that it is projected on is rescaled.
 _LONG = 1e6
 #: |w|^2 is recomputed if a rescaled step cancels down to this share of the squared radius.
@@ -63,11 +63,15 @@ class ScaledVector(NamedTuple):
 
     This holds for weights that are up to date with all c[FOLDS] lazy folds; ``folds`` is the number
     of folds that each weight has had. Entry k of ``history`` applies to weights that have missed
-    the folds from k on: the factor on v (``LEFT``), the multiple of v added to u (``GAIN``), and
-    the factor below which the weight is 0 (``LEAST``); entries before c[OLDEST] have factor 0.
-    c[BEHIND] is 1 if a fold happened after the rows of the step were updated; c[PAID] is
-    the number of additions at the last fold, c[DEBT] the cost of further folds, and c[LAZY] is
-    1 once folds are lazy.
+    the folds from k on: the factor on v (``FACTOR``), the multiple of v that is added to u
+    (``MULTIPLE``), and the factor below which the weight is 0 (``ZERO_BELOW``). Entries before
+    c[OLDEST] have factor 0.
+
+    The other entries of ``c`` are ``COUNT``, the number of iterates in the sum; ``ADDS``, the
+    additions since |w|^2 was recomputed, and ``ADDS_AT_FOLD``, those before the last fold;
+    ``FOLD_COST``, the weights that eager folds updated beyond what is cheap; ``LAZY``, 1 once folds
+    are lazy; and ``ROWS_STALE``, 1 if a fold happened after the weights of the step's rows were
+    brought up to date.
     """
 
     v: NDArray[np.float64]
@@ -122,8 +126,8 @@ def _up_to_date(w: ScaledVector, first: float, second: float) -> Any:
     for j in range(v.shape[0]):
         value, total, first_missed = v[j], u[j], folds[j]
         if first_missed != n_folds:
-            total += history[first_missed, GAIN] * value
-            value *= history[first_missed, LEFT]
+            total += history[first_missed, MULTIPLE] * value
+            value *= history[first_missed, FACTOR]
         out[j] = first * value + second * total
     return out
 
@@ -137,44 +141,44 @@ def _sum_of_squares(v: Any) -> float:
 
 
 @jit
-def _settle(w: ScaledVector, places: Any, start: int, stop: int) -> None:
-    """Apply the folds that some weights have missed."""
+def _apply_folds(w: ScaledVector, indices: Any, start: int, stop: int) -> None:
+    """Apply the folds that the weights ``indices[start:stop]`` have missed."""
     v, u, folds, history, n_folds = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
     for k in range(np.uint64(start), np.uint64(stop)):
-        j = places[k]
+        j = indices[k]
         first_missed = folds[j]
         if first_missed != n_folds:
-            gain = history[first_missed, GAIN] * v[j]
+            gain = history[first_missed, MULTIPLE] * v[j]
             if gain != 0.0:
                 u[j] += gain
-            v[j] *= history[first_missed, LEFT]
+            v[j] *= history[first_missed, FACTOR]
             folds[j] = n_folds
 
 
 @jit
-def _settle_all(w: ScaledVector) -> None:
+def _apply_all_folds(w: ScaledVector) -> None:
     """Apply the folds that weights have missed, and clear the history."""
-    _settle(w, np.arange(w.v.shape[0]), 0, w.v.shape[0])
+    _apply_folds(w, np.arange(w.v.shape[0]), 0, w.v.shape[0])
     w.folds[:] = 0
     w.c[FOLDS] = w.c[OLDEST] = 0.0
 
 
 @inlined_generic
-def settle_pair(w: Any, rows: Any, a: int, b: int) -> None:
+def apply_missed_folds(w: Any, rows: Any, a: int, b: int) -> None:
     """Apply the folds that the weights of two rows have missed."""
 
 
-@settle_pair.implementation(EagerVector)
+@apply_missed_folds.implementation(EagerVector)
 def _none_missed(w: Any, rows: Any, a: Any, b: Any) -> Any:
     pass
 
 
-@settle_pair.implementation(ScaledVector)
-def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
+@apply_missed_folds.implementation(ScaledVector)
+def _apply_folds_to_rows(w: Any, rows: Any, a: Any, b: Any) -> Any:
     if w.c[FOLDS] != 0.0:
         for i in (a, b):
-            _settle(w, rows.indices, rows.indptr[i], rows.indptr[i + 1])
-    w.c[BEHIND] = 0.0
+            _apply_folds(w, rows.indices, rows.indptr[i], rows.indptr[i + 1])
+    w.c[ROWS_STALE] = 0.0
 
 
 @generic
@@ -188,8 +192,8 @@ def _eager_norm(w: Any) -> Any:
 
 
 @sum_norm.implementation(ScaledVector)
-def _settled_norm(w: Any) -> Any:
-    _settle_all(w)
+def _norm_after_folds(w: Any) -> Any:
+    _apply_all_folds(w)
     w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
 
 
@@ -205,33 +209,33 @@ def _fold_at_once(w: Any) -> Any:
         w.v[j] *= w.c[S]
     w.c[AL], w.c[S] = 0.0, 1.0
     sum_norm(w)
-    unpaid = w.v.shape[0] - _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID])
-    w.c[PAID] = w.c[ADDS]
-    w.c[DEBT] = max(0.0, w.c[DEBT] + unpaid)
-    if w.c[DEBT] > _UNPAID:
+    excess_cost = w.v.shape[0] - _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[ADDS_AT_FOLD])
+    w.c[ADDS_AT_FOLD] = w.c[ADDS]
+    w.c[FOLD_COST] = max(0.0, w.c[FOLD_COST] + excess_cost)
+    if w.c[FOLD_COST] > _MAX_FOLD_COST:
         w.c[LAZY] = 1.0
 
 
 @fold.implementation(ScaledVector)
 def _fold_later(w: Any) -> Any:
-    if w.c[AL] == 0.0 and _FADED <= abs(w.c[S]) <= _HIGH:
+    if w.c[AL] == 0.0 and _NEGLIGIBLE <= abs(w.c[S]) <= _HIGH:
         return
     s, n_folds, oldest = w.c[S], int(w.c[FOLDS]), int(w.c[OLDEST])
     for k in range(oldest, n_folds):
-        w.history[k, GAIN] += w.history[k, LEFT] * w.c[AL]
-        w.history[k, LEFT] *= s
-        if abs(w.history[k, LEFT]) <= w.history[k, LEAST]:
-            w.history[k, LEFT] = 0.0
-    w.history[n_folds, LEFT], w.history[n_folds, GAIN] = s, w.c[AL]
-    # This fold includes shrinking from before the weight was touched; LEAST is relative to it.
-    w.history[n_folds, LEAST] = _FADED * abs(s)
-    while oldest <= n_folds and w.history[oldest, LEFT] == 0.0:
+        w.history[k, MULTIPLE] += w.history[k, FACTOR] * w.c[AL]
+        w.history[k, FACTOR] *= s
+        if abs(w.history[k, FACTOR]) <= w.history[k, ZERO_BELOW]:
+            w.history[k, FACTOR] = 0.0
+    w.history[n_folds, FACTOR], w.history[n_folds, MULTIPLE] = s, w.c[AL]
+    # This fold includes shrinking from before the weight was touched; ZERO_BELOW is relative to it.
+    w.history[n_folds, ZERO_BELOW] = _NEGLIGIBLE * abs(s)
+    while oldest <= n_folds and w.history[oldest, FACTOR] == 0.0:
         oldest += 1
     w.c[OLDEST] = oldest
     w.c[FOLDS] += 1.0
-    w.c[AL], w.c[S], w.c[BEHIND] = 0.0, 1.0, 1.0
-    folds_are_rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]
-    w.c[PAID] = w.c[ADDS]
+    w.c[AL], w.c[S], w.c[ROWS_STALE] = 0.0, 1.0, 1.0
+    folds_are_rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[ADDS_AT_FOLD]) >= w.v.shape[0]
+    w.c[ADDS_AT_FOLD] = w.c[ADDS]
     if folds_are_rare or w.c[FOLDS] == _HISTORY:
         sum_norm(w)
 
@@ -251,15 +255,15 @@ def scale(w: Any, factor: float) -> None:
 @jit(inline=True)
 def dot(w: Any, rows: Rows, a: int, b: int) -> float:
     """Return <w, x_a - x_b>."""
-    settle_pair(w, rows, a, b)
+    apply_missed_folds(w, rows, a, b)
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
 
 @jit(inline=True)
 def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
     """Set w += step (x_a - x_b)."""
-    if w.c[BEHIND] != 0.0:
-        settle_pair(w, rows, a, b)
+    if w.c[ROWS_STALE] != 0.0:
+        apply_missed_folds(w, rows, a, b)
     s = w.c[S]
     scaled_step = step / s
     if w.c[AL] != 0.0:
@@ -269,7 +273,7 @@ def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
     w.c[NORM2] = np.maximum(0.0, w.c[NORM2] + s * s * change)  # NaN stays NaN
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
-        w.c[ADDS] = w.c[PAID] = 0.0
+        w.c[ADDS] = w.c[ADDS_AT_FOLD] = 0.0
         sum_norm(w)
 
 
@@ -299,14 +303,18 @@ def gradient_step(loss: Any, l2: float, *, project: bool, inverse: float = 0.0) 
     J(0) = loss(0) bounds l2/2 |w|^2 at the optimum; for the hinge strong duality halves that
     (Shalev-Shwartz et al. 2007): |w|^2 <= 1 / l2.
     """
-    value, slope, bend = pair_loss(loss, 0.0)
-    piecewise = bend == 0.0 and slope == -1.0 and value == 1.0
-    largest = 1.0 / l2 if piecewise else 2.0 * float(value) / l2
-    return GradientStep(loss, l2, largest if project else np.inf, inverse)
+    value, slope, curvature = pair_loss(loss, 0.0)
+    if not project:
+        return GradientStep(loss, l2, np.inf, inverse)
+    max_norm2 = 2.0 * float(value) / l2
+    is_hinge = curvature == 0.0 and slope == -1.0 and value == 1.0
+    if is_hinge:
+        max_norm2 = 1.0 / l2
+    return GradientStep(loss, l2, max_norm2, inverse)
 
 
 class PassiveAggressiveStep(NamedTuple):
-    """PA-I: w += min(C, loss / |x|^2) x with the hinge loss 1 - z (|z| for a tied pair)."""
+    """PA-I: w += min(C, loss / |x|^2) x; the loss is max(0, 1 - z), or |z| for a tied pair."""
 
     C: float
 

@@ -12,10 +12,15 @@ already in it. ``at_zero`` is R(0), which gaps are measured by. Solvers get *sco
   the gradient X^T u represents the slopes u. Solvers only form linear combinations of scores, which
   can be formed from weights as well: a(Xv) + b(Xw) = X(av + bw), <u, Xd> = <X^T u, d>.
 
-How a pair loss reaches Newton's method: ``losses.base`` registers the loss with its exact sum over
-pairs, ``losses.pair_queries.pair_risk`` creates this risk for a dataset, ``RowsProblem`` multiplies
-its slopes and curvature by X, and ``solvers.newton`` calls ``evaluate_with_curvature``,
-``gradient`` and ``curvature_times`` of the problem.
+How a pair loss reaches Newton's method:
+
+1. a file in ``losses/pairwise`` registers the loss with the class of its exact sum over pairs;
+2. ``losses.pair_queries.pair_risk`` creates this sum, the risk, for a dataset and its weights;
+3. ``RankSVM._problem`` wraps the risk in a ``RowsProblem`` (for partitions,
+   ``distributed.partition_tasks.pair_problem`` builds one per partition and a ``Problem`` of them),
+   and ``RankSVM._solver`` selects ``solve_newton`` because the loss is registered as smooth;
+4. ``solve_newton`` calls ``evaluate_with_curvature``, ``gradient`` and ``curvature_times``, which
+   multiply the slopes and the curvature of the risk by X.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ MIN_QUERIES = 64 * STRIDE
 
 @dataclass(frozen=True)
 class Penalty:
-    """l1 |w|_1 + l2/2 |w|^2."""
+    """l1 |w|_1 + l2/2 |w|^2, for the solvers that accept l1."""
 
     l1: float
     l2: float
@@ -82,10 +87,11 @@ def no_resume(_solver: str) -> ResumePoint:
 
 
 class Problem:
-    """A risk of partitioned rows: weights represent scores, and gradients represent slopes.
+    """The interface that solvers use, implemented here for partitioned rows.
 
-    ``total(method, *arguments)`` calls a method of every partition's ``RowsProblem`` and returns
-    the sums of the results, a tuple. The risk decides which methods are available:
+    Weights represent scores, and gradients represent slopes. ``total(method, *arguments)`` calls a
+    method of every partition's ``RowsProblem`` and returns the sums of the results, a tuple. The
+    risk decides which methods are available:
     ``gradient_with_curvature``, ``curvature_product``, ``curvature_diagonal`` and ``smoothed`` for
     Newton's method, ``right_hand_side``, ``normal_product`` and ``quadratic_risk`` for least
     squares, ``dual`` for coordinate descent and quasi-Newton. ``resume_point(solver)`` returns the
@@ -185,7 +191,8 @@ class RowsProblem(Problem):
 
     ``risk`` is R as a function of scores: ``evaluate(scores)`` returns value and slopes by row;
     ``evaluate_with_curvature``, ``dual`` ... if its solvers need them. Results do not depend on the
-    number of threads; None uses all that the machine offers.
+    number of threads; None uses all that the machine offers. Every method that needs the sums of
+    partitions is overridden, so the constructor of ``Problem`` is not called.
     """
 
     def __init__(self, rows: Rows, n_features: int, risk: Any, threads: int | None = None) -> None:
@@ -194,7 +201,7 @@ class RowsProblem(Problem):
         self.products = Products(rows, n_features, threads)
         self.risk = risk
         self._last: tuple[Vector, Any] | None = None
-        self._smooth: tuple[float, RowsProblem] | None = None
+        self._smoothed: tuple[float, RowsProblem] | None = None
 
     @classmethod
     def from_dataset(cls, data: Dataset, risk: Any, threads: int | None = None) -> RowsProblem:
@@ -222,7 +229,11 @@ class RowsProblem(Problem):
         return self.gradient(curvature.times(scores))
 
     def curvature_scale(self, curvature: Any) -> Vector:
-        """Return about the diagonal of X^T d2R/dp2 X."""
+        """Return about the diagonal of X^T d2R/dp2 X.
+
+        ``risk.queries`` holds the rows of each query: the curvature of a risk of pairs is a matrix
+        per query.
+        """
         queries, products = self.risk.queries, self.products
         return column_variances(
             products.rows,
@@ -236,13 +247,14 @@ class RowsProblem(Problem):
 
     def smoothed(self, width: float) -> RowsProblem:
         """Return the problem of the same rows with a smooth risk."""
-        if self._smooth is None or self._smooth[0] != width:
+        # Kept, because every call for a partition names the width again (``call_smoothed``).
+        if self._smoothed is None or self._smoothed[0] != width:
             products = self.products
             problem = RowsProblem(
                 products.rows, self.n_features, self.risk.smoothed(width), products.threads
             )
-            self._smooth = width, problem
-        return self._smooth[1]
+            self._smoothed = width, problem
+        return self._smoothed[1]
 
     # -------------------------------------- called by ``Problem`` on each partition, with weights
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
@@ -332,5 +344,4 @@ def coarsen(data: Dataset, query_weight: Vector) -> tuple[Dataset, Vector] | Non
         return data.take_queries(sampled), query_weight[sampled]
     within = np.arange(index.n_rows) - np.repeat(index.starts[:-1], index.sizes)
     positions = np.flatnonzero(within % STRIDE == 0)
-    rows = positions if index.rows is None else index.rows[positions]
-    return data.take(rows), query_weight
+    return data.take(index.rows_at(positions)), query_weight

@@ -123,7 +123,7 @@ class _Curvature:
 
 
 @dataclass
-class _Point:
+class _Iterate:
     """Weights, the loss's value and gradient there, and the objective."""
 
     w: NDArray[np.float64]
@@ -145,8 +145,8 @@ def solve_quasi_newton(
 ) -> Solution:
     """Minimise to a duality gap of ``tol`` times ``at_zero``, the loss at w = 0.
 
-    ``first`` is the value and gradient at the start, if known. Certificate: ``gap``,
-    ``lower_bound``, ``relative_gap``.
+    ``start_value_and_gradient`` are those of the loss at the start, if the caller has them.
+    Certificate: ``gap``, ``lower_bound``, ``relative_gap``.
     """
     run = _QuasiNewton(problem, penalty, start, start_value_and_gradient)
     gap_tolerance = tol * at_zero
@@ -156,7 +156,7 @@ def solve_quasi_newton(
     resume = problem.resume_point("quasi-Newton")
     if resume.state is not None:
         lower_bound, first_iteration, last_bound, trace, run.rounds, point, curvature = resume.state
-        run.point = _Point(**point)
+        run.point = _Iterate(**point)
         vars(run.curvature).update(curvature)
 
     def loop_state() -> Sequence[Any]:
@@ -197,7 +197,10 @@ def solve_quasi_newton(
 
 
 class _QuasiNewton:
-    """The current point, the curvature estimate, and steps from the point."""
+    """The current point, the curvature estimate, and steps from the point.
+
+    ``rounds`` counts evaluations of the loss; each is one round over the partitions.
+    """
 
     def __init__(
         self, problem: Problem, penalty: Penalty, start: Any, start_value_and_gradient: Any
@@ -208,7 +211,7 @@ class _QuasiNewton:
         self.point = self._evaluate(np.array(start, dtype=np.float64), start_value_and_gradient)
         self.curvature = _Curvature(len(start), max(norm(self.point.gradient), 1e-300))
 
-    def _evaluate(self, w: NDArray[np.float64], value_and_gradient: Any = None) -> _Point:
+    def _evaluate(self, w: NDArray[np.float64], value_and_gradient: Any = None) -> _Iterate:
         if value_and_gradient is None:
             self.rounds += 1
             value_and_gradient = self.problem.value_and_gradient(w)
@@ -218,9 +221,9 @@ class _QuasiNewton:
             raise DivergenceError(
                 "the loss is no longer finite", fix="Scale the features (scale='maxabs')"
             )
-        return _Point(w, float(value), gradient, objective)
+        return _Iterate(w, float(value), gradient, objective)
 
-    def _smooth_gradient(self, point: _Point) -> NDArray[np.float64]:
+    def _smooth_gradient(self, point: _Iterate) -> NDArray[np.float64]:
         """Return the gradient without the l1 penalty."""
         return point.gradient + self.penalty.l2 * point.w
 

@@ -293,6 +293,7 @@ class TablePenalty:
         self.diagonal[:curve] = strengths.ridge * strengths.smooth
         self.diagonal[curve : space.layout.size] = strengths.ridge * strengths.pair_smooth
         self.diagonal[space.layout.size :] = strengths.anchor
+        #: Strength of the difference between each cell and the next one; 0 at the end of a curve.
         self.links = np.zeros(curve)
         for j in np.flatnonzero(space.sizes):
             start, size = space.layout.starts[j], space.sizes[j]
@@ -303,7 +304,7 @@ class TablePenalty:
                 self.diagonal[start : start + size - 1] = weight
             elif space.ordered[j]:
                 self.links[start : start + size - 2] = weight
-        self._plain_factor: _Factor | None = None
+        self._penalty_factor: _Factor | None = None
         self.bounded = space.bounded
 
     def times(self, theta: Vector) -> Vector:
@@ -336,9 +337,9 @@ class TablePenalty:
         """Return factors that solve (K + diag) x = b; without ``diagonal``, K x = b."""
         if diagonal is not None:
             return _Factor(self, self.diagonal + diagonal)
-        if self._plain_factor is None:
-            self._plain_factor = _Factor(self, self.diagonal)
-        return self._plain_factor
+        if self._penalty_factor is None:
+            self._penalty_factor = _Factor(self, self.diagonal)
+        return self._penalty_factor
 
     def gap(self, theta: Vector, gradient: Vector) -> float:
         """Return a bound of J(theta) - J*: -min over feasible theta + v of g'v + v'Kv/2."""
@@ -536,7 +537,7 @@ def _solve_links(pivots: Any, ratios: Any, x: Any) -> None:
 
 @jit
 def _has_upper_link(index: int, size: int, ordered: bool) -> bool:
-    """Whether a cell is linked to the next one; the last cell, of missing values, has no links."""
+    """Return whether a cell is linked to the next; the last, of missing values, has no links."""
     return ordered and index + 2 < size
 
 

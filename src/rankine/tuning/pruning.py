@@ -1,15 +1,15 @@
 r"""Stop a trial early when no gain seen so far would still make it the best.
 
 At report t of its training a trial has the value :math:`v_t` and ends at :math:`v_t + g_t`. The
-gains :math:`g_t` of finished trials with the same report are known. The trial is pruned when even
-the largest of them plus a standard deviation leaves it behind the best trial:
+gains :math:`g_t` of finished trials with the same report are recorded. The trial is pruned if even
+the largest of them plus a standard deviation would leave it worse than the best trial:
 
 .. math:: v_t + \max_i g_{t,i} + \mathrm{sd}_i(g_{t,i}) < v^*
 
 If trials come in no particular order, the next gain exceeds the largest of n earlier ones with a
-probability of at most 1 / (n + 1), whatever the distribution of gains (a conformal bound: the ranks
-of exchangeable numbers are uniform). The standard deviation makes up for what the bound leaves out:
-pruned trials show no gain, and a sampler does not propose at random.
+probability of at most 1 / (n + 1), for every distribution of gains (a conformal bound: the ranks of
+exchangeable numbers are uniform). The standard deviation compensates for two facts that the bound
+ignores: the gains of pruned trials are not observed, and a sampler does not propose at random.
 
 Optuna's own pruners compare a trial with others at the same report. On learning curves of MQ2008
 and OHSUMED they prune more, but up to 15 % (median) and 30 % (halving) of the pruned trials would
@@ -60,7 +60,7 @@ class GainPruner(_Pruner):
         self.like = tuple(like)
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Return whether the trial cannot win, judging from all finished trials."""
+        """Return whether, by the gains of finished trials, the trial will not become the best."""
         gains = self.gains(study, trial)
         if len(gains) < self.n_trials:
             return False
@@ -116,4 +116,6 @@ def _last_value(trial: FrozenTrial) -> float:
 
 
 def _sign(study: Study) -> float:
-    return 1.0 if study.direction.name == "MAXIMIZE" else -1.0
+    if study.direction.name == "MAXIMIZE":
+        return 1.0
+    return -1.0

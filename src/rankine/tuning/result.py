@@ -91,10 +91,12 @@ def records(trials: Sequence[Any], *, maximize: bool) -> list[TrialRecord]:
     for trial in trials:
         if trial.state.name not in states or is_abandoned(trial):
             continue
-        value = float(trial.value) if trial.state.name == "COMPLETE" else None
+        value = None
         feasible = is_feasible(trial)
-        if value is not None and feasible:
-            best = value if best is None else better(best, value)
+        if trial.state.name == "COMPLETE":
+            value = float(trial.value)
+            if feasible and (best is None or better(best, value) == value):
+                best = value
         attributes = trial.user_attrs
         finished.append(
             TrialRecord(

@@ -174,7 +174,9 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
     from sklearn.base import clone
 
     if isinstance(ranker, str):
-        names = list(RANKERS) if ranker == "auto" else [ranker]
+        names = [ranker]
+        if ranker == "auto":
+            names = list(RANKERS)
         candidates = {name: ranker_class(name)() for name in names}
     else:
         candidates = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
@@ -276,7 +278,9 @@ def _raise_if_all_fail(study: Any, error: Exception) -> None:
 def _report_progress(study: Any, total: int, progress: Progress) -> None:
     trials = study.get_trials(deepcopy=False)
     finished = records(trials, maximize=study.direction.name == "MAXIMIZE")
-    best = finished[-1].best if finished else None
+    best = None
+    if finished:
+        best = finished[-1].best
     progress(min(len(finished), total), total, best)
 
 
@@ -318,7 +322,9 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
             fix="Search another space",
             parameter="space",
         )
-    latency = "None" if limits.max_latency is None else f"{limits.max_latency:.6g} ms"
+    latency = "None"
+    if limits.max_latency is not None:
+        latency = f"{limits.max_latency:.6g} ms"
     raise ParameterError(
         f"none of {len(trials)} trials respects the limits "
         f"(max_nonzero={limits.max_nonzero}, max_latency={latency})",
@@ -328,7 +334,7 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Silence Optuna's log and the rankers' warnings, which a search provokes on purpose."""
+    """Filter out Optuna's log and the warnings of rankers that a search provokes on purpose."""
     from sklearn.exceptions import ConvergenceWarning
 
     level = optuna.logging.get_verbosity()

@@ -34,7 +34,7 @@ def read_dimension(text: str, declared: Choice | Number | None = None) -> Choice
         values = [parse_value(part.strip()) for part in text.split(",") if part.strip()]
         if not values:
             raise ParameterError(
-                f"{text!r} holds no value", fix="Write a,b,c or low..high", parameter="space"
+                f"{text!r} contains no value", fix="Write a,b,c or low..high", parameter="space"
             )
         return Choice(tuple(values))
     bounds, colon, axis = text.partition(":")
@@ -102,10 +102,10 @@ class Space:
             if isinstance(dimension, Choice):
                 distributions[name] = optuna_kinds.CategoricalDistribution(dimension.values)
             else:
-                kind = optuna_kinds.FloatDistribution
+                numeric = optuna_kinds.FloatDistribution
                 if dimension.integer:
-                    kind = optuna_kinds.IntDistribution
-                distributions[name] = kind(*_bounds(dimension), log=dimension.log)
+                    numeric = optuna_kinds.IntDistribution
+                distributions[name] = numeric(*_bounds(dimension), log=dimension.log)
         return distributions
 
     def active(self, setting: Mapping[str, Any]) -> set[str]:
@@ -248,12 +248,13 @@ class Space:
 
 
 def _none_as_word(value: Any, declared: Choice | Number | None) -> Any:
-    """Return the value; None becomes the word "none" if that is one of the declared choices."""
+    """Return the value; None becomes "none" if that is one of the declared choices."""
     if value is None and isinstance(declared, Choice) and "none" in declared.values:
         return "none"
     return value
 
 
 def _bounds(dimension: Number) -> tuple[float, float]:
-    number = int if dimension.integer else float
-    return number(dimension.low), number(dimension.high)
+    if dimension.integer:
+        return int(dimension.low), int(dimension.high)
+    return float(dimension.low), float(dimension.high)

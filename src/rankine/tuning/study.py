@@ -15,7 +15,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,16 @@ class SharedStudy:
                 pruner=pruner,
                 load_if_exists=True,
             )
-            # As JSON returns it: tuples become lists.
+            # The stored configuration was JSON, where tuples become lists.
             self._check_configuration(json.loads(json.dumps(configuration)))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock of the study: no other worker changes it meanwhile."""
-        with self._memory_lock if self.path is None else _exclusive(self.path):
+        """Lock the study, so that no other worker changes it inside the block."""
+        study_lock: AbstractContextManager[Any] = self._memory_lock
+        if self.path is not None:
+            study_lock = _exclusive(self.path)
+        with study_lock:
             yield
 
     def claim(self, total: int) -> Any:
@@ -109,13 +112,13 @@ class SharedStudy:
             yield
 
     def has_running_trials(self) -> bool:
-        """Return whether other workers still run trials; queue those of dead workers again."""
+        """Return whether other workers run trials, after queueing trials of dead workers again."""
         with self.lock():
             self._fail_stale_trials()
             return any(t.state.name == "RUNNING" for t in self._trials())
 
     def abandon(self, trial: Any) -> None:
-        """Fail a running trial of this process without a reason, and queue its parameters again."""
+        """Mark a running trial of this process as failed, and queue its parameters again."""
         with self.lock():
             states = import_optuna().trial.TrialState
             frozen = self.study.tell(trial, state=states.FAIL, skip_if_finished=True)
@@ -148,7 +151,7 @@ class SharedStudy:
         if stored is None:
             if self._trials():
                 raise CheckpointError(
-                    "this study was not made by rankine tune",
+                    "this study was not created by rankine tune",
                     file=str(self.path),
                     fix="Name another file",
                 )
@@ -162,7 +165,7 @@ class SharedStudy:
         ]
         if changes:
             raise CheckpointError(
-                f"this study was made for something else: {'; '.join(changes)}",
+                f"this study was created with other settings: {'; '.join(changes)}",
                 file=str(self.path),
                 fix="Continue it with the same data and options, or name another study file",
             )
@@ -172,14 +175,19 @@ def _flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten nested mappings into one, with names like ``"space.l2"``."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
-        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        inner = {}
+        if isinstance(value, dict):
+            inner = _flatten(value, f"{prefix}{key}.")
+        # An empty dictionary has no inner names and is listed itself.
         flat |= inner or {f"{prefix}{key}": value}
     return flat
 
 
 def _shorten(value: Any) -> str:
     text = json.dumps(value, sort_keys=True)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    if len(text) > 200:
+        text = f"{text[:200]}..."
+    return text
 
 
 def _open_storage(optuna: Any, path: Path, retry: Any) -> Any:
@@ -202,7 +210,7 @@ def _open_storage(optuna: Any, path: Path, retry: Any) -> Any:
 
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """Hold an exclusive SQLite lock on a file next to the study."""
+    """Lock a file next to the study, by an exclusive SQLite transaction."""
     lock_file = path.with_name(f"{path.name}.lock")
     with ExitStack() as stack:
         try:

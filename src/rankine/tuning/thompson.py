@@ -98,7 +98,9 @@ def _choices(dist: Any) -> tuple[Any, ...] | None:
 
 def _axis(dist: Any) -> tuple[float, float]:
     """Return the ends of the axis; an integer covers half a unit on either side."""
-    pad = 0.5 * dist.step if isinstance(dist.low, int) else 0.0
+    pad = 0.0
+    if isinstance(dist.low, int):
+        pad = 0.5 * dist.step
     low, high = dist.low - pad, dist.high + pad
     if dist.log:
         return float(np.log(low)), float(np.log(high))
@@ -109,8 +111,9 @@ def _to_unit(dist: Any, value: float) -> float:
     low, high = _axis(dist)
     if high <= low:
         return 0.5
-    x = float(np.log(value)) if dist.log else float(value)
-    return (x - low) / (high - low)
+    if dist.log:
+        value = float(np.log(value))
+    return (float(value) - low) / (high - low)
 
 
 def _from_unit(dist: Any, x: float) -> Any:
@@ -121,7 +124,9 @@ def _from_unit(dist: Any, x: float) -> Any:
     if dist.step is not None:
         value = dist.low + round((value - dist.low) / dist.step) * dist.step
     value = min(max(value, dist.low), dist.high)
-    return round(value) if isinstance(dist.low, int) else float(value)
+    if isinstance(dist.low, int):
+        return round(value)
+    return float(value)
 
 
 optuna = import_optuna()
@@ -203,7 +208,7 @@ class ThompsonSampler(_Sampler):
         self._common = optuna.search_space.IntersectionSearchSpace(include_pruned=True)
 
     def reseed_rng(self) -> None:
-        """Do nothing: every trial has a separate random stream, also in parallel workers."""
+        """Keep the seed: every trial has a separate random stream, also in parallel workers."""
 
     def infer_relative_search_space(
         self,
@@ -211,7 +216,9 @@ class ThompsonSampler(_Sampler):
         trial: FrozenTrial,  # noqa: ARG002 - Optuna's signature
     ) -> dict[str, BaseDistribution]:
         """Return the parameters that the process models."""
-        space = self._space if self._space is not None else self._common.calculate(study)
+        space = self._space
+        if space is None:
+            space = self._common.calculate(study)
         return {name: dist for name, dist in space.items() if not dist.single()}
 
     def sample_relative(

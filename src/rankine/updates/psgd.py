@@ -28,7 +28,9 @@ DEFAULT_THETA = 0.02
 class Psgd(NamedTuple):
     """w <- (w - eta_t g) / (1 + eta_t l2); every ``every`` steps w_j = 0 where |w_j| < theta.
 
-    Freno et al., 5.2. Lazy form: between touches |w| only falls, so the last pruning decides.
+    Freno et al., 5.2.
+
+    Lazy form. Between two gradients |w| only falls, so only the last pruning needs to be checked.
     With P_t as in ``Fobos``, the state is (w_a / P_a, prunings before step a); the clock holds P,
     the number of prunings and P at the last of them.
     """
@@ -65,7 +67,7 @@ def _open_step(optimizer: Any, clock: Any) -> Any:
 @read_weight.implementation(Psgd)
 def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
     scaled = state[j, 0]
-    # Between touches |w| only falls, so the last pruning decides for all before it.
+    # Since its last gradient |w| only fell, so the last pruning finds what earlier ones would.
     if state[j, 1] < step.prunings and abs(scaled) * step.shrink_at_pruning < optimizer.theta:
         return 0.0
     return scaled * step.shrink

@@ -25,7 +25,8 @@ class Tgd(NamedTuple):
 
     k is ``every``; Langford, Li, Zhang 2009; Freno et al., 5.2. With k = 1 and theta = inf it is
     FOBOS without l2.
-    Lazy form: U_t sums the truncations so far, and a weight untouched since step a is
+
+    Lazy form. U_t sums the truncations so far, and a weight untouched since step a is
     soft(w_a, U_t - U_a) where |w_a| <= theta, else w_a. The state is (w_a, U_a).
     """
 

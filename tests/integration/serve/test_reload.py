@@ -266,7 +266,7 @@ def test_only_files_of_models_are_looked_at(watched):
     for _ in range(3):
         single.refresh()
     assert set(served(single.registry)) == {"link"}
-    assert "not opened: No such file" in single.registry.current.errors["link"]
+    assert "cannot be opened: No such file" in single.registry.current.errors["link"]
 
 
 def test_a_file_may_be_missing_in_one_listing_repeatedly(watched):

@@ -1,4 +1,4 @@
-"""A child that does one thing and ends, whatever happens in it."""
+"""Fork a child process that does one thing and exits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 
 def fork(work: Callable[[], None]) -> int:
-    """Process id of a forked child that runs ``work``; its exit code is 0, or 1 after an error."""
+    """Run ``work`` in a forked child and return its process id.
+
+    The child exits with status 0, or with 1 after an error.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

@@ -1,11 +1,11 @@
-"""The kinds of trials: what each proves, how many cases a run of each size makes."""
+"""List the kinds of trials: what each one tests, and the number of cases of a run of each size."""
 
 from __future__ import annotations
 
 import importlib
 from typing import NamedTuple
 
-from reliability.harness.lanes import Task, Trial
+from reliability.harness.runner import Batch, Trial
 from reliability.seeded_bugs import BUGS
 
 SIZES = ("short", "standard", "soak")
@@ -17,20 +17,20 @@ class Kind(NamedTuple):
     Attributes
     ----------
     what
-        In words, for the table of figures.
+        Description for the table of figures.
     group
-        ``inputs``, ``models``, ``kills`` ... : what the totals are of.
+        Group of kinds that are added up, such as ``inputs``, ``models`` or ``kills``.
     trial
-        ``module:function`` below ``reliability.trials``.
+        ``module:function`` in ``reliability.trials``.
     counts
-        Cases of a short run (part of ``make test``), of ``make reliability`` and of ``make soak``.
-        Kinds that try every place of something have one case: all.
+        Number of cases of a short run (part of ``make test``), of ``make reliability`` and of
+        ``make soak``. A kind that tries everything in one go has one case.
     batch
-        Cases of one forked child.
-    patience
-        Seconds that one case may take.
+        Number of cases of one forked child.
+    timeout
+        Time limit of one case in seconds.
     waits
-        Whether it mostly waits (for disks, sockets, timers), and may run beside the others.
+        Whether it mostly waits (for disks, sockets or timers) and can run beside the others.
     """
 
     what: str
@@ -38,14 +38,14 @@ class Kind(NamedTuple):
     trial: str
     counts: tuple[int, int, int]
     batch: int
-    patience: float = 60.0
+    timeout: float = 60.0
     waits: bool = False
 
 
 KINDS: dict[str, Kind] = {
     "text": Kind(
-        "mutated LETOR text, in every compression, chunk size and way of reading, "
-        "against a slow strict reader",
+        "mutated LETOR text in every compression and chunk size, loaded and streamed, "
+        "compared with a slow strict reader",
         "inputs", "text:trial", (10_000, 150_000, 700_000), 10_000,
     ),
     "compressed": Kind(
@@ -57,44 +57,45 @@ KINDS: dict[str, Kind] = {
         "inputs", "tables:trial", (10_000, 30_000, 200_000), 5_000,
     ),
     "models": Kind(
-        "model files with damaged bytes (the digest no longer fits)",
+        "model files with damaged bytes (the digest no longer matches)",
         "models", "models:damaged", (10_000, 200_000, 700_000), 50_000,
     ),
     "hostile-models": Kind(
-        "model files changed by someone who knows the format, with the digest recomputed",
+        "model files changed with knowledge of the format, with the digest recomputed",
         "models", "models:hostile", (10_000, 100_000, 300_000), 10_000,
     ),
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),
     "numbers": Kind(
-        "metrics, lazy updates and pair counts of small lists full of ties, against definitions",
+        "metrics, lazy updates and pair counts of small lists with many ties, compared with their "
+        "definitions",
         "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500,
     ),
     "agreement": Kind(
-        "valid but unusual problems: every way into a ranker and out of its model, definitions, "
-        "changes that must change nothing, raw logs",
+        "valid but unusual problems: every input format and every export, definitions, changes "
+        "that must not change the result, raw logs",
         "agreement", "agreement:trial", (12, 2_000, 100_000), 100, 300.0,
     ),
     "determinism": Kind(
-        "training runs over threads, formats, chunk and block sizes, partitions, and resumes",
+        "training runs with other threads, formats, chunk and block sizes, partitions and resumes",
         "determinism", "determinism:trial", (22, 66, 308), 22, 300.0,
     ),
     "worker-kills": Kind(
-        "kill -9 of one of two Dask workers in mid-training",
+        "kill -9 of one of two Dask workers during training",
         "workers", "worker_kills:trial", (0, 3, 100), 10, 300.0, waits=True,
     ),
     "seeded-bugs": Kind(
-        "bugs planted in a copy of the package, each to be noticed by the trial it concerns",
+        "bugs planted in a copy of the package; the trial of that code must notice each one",
         "seeded", "seeded:trial", (6, len(BUGS), len(BUGS)), 1, 300.0,
     ),
     "memory": Kind(
-        "loading, saving and training with 0 to 96 MB of memory to spare",
+        "loading, saving and training with 0 to 96 MB of free memory",
         "memory", "memory:trial", (28, 140, 140), 70, 120.0,
     ),
     "io-faults": Kind(
-        "each write, flush, fsync, rename and close of 9 savers failing, killing, or the last "
-        "before a power cut; the disk full after every kilobyte",
+        "saves of 8 kinds of file: each write, flush, fsync, rename and close fails, is killed or "
+        "is the last before a power cut; the disk is full after every kilobyte",
         "io", "io_faults:trial", (1, 1, 1), 1, 300.0,
     ),
     "save-kills": Kind(
@@ -109,15 +110,15 @@ KINDS: dict[str, Kind] = {
         "kills", "serve_kills:trial", (5, 20, 1000), 10, 120.0,
     ),
     "http": Kind(
-        "fuzzed requests; 209 raw cases of broken framing; 500 names of files elsewhere",
+        "fuzzed requests, 209 cases of broken framing, 500 model names that are paths of files",
         "http", "http:trial", (10_000, 20_000, 1_000_000), 5_000,
     ),
     "reloads": Kind(
-        "model files replaced (1 in 4 by a damaged one) under a server that is being asked",
+        "model files replaced (1 in 4 by a damaged one) while a server answers requests",
         "reloads", "reloads:trial", (12, 40, 200), 40, 120.0, waits=True,
     ),
     "slow-clients": Kind(
-        "clients that drip a header, a body, nothing, or do not read",
+        "clients that send a header or a body byte by byte, send nothing, or do not read",
         "slow", "slow_clients:trial", (200, 200, 2_000), 200, 120.0, waits=True,
     ),
     "tune-kills": Kind(
@@ -128,22 +129,22 @@ KINDS: dict[str, Kind] = {
 
 
 def trial_of(kind: str) -> Trial:
-    """The function of a kind; importing it loads what its children share."""
+    """Return the function of a kind. Importing it loads what its children share."""
     module, _, function = KINDS[kind].trial.partition(":")
     return getattr(importlib.import_module(f"reliability.trials.{module}"), function)
 
 
 def warm(kind: str) -> None:
-    """Load what the forked children of a kind would each load by themselves."""
+    """Load in the parent what the forked children of a kind would each load by themselves."""
     module = KINDS[kind].trial.partition(":")[0]
     getattr(importlib.import_module(f"reliability.trials.{module}"), "warm", lambda: None)()
 
 
-def tasks_of(kind: str, seed: int, first: int, count: int) -> list[Task]:
-    """The batches of a kind."""
-    about, trial = KINDS[kind], trial_of(kind)
+def batches_of(kind: str, seed: int, first: int, count: int) -> list[Batch]:
+    """Split the cases of a kind into batches."""
+    plan, trial = KINDS[kind], trial_of(kind)
     return [
-        Task(kind, trial, seed, start, min(about.batch, first + count - start),
-             about.patience, about.waits)
-        for start in range(first, first + count, about.batch)
+        Batch(kind, trial, seed, start, min(plan.batch, first + count - start),
+              plan.timeout, plan.waits)
+        for start in range(first, first + count, plan.batch)
     ]  # fmt: skip

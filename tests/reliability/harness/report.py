@@ -1,4 +1,4 @@
-"""The figures of a run, as one JSON object."""
+"""Collect the figures of a run as one JSON object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reliability.harness.plan import KINDS
 
 
 class Report:
-    """Collects outcomes by kind."""
+    """The outcomes of a run, added up by kind of trial."""
 
     def __init__(self, size: str, seed: int, workers: int) -> None:
-        self._began = time.monotonic()
-        self._about = {
+        self._start = time.monotonic()
+        self._run = {
             "rankine": rankine.__version__,
             "source": source_digest(),
             "python": platform.python_version(),
@@ -28,47 +28,47 @@ class Report:
             "workers": workers,
         }
         self._kinds: dict[str, tuple[Outcome, float]] = {}
-        self._earlier = 0.0
+        self._earlier_seconds = 0.0
 
-    def keep(self, before: dict, chosen: list[str]) -> None:
-        """Take over the figures of an earlier run for the kinds that are not tried again."""
-        if (before["size"], before["seed"]) != (self._about["size"], self._about["seed"]):
-            raise SystemExit("the figures to update are of another size or seed")
-        self._earlier = before["seconds"]
-        for kind, one in before["kinds"].items():
+    def keep_earlier(self, earlier: dict, chosen: list[str]) -> None:
+        """Take the figures of an earlier run for the kinds that are not tried again."""
+        if (earlier["size"], earlier["seed"]) != (self._run["size"], self._run["seed"]):
+            raise SystemExit("--update: the figures in --out are of another size or seed")
+        self._earlier_seconds = earlier["seconds"]
+        for kind, figures in earlier["kinds"].items():
             if kind not in chosen:
-                self._kinds[kind] = (Outcome.from_plain(one), one["cpu_seconds"])
+                self._kinds[kind] = (Outcome.from_json(figures), figures["cpu_seconds"])
 
     def add(self, kind: str, outcome: Outcome, cpu_seconds: float) -> None:
-        """Take a batch in."""
+        """Add the outcome of a batch."""
         total, seconds = self._kinds.setdefault(kind, (Outcome(), 0.0))
         total.add(outcome)
         self._kinds[kind] = (total, seconds + cpu_seconds)
 
     @property
-    def broken(self) -> dict[str, list[str]]:
-        """Kind -> failures in words."""
-        return {kind: one.failures for kind, (one, _) in self._kinds.items() if one.faults}
+    def failed(self) -> bool:
+        """Whether any fault was counted."""
+        return any(outcome.faults for outcome, _ in self._kinds.values())
 
-    def plain(self) -> dict:
-        """Everything."""
+    def to_json(self) -> dict:
+        """Return all figures as JSON data."""
         kinds = {}
-        for name in KINDS:
-            if name not in self._kinds:
-                continue
-            outcome, seconds = self._kinds[name]
-            about = {"what": KINDS[name].what, "group": KINDS[name].group}
-            kinds[name] = {**about, **outcome.plain(), "cpu_seconds": round(seconds, 1)}
+        for name, kind in KINDS.items():
+            if name in self._kinds:
+                outcome, seconds = self._kinds[name]
+                figures = {"group": kind.group, **outcome.to_json()}
+                kinds[name] = {**figures, "cpu_seconds": round(seconds, 1)}
         groups: dict[str, dict] = {}
-        for one in kinds.values():
-            group = groups.setdefault(one["group"], {"cases": 0, **dict.fromkeys(FAULTS, 0)})
-            group["cases"] += one["cases"]
-            for fault, count in one["faults"].items():
+        for figures in kinds.values():
+            group = groups.setdefault(figures["group"], {"cases": 0, **dict.fromkeys(FAULTS, 0)})
+            group["cases"] += figures["cases"]
+            for fault, count in figures["faults"].items():
                 group[fault] += count
+        seconds = self._earlier_seconds + time.monotonic() - self._start
         return {
-            **self._about,
-            "seconds": round(self._earlier + time.monotonic() - self._began, 1),
-            "cpu_seconds": round(sum(one["cpu_seconds"] for one in kinds.values()), 1),
+            **self._run,
+            "seconds": round(seconds, 1),
+            "cpu_seconds": round(sum(figures["cpu_seconds"] for figures in kinds.values()), 1),
             "groups": groups,
             "kinds": kinds,
         }

@@ -1,4 +1,4 @@
-"""``rankine serve`` in a forked process: everything is imported and compiled already."""
+"""Run ``rankine serve`` in a forked process, with everything imported and compiled already."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from rankine.core.specs import ListRange
 from rankine.scoring.scorer import compile_kernels
 from rankine.serve.limits import Limits
 from rankine.serve.server import Settings, serve
-from reliability.harness.victims import Victim
+from reliability.harness.killable import KillableProcess
 
 
 class ForkedServer(Client):
-    """A server on a port of its own."""
+    """A server on a free port, in a forked process."""
 
     def __init__(self, path, *, reload_seconds=1.0, **limits) -> None:
         settings = Settings(path, port=0, reload_seconds=reload_seconds, limits=Limits(**limits))
-        self.victim = Victim(
-            lambda say: serve(settings, lambda facts: say(json.dumps(facts).encode()))
-        )
-        told = self.victim.hear(60)
-        if not told:
-            self.victim.kill()
+
+        def run(report):
+            serve(settings, lambda description: report(json.dumps(description).encode()))
+
+        self.process = KillableProcess(run)
+        message = self.process.receive(60)
+        if not message:
+            self.process.kill()
             raise RuntimeError("the server did not start")
-        self.facts = json.loads(told)
-        self.port = int(self.facts["url"].rsplit(":", 1)[1])
+        self.port = int(json.loads(message)["url"].rsplit(":", 1)[1])
 
     def kill(self) -> bool:
-        """SIGKILL."""
-        return self.victim.kill()
+        """Send SIGKILL."""
+        return self.process.kill()
 
-    def hang_up(self) -> None:
-        """SIGHUP: look for new files now."""
-        os.kill(self.victim.pid, signal.SIGHUP)
+    def reload(self) -> None:
+        """Send SIGHUP, so that the server looks for new files."""
+        os.kill(self.process.pid, signal.SIGHUP)
 
     def stop(self) -> int | None:
-        """SIGTERM; the exit status, None when it did not stop."""
-        os.kill(self.victim.pid, signal.SIGTERM)
-        return self.victim.finish(30)
+        """Send SIGTERM and return the exit status; None if the server did not stop."""
+        os.kill(self.process.pid, signal.SIGTERM)
+        return self.process.wait(30)
 
 
 def save_models(path):
-    """A folder with models of every kind."""
+    """Save models of every kind to a folder and return it."""
     make_model(0, metric="ndcg@10").save(path / "shop.rankine")
     make_model(1, transforms=[ListRange()]).save(path / "scaled.rankine")
     LinearModel.from_weights(np.arange(1.0, 9.0), base=0).save(path / "plain.rankine")
@@ -59,5 +60,5 @@ def save_models(path):
 
 
 def warm() -> None:
-    """Compile what serving uses before servers are forked."""
+    """Compile what serving uses, before servers are forked."""
     compile_kernels()

@@ -1,7 +1,7 @@
-"""kill -9 of a server under load, and of the process that saves its model, at the same moment.
+"""Kill a server under load and the process that saves its model at the same moment.
 
-Every reply before the kill is, to the bit, that of the model it names; the server starts again at
-once and serves the old model or the new one, whole. Each case is one kill.
+Every reply before the kill must be exactly that of the model it names. The server must start again
+at once and serve the old model or the new one. Each case is one kill.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import time
 
 from integration.serve.serve_tools import make_model, read_reply
+from reliability.harness.killable import KillableProcess
 from reliability.harness.outcome import Job, Outcome
 from reliability.harness.servers import ForkedServer, warm
-from reliability.harness.victims import Victim
 from reliability.trials.reloads import REQUEST, expected_replies, wrong_reply
 
 __all__ = ["trial", "warm"]
 
 
 def trial(job: Job) -> Outcome:
-    """Start, ask, kill, start again."""
+    """Start a server, send requests, kill it and start again."""
     outcome = Outcome()
     models = [make_model(seed) for seed in range(2)]
     expected = expected_replies(models)
     path = job.folder / "shop.rankine"
     models[0].save(path)
     for case, rng in job.cases(outcome):
-        writer = Victim(lambda say: _save_for_ever(say, models, path))
-        writer.hear()
+        writer = KillableProcess(lambda report: _save_for_ever(report, models, path))
+        writer.receive()
         began = time.monotonic()
         try:
             server = ForkedServer(job.folder, reload_seconds=0.05)
@@ -34,7 +34,7 @@ def trial(job: Job) -> Outcome:
             outcome.fail("lost", f"{job.name(case)}: the server does not start")
             writer.kill()
             continue
-        outcome.peak("restart_seconds", time.monotonic() - began)
+        outcome.keep_maximum("restart_seconds", time.monotonic() - began)
         end = time.monotonic() + rng.uniform(0.02, 0.3)
         with server.connect() as connection:
             while True:
@@ -50,8 +50,8 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _save_for_ever(say, models, path) -> None:
-    say(b"1")
+def _save_for_ever(report, models, path) -> None:
+    report(b"1")
     while True:
         for model in models:
             model.save(path)

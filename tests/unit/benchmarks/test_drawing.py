@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.drawing import (
+from benchmarks.common.drawing import (
     LETTER,
     axis,
     free_places,

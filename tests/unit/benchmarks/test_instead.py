@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from benchmarks.instead import comparison, telling
+from benchmarks.instead import comparison, presentation
+from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.learners import group_sizes, sampled_pairs
-from benchmarks.instead.rows import split, write_parts
 from benchmarks.instead.worker import forked, read
 
 SIZES = {"cpu_seconds": 1.0, "peak_mb": 2.0, "model_bytes": 3.0, "us_per_candidate": 4.0}
@@ -80,7 +80,7 @@ def test_absent_and_failing_peers_are_named_and_validation_chooses(monkeypatch, 
     assert ours["setting"] == {"l2": 2.0}
     assert ours["test"] == 1.0
     assert ours["cpu_seconds"]["n"] == 2
-    assert "stopped after 1 s" in telling.words(found, "Rows.")
+    assert "stopped after 1 s" in presentation.markdown(found, "Rows.")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_words_say_who_wins_and_by_how_much(gap, said):
             "against_ours": {"mean": gap, "standard_error": 0.02},
         },
     }
-    text = telling.verdict(learners, "rankine SPD")
+    text = presentation.verdict(learners, "rankine SPD")
     assert said in text
     assert f"{gap:+.4f}" in text
 

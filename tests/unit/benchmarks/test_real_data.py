@@ -7,8 +7,8 @@ import gzip
 import joblib
 import numpy as np
 import pytest
-from benchmarks.real_data import letor_collections, rcv1_is_there, read_rcv1
-from benchmarks.workloads import RCV1_FEATURES, large_text
+from benchmarks.common.real_data import letor_collections, rcv1_is_there, read_rcv1
+from benchmarks.common.workloads import RCV1_FEATURES, large_text
 from scipy import sparse
 
 VECTORS = {
@@ -96,8 +96,8 @@ def test_large_text_is_rcv1_where_it_is_there(folder):
 
 def test_large_text_is_generated_elsewhere(monkeypatch, tmp_path):
     monkeypatch.setenv("RANKINE_DATA", str(tmp_path))
-    monkeypatch.setattr("benchmarks.workloads.STORE", tmp_path)
-    monkeypatch.setattr("benchmarks.workloads.SMALL", 300)
+    monkeypatch.setattr("benchmarks.common.workloads.STORE", tmp_path)
+    monkeypatch.setattr("benchmarks.common.workloads.SMALL", 300)
     text = large_text(200)
     assert text.name == "generated"
     assert text.X.shape == (200, RCV1_FEATURES)

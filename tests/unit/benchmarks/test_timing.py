@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.timing import exponent, median_and_range, ratio, repeated, spread
+from benchmarks.common.timing import exponent, median_and_range, ratio, repeated, spread
 
 
 def test_spread_is_median_lowest_highest_and_number():

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from rankine.cli.main import app, find_commands
 from rankine.export import targets
 from rankine.losses import pair_loss_names
-from rankine.metrics import DEFINITIONS
+from rankine.metrics.metric import DEFINITIONS
 from rankine.rankers.registry import RANKERS
 
 pytestmark = pytest.mark.cli

@@ -73,7 +73,7 @@ def test_the_query_with_most_purchases_is_shown_best_first(result, capsys, monke
         assert (line[-2] if test.y[row] else "") == ["", "clicked", "bought"][int(test.y[row])]
         assert f"{result.scores[row]:+.3f}" in line
     first, second = (test.docid[row] for row in order[:2])
-    assert f"Why {first} stands above {second}:" in shown
+    assert f"Why {first} ranks above {second}:" in shown
     pair = result.model.explain_pair(test.X[order[0]], test.X[order[1]])
     assert pair.text(limit=6) in shown
 

@@ -230,7 +230,7 @@ def test_missing_values_of_a_log_are_counted_in_every_way_of_reading(folder, mor
 def test_narrower_files_are_reported_for_streams_too(folder):
     for stream in ([], ["--stream"]):
         done = call("predict", "m.rankine", "narrow.txt", *stream)
-        assert "1 of 1 files hold fewer features than the model's 2" in done.stderr
+        assert "1 of 1 files have fewer features than the model (2)" in done.stderr
         assert "fewer features" not in call("predict", "m.rankine", "d.txt", *stream).stderr
 
 

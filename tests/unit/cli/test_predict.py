@@ -62,4 +62,4 @@ def test_a_file_of_fewer_features_is_reported(files, command):
     for data, told in (("narrow.txt", True), ("d.txt", False)):
         done = CliRunner().invoke(app, [command, str(files / "m.rankine"), str(files / data)])
         assert done.exit_code == 0
-        assert ("1 of 1 files hold fewer features than the model's 3" in done.stderr) is told
+        assert ("1 of 1 files have fewer features than the model (3)" in done.stderr) is told

@@ -206,7 +206,7 @@ def test_files_with_fewer_features_than_the_model_are_reported(raw_log, capsys):
     _console.set_verbosity(0)
     wide = LinearModel.from_weights([1.0, 2.0, 3.0])
     ModelReadingOptions().open([str(raw_log / "rows.txt")], model=wide)
-    assert "1 of 1 files hold fewer features than the model's 3" in capsys.readouterr().err
+    assert "1 of 1 files have fewer features than the model (3)" in capsys.readouterr().err
     ModelReadingOptions().open(
         [str(raw_log / "rows.txt")], model=LinearModel.from_weights([1.0, 2.0])
     )

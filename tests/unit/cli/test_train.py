@@ -361,14 +361,14 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
     assert "2.00 s, once" in full["compiling"]
     assert "missing" not in shown(nulls=0)
     assert "rankine report m data.txt" in _next_commands("m", "data.txt")
-    assert "rankine report m DATA" in _next_commands("m", "-")
+    assert "rankine report m TEST_DATA" in _next_commands("m", None)
 
 
 @pytest.mark.cli
 def test_a_training_prints_next_commands_and_keeps_base_and_fingerprint(files, tmp_path):
     lists, valid = files
     words = [lists, "--ranker", "least-squares", "--out", tmp_path / "m.rankine"]
-    assert f"rankine report {tmp_path / 'm.rankine'} {lists}" in run(*words).stderr
+    assert f"rankine report {tmp_path / 'm.rankine'} TEST_DATA" in run(*words).stderr
     assert f"m.rankine {valid}" in run(*words, "--valid", valid).stderr
     kept = LinearModel.load(tmp_path / "m.rankine")
     assert kept.base == 1

@@ -25,6 +25,7 @@ def test_the_message_has_location_reason_code_and_fix():
 def test_the_message_starts_with_the_parameter():
     error = ParameterError("0 is not positive", parameter="n_passes", fix="Pass 1")
     assert str(error) == "n_passes: 0 is not positive [parameter]. Pass 1"
+    assert str(DataError("x is text", row=0)) == "row 0: x is text [data]"
     error = ParameterError("unknown column", parameter="columns", file="a.csv")
     assert str(error) == "a.csv: columns: unknown column [parameter]"
 
@@ -40,6 +41,7 @@ def test_a_default_fix_is_used_where_the_error_has_none():
         DataError("bad row", fix="Mend it", file="a.txt", line=3, column="price"),
         DataError("x"),
         ModelFormatError("y", column=0),
+        DataError("x is text", row=0),
         ParameterError("0 is not positive", parameter="n_passes"),
     ],
     ids=str,

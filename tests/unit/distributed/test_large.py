@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_workers_of_a_gigabyte_train_on_more_than_they_hold(tmp_path):
     gigabytes = os.environ.get("RANKINE_LARGE_GB", "3")
     result = tmp_path / "result.json"
-    command = [sys.executable, "-m", "benchmarks.partitions", "--gigabytes", gigabytes]
+    command = [sys.executable, "-m", "benchmarks.partitions.rounds", "--gigabytes", gigabytes]
     subprocess.run(
         [*command, "--limit", "1GB", "--folder", tmp_path, "--json", result], cwd=ROOT, check=True
     )

@@ -67,7 +67,7 @@ def models(world):
 
 
 @pytest.mark.parametrize("model", ["position_based", "independent"])
-def test_the_truth_is_found(world, model):
+def test_estimates_are_close_to_the_true_value(world, model):
     log = world.log(0, sessions=40_000)
     found = counterfactual(log, world.new[log.row], **models(world)[model], **PAIRS)
     truth = world.value(world.new)
@@ -81,7 +81,7 @@ def test_the_truth_is_found(world, model):
 
 
 @pytest.mark.parametrize("model", ["position_based", "independent"])
-def test_intervals_cover(world, model):
+def test_intervals_cover_the_true_value(world, model):
     """A short form of the 1,000 simulations in benchmarks/clicks.py."""
     truth, covered = world.value(world.new), []
     for seed in range(60):
@@ -91,7 +91,7 @@ def test_intervals_cover(world, model):
     assert (np.mean(covered, axis=0) > 0.85).all()
 
 
-def test_the_old_ranker_has_its_own_value(world):
+def test_the_value_of_the_logged_order_is_its_mean_reward(world):
     log = world.log(0, exploration=0.0)
     found = counterfactual(log, -log.position, **models(world)["position_based"])
     clicks = log.clicked.sum() / 2000
@@ -100,7 +100,7 @@ def test_the_old_ranker_has_its_own_value(world):
     assert found.effective_rows == pytest.approx(len(log.row))
 
 
-def test_position_based_weights_written_out(world):
+def test_position_based_weights_equal_a_loop_over_rows(world):
     log = world.log(1)
     theta = USER.examination_probabilities(ITEMS)
     scores = world.new[log.row]
@@ -115,7 +115,7 @@ def test_position_based_weights_written_out(world):
     assert found["ips"].value == pytest.approx(value / 2000, rel=1e-12)
 
 
-def test_logged_probabilities(world):
+def test_logged_probabilities_give_the_weights(world):
     """Random lists of three: every item stands anywhere with probability 1/3."""
     rng = np.random.default_rng(0)
     position = np.argsort(rng.random((3000, 3)), axis=1) + 1
@@ -141,11 +141,12 @@ def test_logged_probabilities(world):
     for chance in (0.0, -0.5, 1.5):
         with pytest.raises(SchemaError, match=r"outside \(0, 1\]"):
             counterfactual({**log, "chance": np.full(9000, chance)}, -log["position"], **given)
-    with pytest.raises(ParameterError, match="independent model only"):
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
+    assert caught.value.parameter == "logged"
 
 
-def test_logged_probabilities_written_out():
+def test_weights_of_logged_probabilities_equal_a_loop_over_rows():
     log = small_log((1, 2, 3, 4))
     log["chance"] = np.random.default_rng(0).choice([0.2, 0.5, 1.0], 240)
     given = {"model": "independent", "logged": "chance", "min_effective": 1.0, "min_overlap": 0.0}
@@ -252,7 +253,7 @@ class ByHand:
 @pytest.mark.parametrize("places", [(1, 2, 3, 4), (1, 2, 4, 7), (1, 1, 2, 2)])
 @pytest.mark.parametrize("theta", [None, (1.0, 0.5, 0.4)])
 @pytest.mark.parametrize("more", [{}, {"k": 2}, {"max_weight": 1.25}])
-def test_estimates_written_out(places, theta, more):
+def test_estimates_equal_a_loop_over_rows(places, theta, more):
     log = small_log(places)
     model = {"model": "independent"} if theta is None else {"propensity": theta}
     found = counterfactual(
@@ -273,7 +274,7 @@ def test_estimates_written_out(places, theta, more):
         assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
 
 
-def test_items_are_pooled_where_their_search_is_known():
+def test_rows_of_one_search_and_item_are_pooled():
     log, theta = small_log((1, 2, 3, 4)), (1.0, 0.5, 0.4)
     free = {"min_effective": 1.0, "min_overlap": 0.0}
     bare = counterfactual(log, "score", propensity=theta, **free)
@@ -282,11 +283,12 @@ def test_items_are_pooled_where_their_search_is_known():
     assert [one.name for one in bare.estimates] == ["ips", "snips"]
     pooled = counterfactual(log, "score", propensity=theta, **PAIRS, **free)
     assert pooled["ips"] != bare["ips"]
-    with pytest.raises(ParameterError, match="old ranker's probabilities"):
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, "score", model="independent", item="item", **free)
+    assert caught.value.parameter == "model"
 
 
-def test_weights_that_are_known_by_list():
+def test_value_estimates_accept_lists_controls_and_predictions():
     """Two lists of two rows and one of one, with a control and a model of clicks."""
     r, w, lists = np.array([1.0, 0, 2, 1, 0]), np.array([2.0, 0.5, 1, 3, 0]), [0, 0, 1, 1, 2]
     e, q, direct = np.array([1.0, 0.5, 1, 0.5, 1]), r / 2, np.array([1.0, 2.0, 4.0])
@@ -372,7 +374,7 @@ def test_clipping_and_effective_rows():
     assert found.effective_rows == pytest.approx(16 / 6)
 
 
-def test_counted_weights_are_clipped_too(world):
+def test_weights_from_counts_are_clipped_too(world):
     log = world.log(2)
     options = {**models(world)["position_based"], **PAIRS}
     whole = counterfactual(log, world.new[log.row], **options)
@@ -382,18 +384,23 @@ def test_counted_weights_are_clipped_too(world):
     assert cut.overlap < 1
 
 
-def test_a_log_that_says_nothing_is_refused(world):
+def test_a_log_with_too_little_overlap_is_refused(world):
     log = world.log(0, exploration=0.0)
-    with pytest.raises(OverlapError, match="min_overlap"):
+    with pytest.raises(OverlapError) as caught:
         counterfactual(log, log.position.astype(float), model="independent", **PAIRS)
-    with pytest.raises(OverlapError, match="min_effective"):
+    assert caught.value.parameter == "min_overlap"
+    with pytest.raises(OverlapError) as caught:
         value_estimates([1.0] * 50, [1.0] * 50)
-    with pytest.raises(ParameterError, match="probabilities"):
+    assert caught.value.parameter == "min_effective"
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, world.new[log.row], model="independent")
-    with pytest.raises(ParameterError, match="propensity"):
+    assert caught.value.parameter == "model"
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, world.new[log.row])
-    with pytest.raises(ParameterError, match="model"):
+    assert caught.value.parameter == "propensity"
+    with pytest.raises(ParameterError) as caught:
         counterfactual(log, world.new[log.row], model="psychic")
+    assert caught.value.parameter == "model"
     with pytest.raises(SchemaError, match="one score per row"):
         counterfactual(log, world.new, propensity=[1.0])
     for reward, weight in (([1.0], [-1.0]), ([1.0, 1.0], [1.0]), ([[1.0]], [[1.0]]),
@@ -401,17 +408,21 @@ def test_a_log_that_says_nothing_is_refused(world):
         with pytest.raises(SchemaError, match="not negative"):
             value_estimates(reward, weight)
     for confidence in (0, 1):
-        with pytest.raises(ParameterError, match="confidence"):
+        with pytest.raises(ParameterError) as caught:
             value_estimates([1.0] * 200, [1.0] * 200, confidence=confidence)
+        assert caught.value.parameter == "confidence"
     for limit in (0.0, -1.0):
-        with pytest.raises(ParameterError, match="max_weight"):
+        with pytest.raises(ParameterError) as caught:
             value_estimates([1.0] * 200, [1.0] * 200, max_weight=limit)
+        assert caught.value.parameter == "max_weight"
     for more in ({"weight": [0.0] * 200}, {"weight": [1.0] * 200, "control": 0.0}):
-        with pytest.raises(OverlapError, match="min_overlap"):
+        with pytest.raises(OverlapError) as caught:
             value_estimates([1.0] * 200, **more)
+        assert caught.value.parameter == "min_overlap"
     for theta in ([], [[1.0]], [1.0, 0.0], [-1.0]):
-        with pytest.raises(ParameterError, match="propensity of each position"):
+        with pytest.raises(ParameterError) as caught:
             counterfactual(log, world.new[log.row], propensity=theta)
+        assert caught.value.parameter == "propensity"
     with pytest.raises(ParameterError, match="both or neither"):
         value_estimates([1.0], [1.0], predicted=[0.0])
 

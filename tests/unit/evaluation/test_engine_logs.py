@@ -56,7 +56,7 @@ def judged(tmp_path):
     return tmp_path / "judgments.csv"
 
 
-def test_answers_a_line_and_answers_a_file_are_the_same(tmp_path, judged):
+def test_jsonl_and_json_logs_give_the_same_data(tmp_path, judged):
     lines = join_logged(jsonl(tmp_path / "log.jsonl", ANSWERS), judged)
     for qid, answer in ANSWERS.items():
         (tmp_path / f"{qid}.json").write_text(json.dumps(answer, indent=1))
@@ -78,7 +78,7 @@ def test_solr_and_qrels(tmp_path):
     assert found.unjudged == [("1", "c")]
 
 
-def test_forms_that_solr_writes(tmp_path):
+def test_both_feature_formats_of_solr_are_read(tmp_path):
     log = jsonl(tmp_path / "log.jsonl", {"1": solr(a="bm25:2.5;a:b=3.0,", b="")})
     (tmp_path / "qrels").write_text("1 0 a 2\n1 0 b 0\n")
     found = join_logged(log, tmp_path / "qrels")
@@ -86,7 +86,7 @@ def test_forms_that_solr_writes(tmp_path):
     assert found.data.X.tolist() == [[2.5, 3.0], [0.0, 0.0]]
 
 
-def test_what_one_hit_does_not_name_is_missing_there(tmp_path, judged):
+def test_features_that_a_hit_does_not_list_are_missing(tmp_path, judged):
     answers = {"rambo": elastic(hit("7555", title=9.5), hit("1370", body=8.0))}
     found = join_logged(jsonl(tmp_path / "log.jsonl", answers), judged)
     np.testing.assert_array_equal(found.data.X, [[9.5, np.nan], [np.nan, 8.0]])
@@ -105,7 +105,7 @@ def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
         list(read_logged(log))
 
 
-def test_whole_files_are_told_without_a_line(tmp_path):
+def test_errors_in_json_files_have_no_line(tmp_path):
     (tmp_path / "rambo.json").write_text("[1]")
     with pytest.raises(ParseError, match="not a JSON object") as caught:
         list(read_logged(tmp_path / "rambo.json"))
@@ -163,7 +163,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_logs_are_refused_with_their_place(tmp_path, name):
+def test_damaged_logs_are_refused_with_file_and_line(tmp_path, name):
     text, reason = DAMAGED[name]
     (tmp_path / "log.jsonl").write_text(f"{GOOD}\n\n{text}\n")
     with pytest.raises(ParseError, match=reason) as caught:
@@ -172,7 +172,7 @@ def test_damaged_logs_are_refused_with_their_place(tmp_path, name):
     assert "3" in str(caught.value)
 
 
-def test_judgments_in_any_column_and_a_blank_line(tmp_path):
+def test_judgments_in_any_column_order_and_with_blank_lines(tmp_path):
     (tmp_path / "j.csv").write_text('Grade ,x, query,DOCUMENT\n2,0,a,b\n\n 1.5 ,0,"a,c", d\n')
     assert read_judgments(tmp_path / "j.csv") == {("a", "b"): 2.0, ("a,c", "d"): 1.5}
 
@@ -199,7 +199,7 @@ def test_damaged_judgments_are_refused(tmp_path, text):
         read_judgments(tmp_path / "j.csv")
 
 
-def test_nothing_matches(tmp_path, judged):
+def test_a_log_without_matching_judgements_is_refused(tmp_path, judged):
     with pytest.raises(DataError, match="none of the 1 logged"):
         join_logged(jsonl(tmp_path / "a.jsonl", {"x": elastic(hit("1", a=1.0))}), judged)
     twice = {"rambo": elastic(hit("7555", a=1.0), hit("7555", a=1.0))}

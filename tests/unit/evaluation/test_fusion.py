@@ -174,7 +174,7 @@ def test_an_export_scores_as_the_model(engine, normalization):
         np.testing.assert_allclose(totals, wanted, rtol=1e-12, atol=1e-15)
 
 
-def test_other_forms():
+def test_export_forms_of_a_fusion():
     _, found = exported("opensearch", "min_max", "elasticsearch", form="rrf")
     assert read_back("elasticsearch", found.content) == ([0.2, 0.2, 0.6], "reciprocal_rank")
     assert "opensearch" in found.remark
@@ -193,7 +193,7 @@ def test_other_forms():
     assert document["transforms"][0]["normalization"] == "l2"
 
 
-def test_what_an_engine_cannot_fuse_is_refused():
+def test_a_fusion_that_an_engine_cannot_express_is_refused():
     def fusion(names=("a", "b"), constant=60.0, normalization="reciprocal_rank", **more):
         spec = RunScores(normalization, rank_constant=constant)
         return LinearModel.from_weights([0.5, 0.25], names, transforms=(spec,), **more)
@@ -329,7 +329,7 @@ def test_every_figure_is_held_out(metric):
         assert list(found.weights.values()) == pytest.approx(final.tolist())
 
 
-def test_a_blend_by_hand():
+def test_blend_equals_values_computed_by_hand():
     values = np.array([[0.5, 0.7, 0.9], [0.4, 0.8, 0.6], [0.5, 0.7, 0.9]])
     W = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     short = values[0] - values[1]
@@ -338,7 +338,7 @@ def test_a_blend_by_hand():
     assert blend(values, W) == pytest.approx(share @ W / share.sum())
 
 
-def test_candidates_are_tenths_or_drawn():
+def test_candidates_are_multiples_of_a_tenth_or_drawn_at_random():
     two = _candidates(2)
     np.testing.assert_allclose(two[:, 0], np.arange(11) / 10)
     np.testing.assert_allclose(two.sum(axis=1), 1.0)
@@ -351,7 +351,7 @@ def test_candidates_are_tenths_or_drawn():
 
 @pytest.mark.kernels
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_no_document_is_dropped_that_some_weights_bring_up(k):
+def test_pruning_keeps_documents_that_some_weights_rank_high(k):
     rng = np.random.default_rng(k)
     for _ in range(30):
         Z = rng.integers(0, 4, (9, 2)) / 4
@@ -393,7 +393,7 @@ def test_small_weights_of_a_solver_are_scaled_too(monkeypatch):
 
 
 @pytest.mark.parametrize("metric", ["ndcg@2", "p@3", "recall@2", "err@4", "map@3", "mrr@2"])
-def test_queries_that_no_run_holds_have_their_values_among_the_others(metric):
+def test_queries_without_retrieved_documents_count_in_the_values(metric):
     runs, judged = made(6)
     for lost in ("0", "3", "5"):  # the first of them, one between, the last
         runs = {name: Run(*(c[run.qid != lost] for c in run[:3]), run.tag)
@@ -409,7 +409,7 @@ def test_queries_that_no_run_holds_have_their_values_among_the_others(metric):
         np.testing.assert_allclose(found, wanted[evaluator.queries], atol=1e-12)
 
 
-def test_documents_near_the_top_of_some_run_teach():
+def test_ranksvm_learns_from_documents_near_the_top_of_some_run():
     data = join_runs(*made(8, depth=30))
     ranks = run_score_values(
         RunScores("reciprocal_rank"), np.where(data.X.toarray() == 0, np.nan, data.X.toarray()),
@@ -426,7 +426,7 @@ def pair_of(low, high):
     return Pair("equal weights", "fusion", 0.0, low, high, *[1.0] * 6, 0, 0, 0, False, False, "")
 
 
-def test_verdicts():
+def test_the_verdict_compares_learnt_and_equal_weights():
     larger, smaller = parse_metric("map"), parse_metric("pairwise-error")
     for pair, metric in ((pair_of(-0.1, 0.01), larger), (pair_of(-0.01, 0.1), smaller)):
         assert _verdict([pair], metric, 0.02).startswith("equal weights will do: learnt")
@@ -437,7 +437,7 @@ def test_verdicts():
         assert "as far as these queries can tell" in _verdict([pair], metric, 0.01)
 
 
-def test_what_does_not_match_is_counted():
+def test_queries_and_judgements_without_a_match_are_counted():
     runs = {
         "a": Run(np.array(["1", "1", "9"]), np.array(["x", "y", "x"]), np.array([2.0, 1, 1]), "a"),
         "b": Run(np.array(["1", "8"]), np.array(["z", "x"]), np.array([3.0, 1.0]), "b"),
@@ -472,7 +472,7 @@ def test_one_document_of_one_run_is_enough_in_common():
 
 
 @pytest.mark.parametrize("metric", ["map", "pairwise-error"])
-def test_a_fold_is_judged_by_what_is_best_on_the_others(metric):
+def test_values_of_a_fold_are_of_the_choice_on_the_other_folds(metric):
     rule = parse_metric(metric)
     sign = 1.0 if rule.larger_is_better else -1.0
     # every fold has a choice that is best there and bad elsewhere
@@ -501,7 +501,7 @@ def test_a_judged_query_that_no_run_holds_counts_nothing():
     assert means[1] == pytest.approx(means[0] * 12 / 13)
 
 
-def test_rows_without_marks_fall_by_document_id():
+def test_ties_of_rows_without_the_retrieved_column_fall_by_document_id():
     """A frame of one's own: equal scores by descending id, not by row."""
     rng = np.random.default_rng(5)
     scores = rng.integers(1, 3, (40, 2)).astype(float)
@@ -529,7 +529,7 @@ def test_a_good_run_among_bad_ones_gets_the_weight():
     assert "better than equal" in found.verdict
 
 
-def test_equal_weights_will_do():
+def test_equal_weights_are_recommended_for_equal_runs():
     runs, qrels = made(30, 1)
     twin = {"a": runs["r0"], "b": runs["r0"]}
     found = fuse(twin, qrels, n_resamples=500, normalization="min_max")
@@ -546,7 +546,7 @@ def test_pruning_changes_no_value(monkeypatch):
 
 
 @pytest.mark.parametrize("metric", ["map", "mrr", "recall@5", "ndcg@5:ties=expected"])
-def test_other_metrics(metric):
+def test_any_metric_can_be_maximised(metric):
     found = fuse(*made(20), metric=metric, n_resamples=200, normalization="min_max")
     assert found.model.metric == metric
     data = found.data
@@ -556,7 +556,7 @@ def test_other_metrics(metric):
     assert equal == pytest.approx(evaluate_on(data, metric=metric, scores=scores))
 
 
-def test_frames_are_runs_by_column(fused, tmp_path):
+def test_each_score_column_of_a_frame_is_a_run(fused, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -580,17 +580,21 @@ def test_frames_are_runs_by_column(fused, tmp_path):
     assert apart.y.tolist() == data.y.tolist()
 
 
-def test_what_cannot_be_fused_is_refused(tmp_path):
+def test_runs_that_cannot_be_fused_are_refused(tmp_path):
     runs, qrels = made(10)
-    with pytest.raises(ParameterError, match="1 run"):
+    with pytest.raises(ParameterError) as caught:
         fuse({"a": runs["r0"]}, qrels)
-    with pytest.raises(ParameterError, match="engine"):
+    assert caught.value.parameter == "runs"
+    with pytest.raises(ParameterError) as caught:
         fuse(runs, qrels, engine="sphinx")
-    with pytest.raises(ParameterError, match="no normalization 'z_score'"):
+    assert caught.value.parameter == "engine"
+    with pytest.raises(ParameterError) as caught:
         fuse(runs, qrels, engine="solr", normalization="z_score")
+    assert caught.value.parameter == "normalization"
     for n_folds in (1, 11):
-        with pytest.raises(ParameterError, match="n_folds"):
+        with pytest.raises(ParameterError) as caught:
             fuse(runs, qrels, n_folds=n_folds)
+        assert caught.value.parameter == "n_folds"
     quick = {"n_resamples": 100, "normalization": "min_max"}
     for n_folds in (2, 10):
         assert len(fuse(runs, qrels, n_folds=n_folds, **quick).choices) == 2
@@ -603,8 +607,9 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
             for column, last in zip(qrels, ("4", "1", 0.0), strict=True)
         ))  # fmt: skip
         fuse(runs, one, metric="ndcg@3:no_relevant=skip", n_folds=2)
-    with pytest.raises(ParameterError, match="qrels"):
+    with pytest.raises(ParameterError) as caught:
         fuse(runs)
+    assert caught.value.parameter == "qrels"
     with pytest.raises(DataError, match="no query in common"):
         join_runs({"a": runs["r0"]}, Qrels(np.array(["z"]), np.array(["1"]), np.array([1.0])))
     with pytest.raises(ValueError, match="no normalisation"):

@@ -29,7 +29,7 @@ from rankine.evaluation.interleave import (
 
 
 @pytest.mark.kernels
-def test_a_draft_goes_on_with_those_that_have_items_left():
+def test_a_team_without_items_left_is_skipped():
     """Team 0 ranks items 0 to 5, team 1 only item 0: every other pick is team 0's."""
     orders = np.array([[0, 1, 2, 3, 4, 5], [0, -1, -1, -1, -1, -1]])
     first = set()
@@ -61,7 +61,7 @@ def test_three_teams_draw_every_order_of_turns():
     assert min(seen.values()) > 230
 
 
-def test_a_draft_takes_turns():
+def test_teams_pick_in_turns():
     seen = Counter()
     for key in range(4000):
         items, teams = team_draft([["a", "b", "c"], ["b", "c", "d"]], 2, key=key)
@@ -97,16 +97,19 @@ def test_every_round_gives_each_team_its_best_item_left(teams):
 
 def test_rankings_may_run_out_and_must_not_repeat():
     assert sorted(team_draft([["a"], ["a", "b"]], 9, key=1)[0]) == ["a", "b"]
-    with pytest.raises(ParameterError, match="twice"):
+    with pytest.raises(ParameterError) as caught:
         team_draft([["a", "a"], ["b"]], 2, key=1)
-    for rankings, length in (([["a"]], 2), ([["a"], ["b"]], 0)):
-        with pytest.raises(ParameterError, match="two rankings"):
+    assert caught.value.parameter == "rankings"
+    for rankings, length, parameter in (([["a"]], 2, "rankings"), ([["a"], ["b"]], 0, "length")):
+        with pytest.raises(ParameterError) as caught:
             team_draft(rankings, length, key=1)
+        assert caught.value.parameter == parameter
     assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
     assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
     queries = QueryIndex.from_group([3], 3)
-    with pytest.raises(ParameterError, match="length"):
+    with pytest.raises(ParameterError) as caught:
         interleave(np.zeros((2, 3)), queries, 0)
+    assert caught.value.parameter == "length"
     for scores in (np.zeros(3), np.zeros((2, 4)), [[1.0, 2.0, np.nan], [1.0, 2.0, 3.0]]):
         with pytest.raises(SchemaError, match="scores have shape"):
             interleave(scores, queries, 2)
@@ -136,7 +139,7 @@ def pair(found):
     return only
 
 
-def test_equal_rankers_are_rarely_told_apart():
+def test_equal_rankers_rarely_get_a_verdict():
     """A short form of the 10,000 simulations in benchmarks/clicks.py."""
     exact, bootstrap = [], []
     for seed in range(300):
@@ -176,7 +179,7 @@ def test_a_better_ranker_is_found_and_the_numbers_agree():
     ("credit", "expected"),
     [("clicks", (3.0, 1.0)), ("any", (1.0, 1.0)), ("first", (0.0, 1.0)), ("last", (1.0, 0.0))],
 )
-def test_credit_rules(credit, expected):
+def test_each_credit_rule_gives_the_expected_points(credit, expected):
     log = {
         "session": [0] * 4,
         "position": [4, 3, 2, 1],
@@ -188,7 +191,7 @@ def test_credit_rules(credit, expected):
 
 @pytest.mark.parametrize("credit", ["clicks", "any", "first", "last"])
 @pytest.mark.parametrize("search", [None, "search"])
-def test_points_written_out(credit, search):
+def test_points_equal_a_loop_over_rows(credit, search):
     rng = np.random.default_rng(4)
     log = {
         "session": rng.permutation(np.repeat(np.arange(30), 5)),
@@ -222,7 +225,7 @@ def test_points_written_out(credit, search):
         assert one.difference == pytest.approx(gaps.mean())
 
 
-def test_p_values_by_hand():
+def test_p_values_equal_values_computed_by_hand():
     assert sign_test(1, 3) == pytest.approx(2 * 5 / 16)
     assert sign_test(3, 1) == sign_test(1, 3)
     assert sign_test(2, 2) == 1.0
@@ -250,7 +253,7 @@ def test_lists_of_one_search_are_one_unit():
     assert analyse_interleaving(log, n_resamples=100).unit == "query"
 
 
-def test_three_teams_are_adjusted():
+def test_p_values_of_three_teams_are_adjusted():
     rng = np.random.default_rng(1)
     log = {
         "session": np.repeat(np.arange(200), 3),
@@ -263,7 +266,7 @@ def test_three_teams_are_adjusted():
     assert all(p.exact_holm >= p.exact for p in found.pairs)
 
 
-def test_power_is_that_of_the_test():
+def test_power_equals_the_share_of_simulated_rejections():
     rng = np.random.default_rng(0)
     wins = rng.binomial(200, 0.6, 4000)
     rejected = [stats.binomtest(int(w), 200).pvalue < 0.05 for w in wins]
@@ -271,11 +274,13 @@ def test_power_is_that_of_the_test():
     needed = sessions_needed(0.6, chance=0.9)
     assert sessions_needed(0.6, chance=0.9, decided=0.5) == 2 * needed
     assert sessions_needed(0.4, chance=0.9) == needed
-    with pytest.raises(ParameterError, match="two rankers are equal"):
+    with pytest.raises(ParameterError) as caught:
         sessions_needed(0.5)
+    assert caught.value.parameter == "preference"
     for chance in (0.0, 1.0):
-        with pytest.raises(ParameterError, match="two rankers are equal"):
+        with pytest.raises(ParameterError) as caught:
             sessions_needed(0.6, chance=chance)
+        assert caught.value.parameter == "chance"
     for bad in ({"preference": 1.5}, {"preference": -0.1}, {"decided": 0.0}, {"decided": 1.5},
                 {"level": 0.0}, {"level": 1.0}):  # fmt: skip
         with pytest.raises(ParameterError, match="shares"):
@@ -287,7 +292,7 @@ def test_power_is_that_of_the_test():
 
 @pytest.mark.parametrize("n", [1, 7, 8, 20])
 @pytest.mark.parametrize("level", [0.05, 0.3])
-def test_power_is_the_chance_of_all_counts_that_are_rejected(n, level):
+def test_power_sums_the_probability_of_all_rejected_counts(n, level):
     rejected = [w for w in range(n + 1) if stats.binomtest(w, n).pvalue <= level]
     exact = sum(stats.binom.pmf(w, n, 0.7) for w in rejected)
     assert power(n, 0.7, level=level) == pytest.approx(exact, abs=1e-12)
@@ -295,27 +300,29 @@ def test_power_is_the_chance_of_all_counts_that_are_rejected(n, level):
 
 @pytest.mark.parametrize("preference", [0.55, 0.4, 0.7, 0.95])
 @pytest.mark.parametrize(("chance", "level"), [(0.8, 0.05), (0.3, 0.2), (0.95, 0.01)])
-def test_as_many_sessions_as_needed_and_no_fewer(preference, chance, level):
+def test_sessions_needed_is_the_smallest_sufficient_number(preference, chance, level):
     needed = sessions_needed(preference, chance=chance, level=level)
     later = power(np.arange(needed, 2 * needed + 300), preference, level=level)
     assert (later >= chance).all()
     assert power(needed - 1, preference, level=level) < chance
 
 
-def test_bad_logs():
+def test_invalid_options_and_logs_are_refused():
     log = shared_log(0, 10)
-    with pytest.raises(ParameterError, match="credit"):
+    with pytest.raises(ParameterError) as caught:
         analyse_interleaving(log, credit="luck")
+    assert caught.value.parameter == "credit"
     for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
-        with pytest.raises(ParameterError, match=r"confidence|n_resamples"):
+        with pytest.raises(ParameterError) as caught:
             analyse_interleaving(log, **bad)
+        assert {caught.value.parameter} == set(bad)
     with pytest.raises(SchemaError, match="one team"):
         analyse_interleaving({**log, "team": ["a"] * 40})
     with pytest.raises(SchemaError, match="scores"):
         interleave(np.zeros((1, 3)), QueryIndex.from_group([3], 3), 2)
 
 
-def test_the_commands(tmp_path):
+def test_commands_interleave_and_analyse(tmp_path):
     find_commands()
     rng = np.random.default_rng(0)
     data = Dataset.from_arrays(rng.normal(size=(400, 2)), np.zeros(400), np.repeat(range(40), 10))

@@ -40,7 +40,7 @@ def objective(w, D, v, l2):
     return l2 / 2 * w @ w + (v * np.log1p(np.exp(-D @ w))).sum() / v.sum()
 
 
-def test_the_optimum_is_that_of_logistic_regression():
+def test_the_optimum_equals_logistic_regression():
     from scipy.optimize import minimize
 
     winner, loser, first, second = votes()
@@ -58,7 +58,7 @@ def test_the_optimum_is_that_of_logistic_regression():
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
-def test_rows_of_features(kind):
+def test_comparisons_of_feature_rows(kind):
     *_, first, second = votes()
     data = Dataset.from_pairs(kind(first), kind(second), feature_names=["length", "lists"])
     assert data.n_queries == 400
@@ -66,7 +66,7 @@ def test_rows_of_features(kind):
     assert RankSVM(1e-3, loss="logistic").fit(data).coef_[0] > 0.2
 
 
-def test_a_table_of_items():
+def test_the_table_lists_items_strongest_first():
     winner, loser, first, second = votes(1500)
     data = Dataset.from_pairs(winner, loser, features=(first, second), feature_names=["a", "b"])
     found = item_strengths(data, n_rounds=20)
@@ -135,7 +135,7 @@ def test_an_optimum_is_certified_by_its_gradient():
 
 
 @pytest.mark.parametrize("n", [60, 1500])  # with few comparisons RankSVM takes over
-def test_rounds_are_optima_of_their_draws(n):
+def test_bootstrap_rounds_are_optima_of_their_draws(n):
     winner, loser, first, second = votes(n)
     tie = np.arange(n) % 9 == 0
     data = Dataset.from_pairs(winner, loser, features=(first, second), tie=tie)
@@ -213,7 +213,7 @@ def test_files_of_comparisons(tmp_path):
         read_pairs(tmp_path / "gap.parquet", "winner", "loser")
 
 
-def test_what_is_no_comparison_is_refused():
+def test_invalid_comparisons_are_refused():
     with pytest.raises(SchemaError, match="with itself"):
         Dataset.from_pairs(["a", "b"], ["b", "b"])
     with pytest.raises(SchemaError, match="shape"):

@@ -26,7 +26,7 @@ def difference():
     return found
 
 
-def test_t_and_wilcoxon_are_scipys(difference):
+def test_t_test_and_wilcoxon_equal_scipy(difference):
     found = paired_tests(difference, 1000, 0)
     assert found.t_test == pytest.approx(stats.ttest_rel(difference, np.zeros(40)).pvalue)
     moved = difference[difference != 0]
@@ -73,7 +73,7 @@ def test_no_difference_gives_p_one_and_a_constant_one_is_certain():
     assert found.randomisation == pytest.approx(1 / 1001)
 
 
-def test_bootstrap_interval_is_scipys():
+def test_bootstrap_interval_equals_scipy():
     rng = np.random.default_rng(0)
     values = rng.beta(2, 3, size=(40, 2))
     means = bootstrap_means(values, 5000, 5)
@@ -97,7 +97,7 @@ def test_bootstrap_is_paired_and_independent_of_threads(monkeypatch):
     np.testing.assert_allclose(found[0][:, 1] - found[0][:, 0], 1.0)
 
 
-def test_a_percentile_interval_cuts_half_of_the_rest_on_each_side():
+def test_a_percentile_interval_cuts_equal_tails():
     assert percentile_interval(np.arange(1001.0), 0.9) == pytest.approx((50.0, 950.0))
 
 
@@ -113,7 +113,7 @@ def test_differences_of_one_size_are_as_extreme_as_their_sum(size, n):
     assert randomisation_test(mixed, 2**12, 0) == pytest.approx(exact)
 
 
-def test_words_of_random_bits_belong_to_their_differences():
+def test_each_difference_has_its_own_random_bit():
     """The first 64 differences and the others are flipped apart, a bit for each."""
     n = 130
     for place in (0, 63, 64, 127, 128, 129):
@@ -127,7 +127,7 @@ def test_words_of_random_bits_belong_to_their_differences():
         np.testing.assert_array_equal(np.abs(both - signs), 2.0)
 
 
-def test_bootstrap_draws_every_query_alike():
+def test_bootstrap_draws_every_query_equally_often():
     """Means of indicator columns are counts over n: of n draws, all of them counted."""
     drawn = bootstrap_means(np.eye(5), 4000, 1) * 5
     np.testing.assert_allclose(drawn.sum(axis=1), 5.0)
@@ -138,7 +138,7 @@ def test_bootstrap_draws_every_query_alike():
     assert (bootstrap_means(np.eye(5), 4000, 2) != drawn / 5).any()
 
 
-def test_holm_by_hand():
+def test_holm_equals_values_computed_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []

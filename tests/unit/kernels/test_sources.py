@@ -80,10 +80,10 @@ def test_implementations_outside_the_package_are_recorded(monkeypatch):
     monkeypatch.setattr(sources, "_OUTSIDE_FILES", set())
     monkeypatch.setattr(sources, "_INTERACTIVE_SPECS", set())
     inside = next(iter(rows_kernels.row_dot.implementations.values()))
-    sources.note_implementation(inside, _Spec)
+    sources.record_implementation(inside, _Spec)
     assert sources.outside_digest() == ""
     assert set() == sources._OUTSIDE_FILES
-    sources.note_implementation(_outside, _Spec)
+    sources.record_implementation(_outside, _Spec)
     assert {HERE} == sources._OUTSIDE_FILES
     assert sources.outside_digest() == sources.source_digest([HERE])
     assert not sources.has_interactive_spec((_Spec,))
@@ -94,7 +94,7 @@ def test_specs_with_an_implementation_in_no_file_are_recorded(monkeypatch):
     monkeypatch.setattr(sources, "_INTERACTIVE_SPECS", set())
     namespace = {}
     exec("def typed(spec):\n    return 1\n", namespace)  # noqa: S102
-    sources.note_implementation(namespace["typed"], _Spec)
+    sources.record_implementation(namespace["typed"], _Spec)
     assert set() == sources._OUTSIDE_FILES
     typed = numba.typeof(_Spec(1.0))
     assert sources.has_interactive_spec((numba.float64, typed))

@@ -8,7 +8,6 @@ from rankine.core.errors import (
     RankineError,
 )
 from rankine.metrics import (
-    DEFINITIONS,
     Metric,
     describe_metrics,
     evaluate,
@@ -16,6 +15,7 @@ from rankine.metrics import (
     parse_metric,
     random_expectation,
 )
+from rankine.metrics.metric import DEFINITIONS
 from rankine.metrics.pairs import PairwiseError
 
 pytestmark = pytest.mark.kernels

@@ -54,7 +54,7 @@ def test_a_sample_is_no_larger_than_asked(rows, kept, monkeypatch):
     assert additive_search.sample(table_data(), 0).lists.n_queries == kept
 
 
-def test_gains_of_a_list():
+def test_list_gains_equal_values_computed_by_hand():
     y, starts = np.array([1.0, 3.0, 1.0, 0.0, -2.0]), np.array([0, 3, 5])
     assert additive_search.list_gains(y, starts).tolist() == [0.0, 3.0, 0.0, 3.0, 0.0]
     at_most = additive_search.list_gains(np.array([0.0, 31.0]), np.array([0, 2]))
@@ -85,7 +85,7 @@ class Told:
         return [one["smooth"] for one in self.tried]
 
 
-def test_a_walk_ends_after_steps_that_gain_nothing_and_at_cliffs(monkeypatch):
+def test_a_path_ends_when_patience_runs_out_or_the_metric_falls_steeply(monkeypatch):
     worth = {100.0: 0.5, 10.0: 0.6, 1.0: 0.598, 0.1: 0.7, 0.01: 0.699, 0.001: 0.698}
     for patience, last in ((1, 1.0), (2, 0.001)):
         told = Told(lambda s, _: worth[s.smooth], monkeypatch)
@@ -107,7 +107,7 @@ def test_a_walk_ends_after_steps_that_gain_nothing_and_at_cliffs(monkeypatch):
     assert errors.walk.plan.strengths.smooth == 1.0
 
 
-def test_refining_goes_up_and_else_down_by_half_decades(monkeypatch):
+def test_refining_tries_larger_strengths_and_then_smaller_ones(monkeypatch):
     half = additive_search.HALF
     for best, tried in ((half, [1.0, half, half**2]), (1 / half, [1.0, half, 1 / half, half**-2])):
         told = Told(lambda s, _: -abs(np.log(s.smooth / best)) + 9, monkeypatch)  # noqa: B023

@@ -59,7 +59,7 @@ def _weighted_and_repeated(make: Callable[[float], Any], l2: float) -> tuple[Any
     ],
     ids=lambda make: " ".join([make.args[0].__name__, *map(str, make.keywords.values())]),
 )
-def test_weight_2_is_the_row_twice(make: Callable[[float], Any]) -> None:
+def test_a_row_of_weight_2_equals_the_row_twice(make: Callable[[float], Any]) -> None:
     weighted, repeated = _weighted_and_repeated(make, 1.0)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
 
@@ -77,7 +77,7 @@ def test_the_mean_over_all_pairs_differs_by_a_factor_of_l2() -> None:
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-8)
 
 
-def test_steps_are_handed_on_by_models_of_the_same_ranker_alone() -> None:
+def test_only_models_of_the_same_ranker_continue_the_step_count() -> None:
     X, y = lists()
     own = SPDRanker(n_steps=70, random_state=0).fit(X, y, qid=QID)
     told = {"n_steps": 30, "random_state": 0}
@@ -91,7 +91,7 @@ def test_steps_are_handed_on_by_models_of_the_same_ranker_alone() -> None:
     assert cold.fit(X, y, qid=QID).n_iter_ == 30
 
 
-def test_a_model_that_does_not_know_its_steps_has_made_none() -> None:
+def test_a_model_without_a_step_count_starts_at_step_0() -> None:
     X, y = lists()
     own = SPDRanker(n_steps=70, random_state=0).fit(X, y, qid=QID).to_model()
     bare = replace(own, provenance={})
@@ -104,20 +104,20 @@ def test_two_rows_are_enough() -> None:
     assert RankSVM().fit(pd.DataFrame({"f": [1.0, 2.0]}), [0, 1]).coef_ == ranker.coef_
 
 
-def test_scikit_learn_is_told_what_a_ranker_is() -> None:
+def test_scikit_learn_tags_of_a_ranker() -> None:
     tags = RankSVM().__sklearn_tags__()
     assert tags.estimator_type == "ranker"
     assert tags.input_tags.sparse
     assert tags.target_tags.required
 
 
-def test_what_may_be_missing_is_told_to_scikit_learn() -> None:
+def test_scikit_learn_tags_say_whether_nan_is_allowed() -> None:
     for ranker, allowed in ((RankSVM(), False), (RankSVM(missing="error"), False),
                             (RankSVM(missing="zero"), True), (AdditiveRanker(), True)):  # fmt: skip
         assert ranker.__sklearn_tags__().input_tags.allow_nan == allowed
 
 
-def test_rows_of_no_weight_are_absent_but_for_the_range_of_their_list():
+def test_rows_of_weight_0_count_only_in_the_range_of_their_list():
     """``scale="query"`` sees what will be seen when the list is scored."""
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), np.repeat(np.arange(10), 8)

@@ -58,7 +58,7 @@ def sources(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["memory", "stream", "partitions"])
 @pytest.mark.parametrize("name", [name for name in RANKERS if name in PLAIN])
-def test_corrected_is_corrected_by_hand(sources, name, kind):
+def test_click_correction_equals_explicit_weights(sources, name, kind):
     make = ranker_class(name)
     if kind not in make.capabilities.fit:
         return
@@ -109,7 +109,7 @@ def test_a_list_with_one_click_keeps_its_weight(sources):
 
 
 @pytest.mark.parametrize("normalization", ["query", "sum"])
-def test_least_squares_keep_the_weights_too(sources, normalization):
+def test_least_squares_does_not_divide_position_weights_out(sources, normalization):
     """With two rows a list the loss is (difference)^2, times the weight: no division is left."""
     rng = np.random.default_rng(1)
     X, position = rng.normal(size=(80, 3)), np.tile([1, 2], 40)
@@ -123,7 +123,7 @@ def test_least_squares_keep_the_weights_too(sources, normalization):
 
 
 @pytest.mark.parametrize("kind", ["memory", "stream"])
-def test_where_queries_are_drawn_alike_those_with_weights_are_drawn_more(sources, kind):
+def test_position_weights_raise_the_probability_to_draw_a_query(sources, kind):
     data = sources["given"]["memory"]
     weighed, clicks = apply_position_weights(data, (1.0, 2.0, 4.0)), (data.y > 0).astype(float)
     mass = [
@@ -146,7 +146,7 @@ def test_where_queries_are_drawn_alike_those_with_weights_are_drawn_more(sources
         np.testing.assert_allclose(ranker.coef_, same.coef_, rtol=1e-9)
 
 
-def test_evaluation_starts_and_instalments_know_offsets(sources):
+def test_offsets_work_with_evaluation_warm_starts_and_partial_fit(sources):
     data = sources["given"]["memory"]
     ranker = ElasticRanker(position_offset=3, early_stopping=2, random_state=0, scale="standard")
     ranker.fit(data, eval_set=replace(data, position=None))
@@ -159,7 +159,7 @@ def test_evaluation_starts_and_instalments_know_offsets(sources):
     assert len(recorded.coef_) == data.n_features
 
 
-def test_what_has_no_meaning_is_refused(sources):
+def test_parameters_without_effect_are_refused(sources):
     parts, data = sources["given"]["partitions"], sources["given"]["memory"]
     with pytest.raises(ParameterError, match="normalization='pair'"):
         RankSVM(propensity=LOOKS).fit(parts)

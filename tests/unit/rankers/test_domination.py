@@ -61,7 +61,7 @@ def figure_1_1(X, positive, sweeps, l1):
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.7])
-def test_the_plain_solver_is_the_printed_algorithm(l1):
+def test_cd_plain_is_the_algorithm_of_the_paper(l1):
     X, y, _ = problem(5)
     ranker = DominationRanker(l1, 1e-9, solver="cd_plain", tol=0.0, max_iter=4)
     with pytest.warns(ConvergenceWarning):
@@ -70,13 +70,13 @@ def test_the_plain_solver_is_the_printed_algorithm(l1):
     assert ranker.n_iter_ == 4
 
 
-def test_the_plain_solver_refuses_what_it_would_ignore():
+def test_cd_plain_refuses_options_without_effect():
     X, y, qid = problem(5)
     with pytest.raises(ParameterError, match="whose curvature is fixed"):
         DominationRanker(solver="cd_plain", curvature="newton").fit(X, y, qid=qid)
 
 
-def test_copies_equal_weights():
+def test_copies_of_rows_equal_weights():
     X, y, qid = problem(5, 3)
     counts = np.random.default_rng(0).integers(0, 4, len(y))
     rows = np.repeat(np.arange(len(y)), counts)
@@ -232,7 +232,7 @@ def test_constant_features_get_no_weight():
 
 @pytest.mark.parametrize("solver", ["cd", "cd_plain"])
 @pytest.mark.parametrize("constant", [3.0, 1e10, 1e100])
-def test_rounding_along_constant_columns_decides_nothing(constant, solver):
+def test_rounding_errors_of_constant_columns_do_not_change_the_model(constant, solver):
     """Slopes that are 0 come out as dust, at 1e100 as a mountain of it."""
     X, y, qid = problem(1)
     X[:, [2, 5]] = constant, -constant / 7
@@ -252,7 +252,7 @@ def test_rounding_along_constant_columns_decides_nothing(constant, solver):
         assert alone.solution_.stop_reason == "converged"
 
 
-def test_squares_beyond_the_numbers_are_an_error_where_other_columns_move():
+def test_overflowing_squares_of_a_column_are_an_error():
     X, y, qid = problem(1)
     X[:, 3] *= 1e170
     with (
@@ -263,7 +263,7 @@ def test_squares_beyond_the_numbers_are_an_error_where_other_columns_move():
         DominationRanker(0.0, 0.1, max_iter=30).fit(X, y, qid=qid)
 
 
-def test_too_few_sweeps_are_said():
+def test_too_few_sweeps_give_a_warning():
     X, y, qid = problem(1)
     with pytest.warns(ConvergenceWarning, match="short of tol"):
         DominationRanker(0.01, max_iter=1, tol=1e-9).fit(X, y, qid=qid)
@@ -277,7 +277,7 @@ def test_a_callback_stops_the_run():
     assert ranker.solution_.stop_reason == "callback"
 
 
-def test_csc_is_used_as_it_stands(monkeypatch):
+def test_csc_matrices_are_not_copied(monkeypatch):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(50, 6)) * (rng.random((50, 6)) < 0.6)
     y = (np.arange(50) % 5 == 0).astype(float)

@@ -78,7 +78,7 @@ def test_fit_is_one_pass_in_a_seeded_random_order():
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_lists": 3}, {"shuffle_buffer": 32}])
-def test_streams_do_not_depend_on_their_cut(options):
+def test_results_do_not_depend_on_the_blocks_of_a_stream(options):
     data = shop()
     runs = [
         ElasticRanker(random_state=0, **options).fit(Blocks(data, *sizes))
@@ -101,7 +101,7 @@ def test_a_stream_keeps_the_order_of_the_file():
     assert (shuffled.coef_ != stream.coef_).any()
 
 
-def test_two_passes_are_the_file_twice():
+def test_two_passes_equal_one_pass_over_the_file_twice():
     data = shop(lists=60)
     twice = ElasticRanker(random_state=0, n_passes=2).fit(Blocks(data, 25))
     parts = [data, Dataset(data.X, data.y, data.qid + 1000)]
@@ -160,7 +160,7 @@ def test_early_stopping_keeps_the_best_weights():
     assert ranker._run.learner.lists_seen < 200
 
 
-def test_a_cutoff_column_equals_the_same_cutoff_in_words():
+def test_a_cutoff_column_equals_the_same_constant_cutoff():
     data = shop(columns=("shown",))
     same = replace(data, columns={"shown": np.full(data.n_rows, 2)})
     by_column = ElasticRanker(objective="recall@shown", random_state=0).fit(same)
@@ -204,7 +204,7 @@ def test_warm_start_continues_from_the_weights():
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
-def test_a_model_hands_on_how_far_its_step_sizes_have_fallen():
+def test_coef_init_continues_the_step_sizes_of_a_model():
     """The next list moves weights by eta_0 / sqrt(t) times a gradient of its own."""
     first = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0).fit(shop(lists=99))
     one = shop(2, lists=1)
@@ -232,14 +232,14 @@ def test_graded_and_negative_labels():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "parameter"),
     [
-        ({"solver": "adam"}, "rda, fobos, psgd, tgd"),
-        ({"objective": "err"}, "cannot be trained for"),
-        ({"objective": "nonsense"}, "nonsense"),
-        ({"objective": "map@5"}, "map"),
-        ({"loss": "cubic"}, "hinge"),
-        ({"delta": "one"}, "model, target"),
+        ({"solver": "adam"}, "solver"),
+        ({"objective": "err"}, "objective"),
+        ({"objective": "nonsense"}, "objective"),
+        ({"objective": "map@5"}, "objective"),
+        ({"loss": "cubic"}, "loss"),
+        ({"delta": "one"}, "delta"),
         ({"eta0": 0}, "eta0"),
         ({"l1": -1.0}, "l1"),
         ({"prune_every": 0}, "prune_every"),
@@ -250,9 +250,10 @@ def test_graded_and_negative_labels():
         ({"solver": "fobos", "adaptive": True}, "adaptive"),
     ],
 )
-def test_bad_parameters_are_named(options, words):
-    with pytest.raises(ParameterError, match=words):
+def test_errors_name_the_parameter(options, parameter):
+    with pytest.raises(ParameterError) as caught:
         ElasticRanker(**options).fit(shop(lists=5))
+    assert caught.value.parameter == parameter
 
 
 def test_a_stream_has_the_scale_of_its_rows_in_memory():
@@ -262,7 +263,7 @@ def test_a_stream_has_the_scale_of_its_rows_in_memory():
     assert streamed.scaling_.factors.tobytes() == fitted.scaling_.factors.tobytes()
 
 
-def test_streams_that_can_be_read_once():
+def test_a_stream_that_can_be_read_once_refuses_further_readings():
     class Once(Blocks):
         """An iterator that knows its width."""
 
@@ -274,8 +275,9 @@ def test_streams_that_can_be_read_once():
     for options in ({"scale": "standard"}, {"n_passes": 2}):
         with pytest.raises(ParameterError, match="only once"):
             ElasticRanker(**options).fit(once)
-    with pytest.raises(ParameterError, match="n_passes"):
+    with pytest.raises(ParameterError) as caught:
         ElasticRanker(n_passes=0).fit(Blocks(shop(lists=5), 5))
+    assert caught.value.parameter == "n_passes"
 
 
 def test_query_weights_in_a_stream_are_those_of_memory():
@@ -300,7 +302,7 @@ def one_step(data, query_weight=None, **how):
     return ElasticRanker(**told, random_state=0).fit(data, query_weight=query_weight).coef_
 
 
-def test_what_weights_are_to_a_list():
+def test_row_and_query_weights_of_a_list():
     """A list of weight v steps v times as far; a row of weight 2 is the row twice, among pairs."""
     data = shop(lists=1)
     np.testing.assert_allclose(one_step(data, query_weight=[3.0]), 3 * one_step(data), rtol=1e-12)
@@ -334,7 +336,7 @@ def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_one_class_is_no_pointwise_problem(stream):
+def test_a_pointwise_objective_needs_two_classes(stream):
     data = shop(lists=20)
     for labels in (data.y - 2, data.y + 1):
         one = replace(data, y=labels)
@@ -352,7 +354,7 @@ def test_no_pairs_is_an_error():
         ElasticRanker().fit(Blocks(data, 1))
 
 
-def test_labels_that_an_objective_cannot_tell_apart_are_an_error_everywhere(tmp_path):
+def test_labels_that_an_objective_cannot_distinguish_are_an_error_for_every_source(tmp_path):
     """All labels above 0 are relevant to map; in memory and partitions this gave no weights."""
     data = replace(shop(lists=20), y=shop(lists=20).y + 1)
     data.save(tmp_path / "a.parquet")
@@ -371,7 +373,7 @@ def test_list_scaling_works_in_streams():
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)
 
 
-def test_the_step_size_is_such_that_the_first_scores_spread(monkeypatch):
+def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch):
     """With a tiny step, a pass over the lists in order gives the weights of the formula."""
     data = shop(lists=60)
     told = {"objective": "pairwise", "loss": "hinge", "adaptive": True, "random_state": 0}
@@ -386,7 +388,7 @@ def test_the_step_size_is_such_that_the_first_scores_spread(monkeypatch):
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
     n_used = len(data.labels.queries_with_pairs)
     for enough, usual in ((n_used, False), (n_used + 1, True)):
-        monkeypatch.setattr(elastic, "ENOUGH_TO_TELL", enough)
+        monkeypatch.setattr(elastic, "MIN_LISTS_FOR_STEP", enough)
         assert (ElasticRanker(adaptive=True).fit(data).eta0_ == 0.2) == usual
 
 
@@ -424,7 +426,7 @@ def test_the_step_size_does_not_depend_on_seed_cut_or_source():
 
 
 @pytest.mark.filterwarnings("ignore:scale='none'", "ignore::RuntimeWarning")
-def test_step_sizes_that_vanish_in_an_infinite_sum_are_an_error_wherever_rows_lie(tmp_path):
+def test_an_overflowing_sum_of_squared_gradients_is_an_error_for_every_source(tmp_path):
     """Squares of gradients overflow: every weight would be 0, with nothing to tell it by."""
     rng = np.random.default_rng(0)
     X, y = 1e160 * rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
@@ -473,7 +475,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "batches", "shuffled"])
-def test_resume_equals_no_interruption(stream, tmp_path, options):
+def test_a_resumed_run_equals_an_uninterrupted_one(stream, tmp_path, options):
     def ranker():
         return ElasticRanker(n_passes=2, random_state=3, **options)
 
@@ -498,13 +500,13 @@ def test_checkpoints_do_not_change_the_result(stream, tmp_path):
     assert CheckpointFolder(tmp_path, 13).latest().step == 400
 
 
-def test_a_finished_run_resumes_to_itself(stream, tmp_path):
+def test_resuming_a_finished_run_changes_nothing(stream, tmp_path):
     done = ElasticRanker(random_state=0).fit(stream, checkpoint=tmp_path, every=100)
     again = ElasticRanker().fit(stream, checkpoint=tmp_path, every=100, resume=True)
     np.testing.assert_array_equal(done.coef_, again.coef_)
 
 
-def test_another_run_is_refused(stream, tmp_path):
+def test_resuming_with_other_parameters_is_refused(stream, tmp_path):
     ElasticRanker(random_state=0).fit(stream, checkpoint=tmp_path, every=100)
     with pytest.raises(CheckpointError, match="parameters"):
         ElasticRanker(l1=0.5).fit(stream, checkpoint=tmp_path, resume=True)
@@ -544,7 +546,9 @@ import rankine
 path, folder = sys.argv[1:]
 scan = rankine.scan(path, n_features=6, block_rows=150)
 slow = lambda progress: time.sleep(0.05)
-ranker = rankine.ElasticRanker(n_passes=20, random_state=3)
+ranker = rankine.ElasticRanker(
+    n_passes=20, random_state=3, adaptive=False, l1=1e-3, l2=1e-3, scale="none"
+)
 ranker.fit(scan, checkpoint=folder, every=29, callbacks=[slow])
 """
 

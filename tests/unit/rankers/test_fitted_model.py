@@ -18,7 +18,7 @@ def lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] + rng.normal(size=len(QID)) > 0).astype(float)
 
 
-def test_a_mean_is_kept_only_where_there_is_a_weight() -> None:
+def test_the_model_stores_means_only_of_columns_with_a_weight() -> None:
     X, y = lists()
     X[:, 2] = 1.0
     X[3, 0] = X[4, 2] = np.nan

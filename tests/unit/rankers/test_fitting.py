@@ -21,7 +21,7 @@ def valid():
 
 
 @pytest.mark.parametrize("solver", ["bundle", "newton", "cg", "egdm"])
-def test_with_several_strengths_the_weights_are_of_the_one_reported(valid, solver):
+def test_coef_and_l2_belong_to_the_same_strength(valid, solver):
     """Each strength has a monitor of its own; alone it stops at the same weights."""
     train = shop_log(60, random_state=3, list_length=6)
     kind = RankSVM if solver in ("bundle", "newton") else LeastSquaresRanker
@@ -68,7 +68,7 @@ def test_a_warning_names_the_worst_of_several_runs():
 def evaluator_of(*values, larger=True):
     """A judge that says these values one after the other."""
     left = iter(values)
-    metric = SimpleNamespace(larger_is_better=larger)
+    metric = SimpleNamespace(sign=1.0 if larger else -1.0)
     return Evaluator(metric, lambda _coef: next(left), None)
 
 
@@ -96,7 +96,7 @@ def test_patience_counts_reports_without_a_better_value(sign):
     assert never.finish(ended) is ended
 
 
-def test_a_user_who_stops_is_told_apart_from_patience():
+def test_a_stop_by_callback_differs_from_early_stopping():
     monitor = FitMonitor(evaluator_of(0.5, 0.4, 0.3), 9, [lambda told: told.step == 2])
     assert reports(monitor, 3) == [False, True, True]
     ended = Solution(np.zeros(2), 0.0, {}, 3, (), "callback")
@@ -116,7 +116,7 @@ def test_a_user_who_stops_is_told_apart_from_patience():
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_a_watch_goes_on_from_where_it_was_kept(cut):
+def test_a_restored_monitor_continues_where_it_was_saved(cut):
     values = (0.5, 0.7, 0.6, 0.7, 0.65, 0.6)
     whole = FitMonitor(evaluator_of(*values), 4, ())
     expected = reports(whole, 6)
@@ -133,10 +133,10 @@ def test_a_watch_goes_on_from_where_it_was_kept(cut):
 
 
 @pytest.mark.parametrize("larger", [True, False])
-def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larger):
+def test_the_best_solution_is_kept_and_the_last_without_an_evaluator(larger):
     solutions = [Solution(np.full(1, k), 0.0, {"gap": 1.0}, k) for k in (0.0, 1.0, 2.0)]
     values = {0.0: 2.0, 1.0: 1.0, 2.0: 2.0}
-    metric = SimpleNamespace(larger_is_better=larger)
+    metric = SimpleNamespace(sign=1.0 if larger else -1.0)
     evaluator = Evaluator(metric, lambda coef: values[coef[0]], None)
     task = FitTask(None, None, evaluator=evaluator)
     found = task.select_best([9.0, 8.0, 7.0, 6.0], solutions)
@@ -154,7 +154,7 @@ def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larg
     assert (task.seed, task.steps_seen) == (0, 0)
 
 
-def test_a_warning_says_how_far_from_what():
+def test_the_warning_names_certificate_and_tolerance():
     def run(gap, reason="max_iter", what="relative_gap"):
         return SimpleNamespace(certificate={what: gap, "gap": 99.0}, stop_reason=reason, n_iter=3)
 

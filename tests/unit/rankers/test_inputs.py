@@ -95,7 +95,7 @@ def test_complex_numbers_are_refused_with_a_typed_error() -> None:
     ("weight", "words"),
     [([1.0], r"\(1,\), expected"), ([-1.0] * 4, "`query_weight`"), ([np.nan] * 4, r"\[0\] is nan")],
 )
-def test_a_bad_query_weight_is_called_so(weight: list[float], words: str) -> None:
+def test_errors_name_query_weight(weight: list[float], words: str) -> None:
     X, y = lists()
     with pytest.raises(SchemaError, match=f"query_weight.*{words}|{words}"):
         LeastSquaresRanker().fit(X, y, qid=QID, query_weight=weight)
@@ -104,7 +104,7 @@ def test_a_bad_query_weight_is_called_so(weight: list[float], words: str) -> Non
         ranker.score(X, y, qid=QID, query_weight=weight)
 
 
-def test_times_are_no_numbers() -> None:
+def test_columns_of_times_are_refused() -> None:
     _, y = lists()
     with pytest.raises(SchemaError, match="datetime64"):
         LeastSquaresRanker().fit(np.full((len(y), 2), np.datetime64("2024-01-01")), y)
@@ -117,7 +117,7 @@ def test_fit_names_a_missing_query_id(ids: list[object]) -> None:
     assert caught.value.column == "qid"
 
 
-def test_the_evaluation_set_has_weights_of_its_own() -> None:
+def test_eval_query_weight_weighs_the_evaluation_set() -> None:
     X, y = lists()
     weight = [3.0, 0.0, 1.0, 0.5]
     ranker = LeastSquaresRanker().fit(
@@ -131,7 +131,7 @@ def test_the_evaluation_set_has_weights_of_its_own() -> None:
         ranker.fit(X, y, qid=QID, eval_query_weight=weight)
 
 
-def test_several_eval_sets_are_told_by_name_and_the_last_one_counts():
+def test_several_eval_sets_are_reported_by_name_and_the_last_one_decides():
     X, y = lists()
     group = [SIZES, SIZES[:2]]
     n = sum(SIZES[:2])
@@ -147,13 +147,15 @@ def test_several_eval_sets_are_told_by_name_and_the_last_one_counts():
     assert [row["value"] for row in ranker.evals_] == [row["value"] for row in one.evals_]
     for row in ranker.evals_:
         assert row["turned"] == row["value"] != row["all"]
-    with pytest.raises(ParameterError, match="no entry for each of the 2 eval sets"):
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=SIZES)
-    with pytest.raises(ParameterError, match="one name for each"):
+    assert caught.value.parameter == "eval_group"
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=group, eval_names=["a", "a"])
+    assert caught.value.parameter == "eval_names"
 
 
-def test_a_dataset_brings_all_there_is() -> None:
+def test_a_dataset_cannot_be_combined_with_labels_or_ids() -> None:
     X, y = lists()
     data = Dataset.from_arrays(X, y, QID)
     for given in ({"y": y}, {"qid": QID}, {"group": SIZES}):
@@ -166,7 +168,7 @@ def test_a_dataset_brings_all_there_is() -> None:
     np.testing.assert_array_equal(weighted.coef_, again.coef_)
 
 
-def test_names_are_those_of_the_last_fit() -> None:
+def test_feature_names_are_those_of_the_last_fit() -> None:
     X, y = lists()
     named = Dataset.from_arrays(X, y, QID, feature_names=["f", "g", "h"])
     ranker = RankSVM().fit(named)
@@ -182,7 +184,7 @@ def test_names_are_those_of_the_last_fit() -> None:
     assert ranker.to_model().feature_names is None
 
 
-def test_labels_may_be_a_column_and_rows_need_company() -> None:
+def test_labels_may_be_a_column_vector_and_one_row_is_refused() -> None:
     X, y = lists()
     with pytest.warns(DataConversionWarning, match="column-vector"):
         column = RankSVM().fit(X, y[:, None], qid=QID)
@@ -233,11 +235,12 @@ def test_arrays_of_another_shape_are_refused_as_scikit_learn_does(X: Any, words:
         RankSVM().fit(X, np.zeros(len(X)))
 
 
-def test_eval_sets_have_an_entry_each() -> None:
+def test_options_of_eval_sets_need_one_entry_per_set() -> None:
     X, y = lists()
     data = Dataset.from_arrays(X, y, QID)
-    with pytest.raises(ParameterError, match="0 eval sets"):
+    with pytest.raises(ParameterError) as caught:
         RankSVM().fit(data, eval_set=[])
+    assert caught.value.parameter == "eval_set"
     for alone in ({"eval_names": ["a"]}, {"eval_qid": QID}, {"eval_group": SIZES}):
         with pytest.raises(ParameterError, match="belong to an eval_set"):
             RankSVM().fit(data, **alone)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from rankine import LeastSquaresRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
 from rankine.kernels.random import SPLIT, permutation, stream_seed
-from rankine.rankers.least_squares import TRIED, _nearest_good
+from rankine.rankers.least_squares import CANDIDATES, _choose_candidate
 from rankine.solvers.heavy_ball import lanczos, power_iteration
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -151,7 +151,7 @@ def test_power_iteration_is_low_where_lanczos_is_safe():
     assert safe.shifted(2.0) == (safe.largest + 2.0, max(0.0, safe.smallest) + 2.0)
 
 
-def test_a_wrong_first_estimate_is_mended_by_restarts(monkeypatch):
+def test_restarts_correct_a_wrong_first_estimate(monkeypatch):
     import rankine.rankers.least_squares as module
 
     X, y, qid = problem(8)
@@ -163,7 +163,7 @@ def test_a_wrong_first_estimate_is_mended_by_restarts(monkeypatch):
     assert ranker.solution_.stop_reason == "converged"
 
 
-def test_gdm_refuses_what_would_diverge_and_names_the_largest_stable_eta():
+def test_gdm_refuses_an_unstable_eta_and_names_the_largest_stable_one():
     X, y, qid = problem(9)
     kappa = (
         LeastSquaresRanker(solver="gdm", random_state=0)
@@ -236,7 +236,7 @@ def test_tied_queries_are_left_out():
         LeastSquaresRanker().fit(X, np.ones(len(y)), qid=qid)
 
 
-def test_running_out_of_iterations_is_said():
+def test_running_out_of_iterations_gives_a_warning():
     X, y, qid = problem(14)
     with pytest.warns(ConvergenceWarning, match="short of tol"):
         LeastSquaresRanker(l2=2e-6, max_iter=2).fit(X, y, qid=qid)
@@ -271,14 +271,14 @@ def even_lists(noise, n_lists=40, size=10, n=200):
     return X, y, np.repeat(np.arange(n_lists), size)
 
 
-def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
+def test_automatic_l2_grows_with_noise_and_is_the_default_for_few_lists():
     l2s = []
     for noise in (0, 9):
         X, y, qid = even_lists(noise)
         noisy = LeastSquaresRanker().fit(X, y, qid=qid)
         l2s.append(noisy.l2_ * 40 / 32)  # a fifth of 40 lists is held out
     assert l2s[0] < 2.1e-3 < l2s[1]
-    assert all(any(l2 == pytest.approx(one) for one in TRIED) for l2 in l2s)
+    assert all(any(l2 == pytest.approx(one) for one in CANDIDATES) for l2 in l2s)
     assert noisy.solution_.certificate["l2"] == noisy.l2_
     half = LeastSquaresRanker().fit(X, y, qid=qid, query_weight=np.full(40, 0.5))
     assert half.l2_ == pytest.approx(noisy.l2_)
@@ -339,7 +339,7 @@ def test_every_one_of_few_lists_is_held_out_once(monkeypatch):
     assert len(set().union(*(held_out for held_out, _ in folds))) == 40
     assert all(sorted(held_out + train) == list(range(42)) for held_out, train in folds)
     folds.clear()
-    monkeypatch.setattr("rankine.rankers.least_squares.MANY_LISTS", 42)
+    monkeypatch.setattr("rankine.rankers.least_squares.MIN_LISTS_FOR_ONE_SPLIT", 42)
     LeastSquaresRanker().fit(X, y, qid=qid)
     assert len(folds) == 1
 
@@ -354,19 +354,19 @@ def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_
             for k, own in enumerate(losses)
             if (own - best).mean() <= 0.5 * (own - best).std(ddof=1) / np.sqrt(12)
         ]
-        assert _nearest_good(losses, 6) == min(good, key=lambda k: abs(k - 6))
+        assert _choose_candidate(losses, 6) == min(good, key=lambda k: abs(k - 6))
 
 
 @pytest.mark.parametrize("solver", ["cg", "egdm", "gdm", "sgd"])
 @pytest.mark.parametrize("l2", [1.0, [1.0, 0.01]], ids=["one", "several"])
-def test_squares_beyond_the_numbers_are_an_error(solver, l2):
+def test_overflowing_squares_are_an_error(solver, l2):
     X, y, qid = problem()
     with pytest.raises(DivergenceError):
         LeastSquaresRanker(l2, solver=solver).fit(1e170 * X, y, qid=qid)
 
 
 @pytest.mark.parametrize("l2", [1e-3, [1.0, 1e-3]], ids=["one", "several"])
-def test_a_residual_that_rounding_hides_from_the_recursion_is_said(l2):
+def test_a_residual_above_tol_that_the_recursion_misses_gives_a_warning(l2):
     """Of rows near 1e13 products keep three digits."""
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(200, 8)), rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)

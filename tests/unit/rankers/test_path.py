@@ -59,13 +59,16 @@ def test_given_strengths_and_a_bound_on_size(data):
     path = domination_path(X, y, qid, l1s=[20.0, 5.0, 0.1], max_nonzero=10)
     assert path.l1.tolist() == [20.0, 5.0]
     assert not path.measured
-    with pytest.raises(ParameterError, match="must fall"):
+    with pytest.raises(ParameterError) as caught:
         domination_path(X, y, qid, l1s=[1.0, 2.0])
-    with pytest.raises(ParameterError, match="n_steps"):
+    assert caught.value.parameter == "l1s"
+    with pytest.raises(ParameterError) as caught:
         domination_path(X, y, qid, n_steps=0)
+    assert caught.value.parameter == "n_steps"
     for wrong in ([], [1.0, 0.0], [np.inf], [[1.0]], [-1.0], [np.nan]):
-        with pytest.raises(ParameterError, match="positive finite"):
+        with pytest.raises(ParameterError) as caught:
             domination_path(X, y, qid, l1s=wrong)
+        assert caught.value.parameter == "l1s"
     assert len(domination_path(X, y, qid, l1s=[20.0, 20.0])) == 2
     assert path.best() == 1
     with pytest.raises(ParameterError, match="at most -1 non-zero") as caught:
@@ -132,7 +135,7 @@ def test_command(data, tmp_path):
         CliRunner().invoke(app, [*arguments, "--ranker", "ranksvm"], catch_exceptions=False)
 
 
-def test_steps_that_stop_early_are_named_once():
+def test_steps_that_stop_early_give_one_warning():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(60, 6)), (np.arange(60) % 6 == 0).astype(float)
     with pytest.warns(ConvergenceWarning, match="3 of 4 runs, l1=") as caught:
@@ -142,7 +145,7 @@ def test_steps_that_stop_early_are_named_once():
         DominationRanker(max_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)
 
 
-def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
+def test_a_path_ends_at_its_bound_on_size(data, monkeypatch):
     X, y, qid = data
     walked = []
 
@@ -158,7 +161,7 @@ def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
     assert walked[-1] > 4
 
 
-def test_a_callback_ends_the_walk_to_a_small_model(data):
+def test_a_callback_ends_the_search_for_a_small_model(data):
     X, y, qid = data
     seen = []
     DominationRanker(max_nonzero=8).fit(
@@ -169,11 +172,12 @@ def test_a_callback_ends_the_walk_to_a_small_model(data):
 
 @pytest.mark.parametrize("min_ratio", [0.0, -0.1, 1.5, float("nan")])
 def test_strengths_that_would_not_fall_are_refused(data, min_ratio):
-    with pytest.raises(ParameterError, match="min_ratio"):
+    with pytest.raises(ParameterError) as caught:
         domination_path(*data, min_ratio=min_ratio)
+    assert caught.value.parameter == "min_ratio"
 
 
-def test_a_callback_ends_a_path_and_hears_of_every_step(data):
+def test_a_callback_ends_a_path_and_is_called_after_every_step(data):
     X, y, qid = data
     seen = []
     path = domination_path(
@@ -193,7 +197,7 @@ def test_a_callback_ends_a_path_and_hears_of_every_step(data):
     assert len(domination_path(X, y, qid, n_steps=2, early_stopping=1)) == 2
 
 
-def test_the_best_of_equals_is_the_smaller_and_errors_are_turned(path):
+def test_the_smaller_of_equally_good_models_is_best_and_smaller_errors_are_better(path):
     flat = replace(path, values=np.full(8, 0.5))
     assert flat.best() == 0
     errors = replace(path, values=np.linspace(1.0, 0.3, 8), larger_is_better=False)
@@ -205,7 +209,7 @@ def test_the_best_of_equals_is_the_smaller_and_errors_are_turned(path):
     assert path.best(int(path.nonzeros[2])) <= 2
 
 
-def test_no_model_is_small_enough_but_the_empty_one(data):
+def test_the_empty_model_is_returned_if_no_other_is_small_enough(data):
     _, y, qid = data
     nothing = DominationRanker(max_nonzero=1).fit(np.zeros((400, 2)), y, qid=qid)
     assert (nothing.l1_, nothing.l1_max_, nothing.coef_.any()) == (0.0, 0.0, False)

@@ -66,7 +66,7 @@ def test_one_list_needs_no_id() -> None:
     assert ranker.score(X, y) == ranker.score(X, y, group=[len(y)])
 
 
-def test_helpers_of_scikit_learn_that_hand_no_ids_on_fail() -> None:
+def test_scikit_learn_helpers_without_metadata_routing_fail() -> None:
     X, y = lists()
     search = GridSearchCV(
         LeastSquaresRanker(), {"l2": [1.0]}, cv=GroupKFold(2), error_score="raise"
@@ -80,7 +80,7 @@ def test_helpers_of_scikit_learn_that_hand_no_ids_on_fail() -> None:
     assert np.isfinite(found["test_score"]).all()
 
 
-def test_judging_is_weighed_only_when_asked() -> None:
+def test_score_uses_weights_only_if_they_are_passed() -> None:
     X, y = lists()
     weight = {"a": 3.0, "b": 0.0, "c": 1.0, "d": 0.5}
     ranker = LeastSquaresRanker().fit(X, y, qid=QID, query_weight=weight, sample_weight=1 + y)

@@ -51,7 +51,7 @@ def test_numbers_of_a_trace_are_short():
      {"low": 0.0, "high": np.inf}, {"low": np.nan, "high": 1.0},
      {"low": 0.0, "high": 1.0, "log": True}, {"low": -1.0, "high": 1.0, "log": True}],
 )  # fmt: skip
-def test_ranges_that_hold_nothing_are_refused(wrong):
+def test_empty_ranges_are_refused(wrong):
     with pytest.raises(ParameterError, match="range"):
         Number(**wrong)
 

@@ -31,7 +31,7 @@ def objective(w, X, y, qid, l2, loss, normalization="query", **weights):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("seed", range(3))
-def test_weights_equal_liblinears_on_explicit_pairs(seed, loss):
+def test_weights_equal_liblinear_on_explicit_pairs(seed, loss):
     X, y, qid = problem(seed, n_queries=1 + seed)
     high, low = pair_list(y, qid)
     D, N, l2 = X[high] - X[low], len(high), 0.1
@@ -81,7 +81,7 @@ def test_non_negative_weights_are_the_constrained_optimum(loss):
     assert ranker.solution_.objective <= best + 1e-9
 
 
-def test_c_is_svmranks():
+def test_c_equals_the_c_of_svmrank():
     X, y, qid = problem(1)
     by_c = RankSVM(C=25.0, tol=1e-10).fit(X, y, qid=qid)
     by_l2 = RankSVM(l2=0.04, tol=1e-10).fit(X, y, qid=qid)
@@ -117,7 +117,7 @@ def test_the_gap_is_measured_by_the_risk_of_no_weights(loss):
 
 @pytest.mark.parametrize("normalization", ["query", "pair", "sum"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_weights_are_repetitions(normalization, loss):
+def test_integer_weights_equal_repetitions(normalization, loss):
     X, y, qid = problem(2, m=30)
     rng = np.random.default_rng(7)
     times = rng.integers(0, 3, len(y))
@@ -242,7 +242,7 @@ def test_a_callback_sees_the_gap_and_can_stop():
     assert seen == sorted(seen, reverse=True)
 
 
-def test_running_out_of_iterations_is_said():
+def test_running_out_of_iterations_gives_a_warning():
     X, y, qid = problem(14)
     with pytest.warns(ConvergenceWarning, match="short of tol"):
         ranker = RankSVM(l2=2e-5, max_iter=1, tol=1e-9).fit(X, y, qid=qid)

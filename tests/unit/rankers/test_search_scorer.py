@@ -21,7 +21,7 @@ def lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] + rng.normal(size=len(QID)) > 0).astype(float)
 
 
-def test_a_scorer_asks_for_lists_and_turns_errors():
+def test_a_scorer_requests_query_ids_and_negates_errors():
     X, y = lists()
     ranker = RankSVM().fit(X, y, qid=QID)
     assert scorer("map")(ranker, X, y, qid=QID) == ranker.score(X, y, qid=QID, metric="map")

@@ -40,7 +40,7 @@ def shown(n_lists=12, size=5, seed=0) -> Dataset:
     )
 
 
-def test_a_few_rows_stand_for_many(monkeypatch):
+def test_uneven_columns_are_detected_on_a_few_rows(monkeypatch):
     monkeypatch.setattr(sources, "UNEVEN_ROWS", 20)
     data = shown()
     for n, rows in ((20, range(20)), (21, range(0, 21, 2)), (60, range(0, 60, 3))):
@@ -75,12 +75,13 @@ def test_weights_of_a_stream_are_those_of_its_queries():
     for given in (weight, by_id, None):
         source, first, found = StreamSource(Blocks(data, 1, 5), given), 0, []
         for block in source.blocks():
-            found += source.weights(block, first).tolist()
+            found += source.query_weights(block, first).tolist()
             first += block.n_queries
         assert found == (np.ones(12) if given is None else weight).tolist()
     source = StreamSource(Blocks(data), weight[:11])
-    with pytest.raises(SchemaError, match="holds 11 weights"):
-        source.weights(data, 0)
+    with pytest.raises(SchemaError) as caught:
+        source.query_weights(data, 0)
+    assert caught.value.parameter == "query_weight"
     rows = weight_rows_by_query(data, weight)
     np.testing.assert_allclose(rows.weight, data.weight * weight[data.qid])
     np.testing.assert_array_equal(
@@ -197,12 +198,12 @@ def test_a_stream_that_is_read_once_loses_no_list(scale, missing):
             StreamSource(Once()).measure(scale_of_all, missing)
 
 
-def test_marks_and_offsets_are_columns_of_a_stream():
+def test_streams_add_columns_for_missing_values_and_offsets():
     data = shown()
     holes = replace(data, X=np.where(data.X > 1, np.nan, data.X))
     source = StreamSource(Blocks(holes, 3), None, PositionCorrection((), 4))
     scaling = source.measure("none", "indicator")
-    assert scaling.n_marks == 2
+    assert scaling.n_indicators == 2
     assert source.n_features == 2 + 2 + 3
     assert {block.n_features for block in source.blocks()} == {7}
     ranker = LeastSquaresRanker(missing="indicator", position_offset=4).fit(holes)

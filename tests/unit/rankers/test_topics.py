@@ -43,7 +43,7 @@ def test_threads_and_storage_change_nothing(data, tmp_path):
     assert ModelBundle.load(tmp_path / "topics.rankine").digest == bundles[0].digest
 
 
-def test_missing_rows_take_no_part(data):
+def test_rows_with_missing_labels_are_ignored(data):
     X, Y = data
     known = np.random.default_rng(2).random(Y.shape) < 0.7
     rows = np.flatnonzero(known[:, 1])
@@ -55,7 +55,7 @@ def test_missing_rows_take_no_part(data):
     np.testing.assert_array_equal(listed, dense)
 
 
-def test_held_out_rows_that_are_not_stored_are_missing_when_told(data):
+def test_absent_missing_applies_to_held_out_labels(data):
     X, Y = data
     known = np.random.default_rng(2).random(Y.shape) < 0.7
     labels = np.where(known, Y, np.nan)
@@ -70,7 +70,7 @@ def test_held_out_rows_that_are_not_stored_are_missing_when_told(data):
         np.testing.assert_array_equal(*(bundle[name].to_dense() for bundle in chosen))
 
 
-def test_what_is_not_stored_in_an_indicator_is_label_zero(data):
+def test_entries_absent_from_an_indicator_matrix_are_label_zero(data):
     X, Y = data
     indicator = sparse.csr_array(Y)
     assert fit_topics(X, indicator).digest == fit_topics(X, Y).digest
@@ -79,8 +79,9 @@ def test_what_is_not_stored_in_an_indicator_is_label_zero(data):
         fit_topics(X, indicator, absent="missing")
     mixed = indicator.tolil()
     mixed[0, 0] = 2.0
-    with pytest.raises(ParameterError, match="unclear"):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, mixed.tocsr())
+    assert caught.value.parameter == "absent"
 
 
 def test_empty_topics_are_named(data):
@@ -127,10 +128,12 @@ def test_bad_input_is_refused(data):
         fit_topics(X, Y, topics=["a", "a", "b", "c"])
     with pytest.raises(SchemaError, match="infinite"):
         fit_topics(X, np.where(Y == 1, np.inf, Y))
-    with pytest.raises(ParameterError, match="absent"):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, Y, absent="nothing")
-    with pytest.raises(ParameterError, match="l1"):
+    assert caught.value.parameter == "absent"
+    with pytest.raises(ParameterError) as caught:
         fit_topics(X, Y, l1=-1.0)
+    assert caught.value.parameter == "l1"
     with pytest.raises(SchemaError, match="features"):
         fit_topics(X, Y, eval_set=(X[:, :3], Y))
     with pytest.raises(SchemaError, match="other topics"):
@@ -142,13 +145,14 @@ def test_bad_input_is_refused(data):
     with pytest.raises(SchemaError, match="shape"):
         fit_topics(X, Y[:, :, None])
     for wrong in ([1.0, 2.0], np.nan, np.inf, [1.0, 1.0, 1.0, -1.0], [[1.0] * 4]):
-        with pytest.raises(ParameterError, match="l1: "):
+        with pytest.raises(ParameterError) as caught:
             fit_topics(X, Y, l1=wrong)
+        assert caught.value.parameter == "l1"
     with pytest.raises(NoPairsError, match="no topic was learnt"):
         fit_topics(X, np.zeros((200, 0)))
 
 
-def test_scale_and_size_are_honoured(data):
+def test_scale_and_max_nonzero_are_applied(data):
     X, Y = data
     stretched = X * np.geomspace(1, 100, X.shape[1])
     options = {"scale": "maxabs", "max_nonzero": 3, "tol": 1e-3}
@@ -160,7 +164,7 @@ def test_scale_and_size_are_honoured(data):
             np.testing.assert_allclose(bundle[str(t)].to_dense(), alone.coef_, rtol=1e-9)
 
 
-def test_a_size_that_no_model_has_gives_the_empty_one(data):
+def test_the_empty_model_is_returned_if_no_other_is_within_max_nonzero(data):
     X, Y = data
     twins = np.repeat(X[:, :1], 2, axis=1)
     both = np.hstack([twins, -twins])
@@ -172,12 +176,13 @@ def test_a_size_that_no_model_has_gives_the_empty_one(data):
     ("name", "value"),
     [("early_stopping", 3), ("warm_start", True), ("propensity", [1.0]), ("position_offset", 2)],
 )
-def test_what_has_no_meaning_is_refused(data, name, value):
-    with pytest.raises(ParameterError, match=name):
+def test_parameters_without_effect_are_refused(data, name, value):
+    with pytest.raises(ParameterError) as caught:
         fit_topics(*data, **{name: value})
+    assert caught.value.parameter == name
 
 
-def test_topics_that_stop_early_are_named_once(data):
+def test_topics_that_stop_early_give_one_warning(data):
     with pytest.warns(ConvergenceWarning, match="4 of 4 runs, topic ") as caught:
         fit_topics(*data, max_iter=1, tol=1e-9)
     assert len(caught) == 1
@@ -218,7 +223,7 @@ def test_held_out_rows_choose_by_errors_too_and_only_candidates_count(data):
     assert by_list.digest == same.digest
 
 
-def test_what_a_dataset_holds_is_what_would_be_passed(data):
+def test_a_dataset_equals_its_arrays_passed_one_by_one(data):
     X, Y = data
     qid, weight = np.arange(200) % 5, np.linspace(0.5, 2.0, 200)
     names = [f"f{j}" for j in range(15)]
@@ -231,7 +236,7 @@ def test_what_a_dataset_holds_is_what_would_be_passed(data):
 
 
 @pytest.mark.parametrize(("threads", "pool"), [(1, []), (2, [2]), (9, [4])])
-def test_topics_share_no_more_threads_than_told(data, threads, pool, monkeypatch):
+def test_topics_use_at_most_n_threads(data, threads, pool, monkeypatch):
     made = []
     monkeypatch.setattr(
         "rankine.rankers.topics.ThreadPoolExecutor",
@@ -252,7 +257,7 @@ def test_an_error_in_one_topic_ends_all(data):
             fit_topics(X, holed, n_threads=threads)
 
 
-def test_a_dataset_brings_its_queries_and_columns(data):
+def test_queries_and_columns_of_a_dataset_are_used(data):
     X, Y = data
     qid = np.arange(200) % 5
     gaps = {"gap": Y[:, 0]}

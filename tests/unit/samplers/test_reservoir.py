@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankine import Dataset, SPDRanker, shop_log
-from rankine.core.errors import EmptyDataError, ParameterError
+from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError
 from rankine.data.splits import query_units
 from rankine.kernels.random import stream_seed
 from rankine.samplers.reservoir import QUERY_NUMBERS, ROW_NUMBERS, SHARES, Reservoir
@@ -115,29 +115,36 @@ def test_a_large_buffer_gives_the_fit_in_memory(shop):
 
 
 def test_rows_of_a_query_from_different_calls_form_pairs(shop):
-    halves = [shop.take(slice(k, k + 1)) for k in range(200)]
     ranker = SPDRanker(sampling="reservoir", n_steps=50, random_state=1)
-    with pytest.raises(ValueError, match="two different labels"):
-        ranker.partial_fit(halves[0])
-    for half in halves:
-        ranker._reservoir.add(half)
+    for start in range(0, shop.n_rows, 170):
+        ranker.partial_fit(shop.take(slice(start, start + 170)))
+    assert ranker.training_["stream_rows"] == shop.n_rows
+    assert ranker.training_["pairs"] == shop.labels.n_pairs
+
+
+def test_a_call_without_pairs_is_an_error_and_adds_no_rows(shop):
+    ranker = SPDRanker(sampling="reservoir", n_steps=50, random_state=1)
+    with pytest.raises(NoPairsError):
+        ranker.partial_fit(shop.take(slice(0, 1)))
     ranker.partial_fit(shop)
-    assert ranker.training_["stream_rows"] == 201 + shop.n_rows
-    assert ranker.n_iter_ == 50
+    assert ranker.training_["stream_rows"] == shop.n_rows
 
 
 def test_options_that_a_reservoir_cannot_serve_are_errors(shop):
     ranker = SPDRanker(sampling="reservoir", random_state=0)
-    with pytest.raises(ParameterError, match="a sample of a stream, and these are rows in memory"):
+    with pytest.raises(ParameterError, match="rows in memory") as caught:
         ranker.fit(shop)
-    with pytest.raises(ParameterError, match="reads a stream once"):
-        SPDRanker(sampling="reservoir", n_passes=2).fit(Unsorted(shop, 50))
-    with pytest.raises(ParameterError, match="query_weight names none"):
-        ranker.fit(Unsorted(shop, 50), query_weight=np.ones(shop.n_queries))
-    with pytest.raises(ParameterError, match="longer than their share"):
-        SPDRanker(sampling="reservoir", buffer_rows=16, scale="query").fit(Unsorted(shop, 50))
-    with pytest.raises(ParameterError, match="room for a few lists"):
-        SPDRanker(sampling="reservoir", buffer_rows=15).fit(Unsorted(shop, 50))
+    assert caught.value.parameter == "sampling"
+    stream = Unsorted(shop, 50)
+    for settings, weights, parameter in [
+        ({"n_passes": 2}, None, "n_passes"),
+        ({}, np.ones(shop.n_queries), "query_weight"),
+        ({"buffer_rows": 16, "scale": "query"}, None, "buffer_rows"),
+        ({"buffer_rows": 15}, None, "buffer_rows"),
+    ]:
+        with pytest.raises(ParameterError) as caught:
+            SPDRanker(sampling="reservoir", **settings).fit(stream, query_weight=weights)
+        assert caught.value.parameter == parameter
     with pytest.raises(EmptyDataError, match="no rows"):
         ranker.fit(iter(()))
 

@@ -1,5 +1,6 @@
+"""None"""
+
 import hashlib
-import math
 import random
 import threading
 import tracemalloc
@@ -18,9 +19,6 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.core.specs import (
-    Bins,
-    GridAxis,
-    Grids,
     ListRange,
     LogColumns,
     MissingValues,
@@ -30,16 +28,17 @@ from rankine.core.specs import (
 from rankine.data import Dataset
 from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
-from rankine.scoring import InputIssues, Scorer, latency
+from rankine.scoring import Scorer
 from rankine.scoring import scorer as scorer_module
-from rankine.scoring.kernels import DenseTable, HashTable, _rounded, build_table, exact_scores
-from rankine.scoring.rows import csr_parts, uniform_rows
+from rankine.scoring.kernels import DenseTable, HashTable
 from rankine.scoring.scorer import LinearScores
-from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import scale_lists
 
 pytestmark = pytest.mark.kernels
+
 NAMES = ["bm25", "age", "spam", "clicks"]
+
+
 WEIGHTS = [0.5, 0.0, -2.0, 0.25]
 
 
@@ -117,20 +116,6 @@ def test_list_scaling_is_that_of_training():
         np.testing.assert_allclose(scorer.score(storage, group=[5, 9, 6]), trained, atol=1e-12)
 
 
-def test_the_hash_table_finds_every_weight_and_nothing_else():
-    rng = np.random.default_rng(0)
-    n = 2**31 - 1
-    indices = np.unique(np.concatenate([rng.integers(0, n, 300), np.arange(5, 90), [n - 1]]))
-    model = LinearModel(n, indices, rng.normal(size=len(indices)))
-    absent = np.setdiff1d(rng.integers(0, n, 500), indices)
-    probe = np.concatenate([indices, absent])
-    rows = SimpleNamespace(
-        indptr=np.arange(len(probe) + 1), indices=probe, data=np.ones(len(probe))
-    )
-    scores = Scorer(model).score(rows)
-    assert scores.tolist() == [*model.values.tolist(), *([0.0] * len(absent))]
-
-
 def test_rank_is_best_first_and_stable():
     scorer = Scorer(LinearModel.from_weights([1.0]))
     rows = np.array([[1.0], [3.0], [2.0], [3.0]])
@@ -148,26 +133,6 @@ def test_rank_is_best_first_and_stable():
 def test_required_lists_what_the_weights_read():
     assert Scorer(LinearModel.from_weights(WEIGHTS, NAMES)).required == ("bm25", "spam", "clicks")
     assert Scorer(LinearModel.from_weights([0.0, 1.0])).required == ("2",)
-
-
-def test_named_scores_do_not_depend_on_the_order_of_keys():
-    model = LinearModel.from_weights([1e16, 1.0, -1e16], ["a", "b", "c"])
-    rows = [{"a": 1.0, "b": 1.0, "c": 1.0}, {"c": 1.0, "a": 1.0, "b": 1.0}]
-    assert Scorer(model).score(rows).tolist() == [1.0, 1.0]
-
-
-def test_exact_scores_are_fsum():
-    rng = random.Random(8)
-    for width in (0, 1, 2, 5, 33):
-        rows = [
-            [rng.gauss(0, 1) * 10.0 ** rng.randint(-20, 20) for _ in range(width)] for _ in "xy"
-        ]
-        rows.append([(-1.0) ** j * 1e16 for j in range(width)])
-        weights = [rng.choice([1.0, -1.0, 1e-8, rng.gauss(0, 1)]) for _ in range(width)]
-        values, out = np.array(rows).reshape(3, width), np.empty(3)
-        assert exact_scores(values, np.array(weights), out)
-        expected = [math.fsum(x * w for x, w in zip(row, weights, strict=True)) for row in rows]
-        assert out.tolist() == expected
 
 
 @pytest.mark.parametrize("transforms", [(), (ListRange(),)])
@@ -198,72 +163,6 @@ def test_products_beyond_the_doubles_are_refused():
         level.score([{"a": 10**400}])
 
 
-def test_unknown_names_are_an_error_or_a_counted_zero():
-    model = LinearModel.from_weights(WEIGHTS, NAMES)
-    rows = [{"bm25": 1.0, "bm26": 5.0}, {"age": 3, "x": 1, "y": 2}]
-    with pytest.raises(FeatureMismatchError, match=r"'bm26'.*bm25"):
-        Scorer(model).score(rows)
-    lenient = Scorer(model, unknown="zero")
-    assert lenient.score(rows).tolist() == [0.5, 0.0]
-    assert lenient.issues.unknown_features == 3
-    with pytest.raises(ParameterError):
-        Scorer(model, unknown="ignore")
-
-
-def test_a_model_without_names_knows_the_indices_of_its_weights():
-    model = LinearModel.from_weights([0.0, 3.0])
-    assert Scorer(model).score([{"2": 2.0}]).tolist() == [6.0]
-    for row in ({"1": 2.0}, {"2": 1.0, "7": 1.0}):
-        with pytest.raises(FeatureMismatchError, match="has no feature"):
-            Scorer(model).score([row])
-    lenient = Scorer(model, unknown="zero")
-    assert lenient.score([{"1": 2.0}, {"2": 1.0, "7": 1.0}]).tolist() == [0.0, 3.0]
-    assert lenient.issues.unknown_features == 2
-
-
-def test_rows_alike_are_read_at_once_and_others_are_not():
-    known = {"a": 0, "b": 1, "c": -1}
-    names, values = uniform_rows([{"b": 1, "a": 2.5, "c": True}, {"b": 3, "a": 4, "c": 0}], known)
-    assert names == ("b", "a", "c")
-    assert values.tolist() == [[1.0, 2.5, 1.0], [3.0, 4.0, 0.0]]
-    names, values = uniform_rows([{"a": 7}], known)
-    assert (names, values.tolist()) == (("a",), [[7.0]])
-    for second in ({"b": 1, "a": 2}, {"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": "2"}, {}):
-        assert uniform_rows([{"a": 1, "b": 2}, second], known) is None
-    assert uniform_rows([{"x": 1}], known) is None
-    assert uniform_rows([{"a": 1, "x": 1}], known) is None
-
-
-def test_hashed_models_know_only_the_names_of_their_weights():
-    model = LinearModel.from_weights([0.0, 2.0, 0.0], weight_names=["brand=x"])
-    assert Scorer(model).score([{"brand=x": 1, "brand=y": 1}]).tolist() == [2.0]
-
-
-def test_frames_and_columns_are_read_by_name():
-    import pandas as pd
-    import polars as pl
-
-    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
-    columns = {"clicks": [4.0, 8.0], "bm25": [1.0, 0.0]}
-    for rows in (columns, pd.DataFrame(columns), pl.DataFrame(columns)):
-        assert scorer.score(rows).tolist() == [1.5, 2.0]
-    with pytest.raises(FeatureMismatchError, match="'colour'"):
-        scorer.score({"colour": [1.0]})
-    with pytest.raises(SchemaError, match="lengths"):
-        scorer.score({"clicks": [1.0], "bm25": [1.0, 2.0]})
-
-
-def test_no_columns_are_no_rows_and_what_is_no_table_is_refused():
-    import pandas as pd
-
-    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
-    assert scorer.score({}).tolist() == []
-    assert scorer.score({"bm25": []}).tolist() == []
-    for rows in (pd.Series([1.0]), SimpleNamespace(columns=["bm25"]), 1.0, {1.0}):
-        with pytest.raises(FeatureMismatchError):
-            scorer.score(rows)
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
 @pytest.mark.parametrize("transforms", [(), (ListRange(),), (MissingValues("zero"),)])
 def test_a_bad_value_is_refused_also_where_its_weight_is_zero(transforms):
@@ -278,7 +177,7 @@ def test_a_bad_value_is_refused_also_where_its_weight_is_zero(transforms):
         different = [{"bm25": 1.0, "age": 1.0}, {"age": value}]
         alike = [{"age": 1.0, "bm25": 1.0}, {"age": value, "bm25": 1.0}]
         for rows in (different, alike):
-            with pytest.raises(SchemaError, match=r"feature 'age' of row 1 is .*not a finite"):
+            with pytest.raises(SchemaError, match=r"row 1: feature 'age' is .*not a finite"):
                 scorer.score(rows)
 
 
@@ -319,67 +218,6 @@ def test_bad_rows_are_refused_with_a_typed_error(rows, error, transforms):
     scorer = Scorer(LinearModel.from_weights([0.5, 1.0, -2.0, 0.25], NAMES, transforms=transforms))
     with pytest.raises(error):
         scorer.score(rows)
-
-
-@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint8])
-def test_compressed_rows_become_arrays_of_two_types_that_kernels_know(kind):
-    """C-ordered and writable, offsets and indices of one type."""
-    csr = sparse.csr_array(np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 4.0]]))
-    for other in (np.int16, np.int32, np.int64):
-        for data in (csr.data, csr.data.astype(np.float32), csr.data.astype(np.int8)):
-            frozen = data.copy()
-            frozen.flags.writeable = False
-            for values in (data, frozen, np.repeat(data, 2)[::2]):
-                indptr = np.repeat(csr.indptr.astype(kind), 2)[::2]
-                rows = SimpleNamespace(
-                    indptr=indptr, indices=csr.indices.astype(other), data=values
-                )
-                parts = csr_parts(rows, 3)
-                assert parts.indptr.dtype == parts.indices.dtype
-                assert parts.indptr.dtype in (np.int32, np.int64)
-                assert parts.data.dtype in (np.float32, np.float64)
-                assert all(part.flags.carray for part in parts)
-                for part, known in zip(parts, (indptr, csr.indices, data), strict=True):
-                    np.testing.assert_array_equal(part, known)
-
-
-def test_compressed_rows_may_hold_nothing_but_need_an_end():
-    scorer = Scorer(LinearModel.from_weights([1.0, 2.0]))
-    for kind in (np.uint8, np.int16, np.int32, np.int64):
-        nothing = np.zeros(0, dtype=kind)
-        rows = SimpleNamespace(indptr=np.zeros(2, dtype=kind), indices=nothing, data=[])
-        assert scorer.score(rows).tolist() == [0.0]
-        rows.indptr = rows.indptr[:1]
-        assert scorer.score(rows).tolist() == []
-        rows.indptr = nothing
-        with pytest.raises(SchemaError, match="indptr is not a list of integers"):
-            scorer.score(rows)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
-def test_a_score_that_is_not_finite_names_row_and_feature():
-    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
-    X = np.ones((3, 4))
-    X[2, 1] = np.nan
-    with pytest.raises(SchemaError, match="row 2 is nan: feature 'age' is nan"):
-        scorer.score(X)
-    huge = Scorer(LinearModel.from_weights([1e300, 1e300]))
-    assert huge.score(np.ones((1, 2))).tolist() == [2e300]
-    with pytest.raises(SchemaError, match="row 0 is inf"):
-        huge.score(np.full((1, 2), 1e300))
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
-@pytest.mark.parametrize("base", [0, 1])
-def test_the_feature_that_is_not_finite_is_told_by_its_index_and_only_in_its_row(base):
-    scorer = Scorer(LinearModel.from_weights([1e300, 1e300, 1.0], base=base))
-    X = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, np.inf], [1.0, 0.0, np.nan]])
-    huge = np.array([[1.0, 2.0, 3.0], [1e300, 1e300, 1.0], [np.nan, 1.0, 1.0]])
-    for storage in (np.asarray, sparse.csr_array):
-        with pytest.raises(SchemaError, match=f"row 1 is inf: feature '{2 + base}' is inf"):
-            scorer.score(storage(X))
-        with pytest.raises(SchemaError, match=r"row 1 is inf(?!: feature)"):
-            scorer.score(storage(huge))
 
 
 def test_bad_groups_are_refused():
@@ -463,19 +301,6 @@ def test_without_stored_rows_one_row_of_zeros_is_scored(monkeypatch):
     ((rows, scores),) = seen
     assert scores.tolist() == [0.0]
     assert len(rows.indices) == len(rows.data) == 0
-
-
-def test_explanations_inside_a_list_add_up_to_the_score():
-    X, w = random_case(9)
-    for transforms in ((), (ListRange(),)):
-        scorer = Scorer(LinearModel.from_weights(w, transforms=transforms))
-        for rows in (X, sparse.csr_array(X)):
-            scores = scorer.score(rows)
-            assert scorer.explain(rows, 4).total == pytest.approx(scores[4], abs=1e-12)
-            pair = scorer.explain_pair(rows, 2, 8)
-            assert pair.total == pytest.approx(scores[2] - scores[8], abs=1e-12)
-    with pytest.raises(ParameterError, match="row 30"):
-        scorer.explain(X, 30)
 
 
 def test_a_compact_model_scores_the_required_columns_alone():
@@ -578,70 +403,6 @@ def test_the_size_of_the_hashed_space_costs_no_memory_in_a_call(bits, scaling):
     assert peak < 200_000
 
 
-def test_unknown_and_missing_columns_are_refused_or_noted():
-    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
-    good = {"price": 1.0, "ctr": 0.5, "shop": "north", "brand": "a"}
-    rows = [good, {**good, "colour": "red", "session": 1}, {"price": 1.0, "shop": None}]
-    with pytest.raises(FeatureMismatchError, match="no column 'colour'"):
-        Scorer(model).score(rows)
-    with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'brand', 'ctr'"):
-        Scorer(model, strict=True).score([good, rows[2]])
-    for scorer, issues in ((Scorer(model, unknown="zero"), None), (Scorer(model), InputIssues())):
-        asked = rows if issues is None else [good, rows[2]]
-        scores = scorer.score(asked, issues=issues)
-        counted = issues or scorer.issues
-        assert counted.unknown_columns == ({"colour": 1} if issues is None else {})
-        assert counted.missing_columns == {"ctr": 1, "brand": 1}
-        assert scores[-1] == 1.0
-    columns = {"price": [1.0, 2.0], "colour": [0, 0]}
-    lenient = Scorer(model, unknown="zero")
-    lenient.score(columns)
-    assert lenient.issues.unknown_columns == {"colour": 2}
-    assert lenient.issues.missing_columns == {"ctr": 2, "shop": 2, "brand": 2}
-    with pytest.raises(SchemaError, match="row 1 is not a dictionary"):
-        Scorer(model).score([good, [1.0]])
-
-
-@pytest.mark.parametrize("columns", [("price",), ("price", "brand"), ("price", "ctr", "brand")])
-def test_columns_that_no_row_holds_are_missing_values(columns):
-    rng = random.Random(3)
-    w = np.random.default_rng(2).normal(size=SPEC.n_features)
-    scorer = Scorer(LinearModel.from_weights(w, transforms=(SPEC,)))
-    rows = raw_rows(rng, 9)
-    some = [{name: row[name] for name in columns} for row in rows]
-    null = [dict.fromkeys(rows[0]) | row for row in some]
-    expected = scorer.score(null)
-    assert scorer.score(some).tolist() == expected.tolist()
-    assert scorer.score([*some, null[0]]).tolist() == [*expected, expected[0]]
-    assert scorer.score({name: [row[name] for row in some] for name in columns}).tolist() == (
-        expected.tolist()
-    )
-    assert scorer.issues.missing_columns == {name: 27 for name in rows[0] if name not in columns}
-
-
-def test_all_unknown_columns_are_told_and_what_may_be_meant():
-    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
-    with pytest.raises(FeatureMismatchError, match=r"no column 'brant', 'x'") as caught:
-        Scorer(model).score({"x": [1], "brant": ["a"], "price": [1.0]})
-    assert "Did you mean 'brand'?" in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("row", "place"),
-    [
-        ({"price": "dear"}, "row 2: 'dear' in numeric column 'price'"),
-        ({"price": float("inf")}, "row 2: column 'price' is infinite"),
-        ({"ctr": [1]}, r"row 2: \[1\] in numeric column 'ctr'"),
-        ({"brand": 1.5}, "row 2: 1.5 in categorical column 'brand'"),
-    ],
-)
-def test_values_of_another_type_are_named_with_row_and_column(row, place):
-    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
-    good = {"price": 1.0, "ctr": 0.5, "shop": "north", "brand": "a"}
-    with pytest.raises(SchemaError, match=place):
-        Scorer(model).score([good, good, {**good, **row}])
-
-
 def test_sparse_rows_without_groups_are_one_list_of_missing_values():
     missing = MissingValues("query_min")
     scorer = Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(missing,)))
@@ -660,96 +421,6 @@ def test_missing_values_are_the_smallest_of_their_own_list(storage, scaling):
     found = scorer.score(storage(X), group=group)
     np.testing.assert_array_equal(found, np.concatenate(alone))
     assert found.tolist() != scorer.score(storage(X)).tolist()
-
-
-@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
-def test_names_decide_which_column_is_which(storage):
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(6, 5))
-    names = [*NAMES[::-1], "other"]
-    data = Dataset.from_arrays(storage(X), np.zeros(6), feature_names=names)
-    expected = X[:, :4] @ WEIGHTS[::-1]
-    found = score_dataset(LinearModel.from_weights(WEIGHTS, NAMES), data)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # with the JIT off
-def test_sums_between_two_doubles_are_rounded_to_even():
-    rows = [
-        [2.0**53, -0.5, -(2.0**-54)], [2.0**53, 1.0, 2.0**-100], [2.0**53 + 10, 1.0, 2.0**-100],
-        [2.0**53 - 4, 0.5, 2.0**-54], [1e16, 1.0, 1e-16], [2.0**53, 1.0, -(2.0**-100)],
-        [1.0, 2.0**-53, 2.0**-106], [1.0, 2.0**-53, -(2.0**-106)], [1.0, 2.0**-53, 0.0],
-        [1.0 + 2.0**-52, 2.0**-53, 0.0], [1.0, -1.0, 2.0**-200], [0.0, 0.0, 0.0],
-        [1.0, 1e-300, -1.0],
-    ]  # fmt: skip
-    values = np.array([*rows, *(-np.array(rows))])
-    out = np.empty(len(values))
-    assert exact_scores(values, np.ones(3), out)
-    assert out.tolist() == [math.fsum(row) for row in values.tolist()]
-    for bad in (np.nan, np.inf, -np.inf):
-        assert not exact_scores(np.array([[1.0, bad]]), np.ones(2), np.empty(1))
-
-
-@pytest.mark.parametrize("beside", [1e5, -1e5])
-def test_what_lies_beside_partial_sums_is_not_read(beside):
-    """They grow in size and do not overlap; half of the last place goes by the next one's sign."""
-    for parts in (
-        [], [3.0], [2.0**-53, 1.0], [-(2.0**-53), 1.0], [2.0**-106, 2.0**-53, 1.0],
-        [-(2.0**-106), 2.0**-53, 1.0], [2.0**-160, -(2.0**-106), -(2.0**-53), 1.0 + 2.0**-52],
-    ):  # fmt: skip
-        for sign in (1, -1):
-            partials = np.array([sign * part for part in parts] + [beside] * 3)
-            assert _rounded(partials, len(parts)) == math.fsum(partials[: len(parts)])
-
-
-@pytest.mark.parametrize("small", [True, False])
-def test_compressed_rows_are_added_in_four_sums(small):
-    """To the bit: blocks of four values in four sums, what is left over in the first."""
-    rng = np.random.default_rng(2)
-    w = np.zeros(300)
-    w[:40] = rng.normal(size=40) * 10.0 ** rng.integers(-8, 9, 40)
-    scorer = Scorer(LinearModel.from_weights(w), small=small)
-    for size in range(14):
-        for _ in range(5):
-            indices, data = np.sort(rng.choice(40, size, replace=False)), rng.normal(size=size)
-            products = (data * w[indices]).tolist()
-            whole = size - size % 4
-            sums = [0.0] * 4
-            for k, product in enumerate(products):
-                sums[k % 4 if k < whole else 0] += product
-            rows = SimpleNamespace(indptr=[0, size], indices=indices, data=data)
-            assert scorer.score(rows)[0] == (sums[0] + sums[1]) + (sums[2] + sums[3])
-
-
-@pytest.mark.parametrize("weights", [1, 8, 9, 72])
-def test_a_hash_table_is_taken_where_it_is_smaller(weights):
-    slots = 8 * max(weights, 8)
-    indices, values = np.arange(weights) * 2, np.arange(1.0, weights + 1)
-    assert isinstance(build_table(indices, values, 2 * slots, small=True), DenseTable)
-    table = build_table(indices, values, 2 * slots + 1, small=True)
-    assert isinstance(table, HashTable)
-    assert slots <= len(table.keys) < 2 * slots
-    assert len(table.values) == len(table.keys) == 2 ** (32 - int(table.shift))
-    held = np.array(table[1])
-    assert sorted(held[held != 0]) == values.tolist()
-    assert isinstance(build_table(indices, values, 2 * slots + 1, small=False), DenseTable)
-    assert isinstance(build_table(indices, values, 2**21), DenseTable)
-    assert isinstance(build_table(indices, values, 2**21 + 1), HashTable)
-
-
-def test_weights_that_meet_at_the_last_slot_go_round():
-    n = 2**20
-    slots = (np.arange(n, dtype=np.uint64) * np.uint64(2654435769) & np.uint64(2**32 - 1)) >> 26
-    last, first = np.flatnonzero(slots == 63), np.flatnonzero(slots == 0)
-    indices = np.sort(np.concatenate([last[:3], first[:2]]))
-    model = LinearModel(n, indices, np.arange(1.0, 6.0))
-    absent = np.concatenate([last[3:6], first[2:5]])
-    probe = np.concatenate([indices, absent])
-    rows = SimpleNamespace(
-        indptr=np.arange(len(probe) + 1), indices=probe, data=np.ones(len(probe))
-    )
-    scores = Scorer(model, small=True).score(rows)
-    assert scores.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, *([0.0] * 6)]
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -873,234 +544,17 @@ def test_scores_of_retrievers_are_checked():
         data[i, j] = 9.0
         rows = sparse.csr_array(data)
         rows.data[rows.data == 9.0] = bad
-        with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+        with pytest.raises(SchemaError, match=f"row {i}: .*feature '{name}' is {bad}"):
             scorer.score(rows)
         if np.isinf(bad):
             data[i, j] = bad
-            with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+            with pytest.raises(SchemaError, match=f"row {i}: .*feature '{name}' is {bad}"):
                 scorer.score(data)
     after_nothing = SimpleNamespace(indptr=[0, 1, 1, 2], indices=[0, 1], data=[1.0, np.inf])
-    with pytest.raises(SchemaError, match="row 2 is inf: feature 'dense' is inf"):
+    with pytest.raises(SchemaError, match="row 2: the score is inf: feature 'dense' is inf"):
         scorer.score(after_nothing)
     empty = SimpleNamespace(indptr=[0, 0], indices=np.zeros(0, dtype=int), data=np.zeros(0))
     assert scorer.score(empty).tolist() == [0.0]
-
-
-def test_missing_values_explain_their_part_of_a_pair():
-    missing = MissingValues("indicator", (0, 2), (10.0, 3.0))
-    scorer = Scorer(
-        LinearModel.from_weights([1.0, 2.0, 0.0], ["a", "b", "c"], transforms=(missing,))
-    )
-    X = np.array([[np.nan, 1.0, np.nan], [np.nan, 2.0, 0.0], [1.0, 3.0, np.nan]])
-    names = [{"a": row[0], "b": row[1], "c": row[2]} for row in X.tolist()]
-    scores = scorer.score(X)
-    for rows in (X, sparse.csr_array(X), names):
-        np.testing.assert_allclose(scorer.score(rows), scores)
-        for i in range(3):
-            assert scorer.explain(rows, i).total == pytest.approx(scores[i])
-            for k in range(3):
-                told = scorer.explain_pair(rows, i, k)
-                assert told.total == pytest.approx(scores[i] - scores[k])
-    terms = {t.name: t.contribution for t in scorer.explain_pair(X, 0, 1).contributions}
-    assert (terms.get("a missing", 0.0), terms["c missing"]) == (0.0, 3.0)
-    sizes = [abs(t.contribution) for t in scorer.explain_pair(X, 0, 2).contributions]
-    assert sizes == sorted(sizes, reverse=True)
-    for bad in (-1, 3):
-        with pytest.raises(ParameterError, match=f"3 rows, and row {bad} "):
-            scorer.explain(X, bad)
-
-
-def test_explanations_add_up_where_a_list_is_read_as_a_whole():
-    runs = np.array([[4.0, np.nan], [1.0, 5.0], [2.0, 7.0], [np.nan, 6.5]])
-    fused = Scorer(LinearModel.from_weights([1.0, 2.0], transforms=(RunScores(),)))
-    holes = np.array([[np.nan, 1.0], [3.0, np.nan], [2.0, 5.0], [4.0, 7.0]])
-    lowest = (MissingValues("query_min"),)
-    for scorer, X in (
-        (fused, runs),
-        (Scorer(LinearModel.from_weights([1.0, 10.0], transforms=lowest)), holes),
-        (Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(*lowest, ListRange()))), holes),
-    ):
-        scores = scorer.score(X)
-        assert len(set(scores)) == 4
-        for i in range(4):
-            assert scorer.explain(X, i).total == pytest.approx(scores[i])
-            assert scorer.explain_pair(X, i, 2).total == pytest.approx(scores[i] - scores[2])
-
-
-@pytest.mark.parametrize("base", [0, 1])
-def test_missing_values_without_names_are_told_by_their_index(base):
-    missing = MissingValues("indicator", (0, 1, 2), (1.0, 0.0, -3.0))
-    model = LinearModel.from_weights([1.0, 2.0, 4.0], transforms=(missing,), base=base)
-    told = Scorer(model).explain(np.full((2, 3), np.nan), 1)
-    found = {t.name: (t.index, t.contribution) for t in told.contributions if "missing" in t.name}
-    assert found == {f"{base} missing": (0, 1.0), f"{base + 2} missing": (2, -3.0)}
-
-
-BINS = Bins(((0.5,), (), (1.0, 2.0)), linear=(1,), names=("x", "y", "z"))
-#: Cells of x and z (below, above or between, missing), then the weight of y.
-TABLE = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0, 40.0, 0.5])
-
-
-def by_hand(x, y, z):
-    first = 3.0 if np.isnan(x) else TABLE[int(x >= 0.5)]
-    third = 40.0 if np.isnan(z) else TABLE[3 + int(z >= 1) + int(z >= 2)]
-    return first + third + 0.5 * y
-
-
-def test_tables_score_rows_in_every_form():
-    scorer = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), unknown="zero")
-    assert scorer.reads_columns
-    assert scorer.required == ("x", "y", "z")
-    rng = np.random.default_rng(0)
-    X = rng.choice([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0], size=(140, 3))
-    X[[7, 139]] = 0.0
-    expected = [by_hand(*row) for row in X]
-    named = [dict(zip("xyz", row, strict=True)) for row in X.tolist()]
-    turned = [{"z": row["z"], "x": row["x"], "y": row["y"]} for row in named]
-    more = [{**row, "other": 1} for row in named]
-    columns = {name: X[:, j].tolist() for j, name in enumerate("xyz")}
-    csr = sparse.csr_array(X)
-    shifted = SimpleNamespace(
-        indptr=csr.indptr + 1, indices=[9, *csr.indices], data=[7.0, *csr.data]
-    )
-    for rows in (X, X.astype(np.float32), csr, shifted, named, turned, more, columns):
-        assert scorer.score(rows).tolist() == expected
-    assert scorer.issues.unknown_columns == {"other": 140}
-    for n in (1, 2, 3, 4):
-        for name, place in (("x", 0), ("z", 2)):
-            one = np.full(3, np.nan)
-            one[1] = 0.0
-            want = [by_hand(*np.where(np.arange(3) == place, X[i, place], one)) for i in range(n)]
-            assert scorer.score([{name: X[i, place]} for i in range(n)]).tolist() == want
-    holes = [{"x": 1.0}, {"x": None, "y": None, "z": 1.5}, {"y": 2.0, "z": np.float32(3.0)}]
-    nan = np.nan
-    want = [by_hand(1.0, 0.0, nan), by_hand(nan, 0.0, 1.5), by_hand(nan, 2.0, 3.0)]
-    assert scorer.score(holes).tolist() == want
-    matrix = [[1.0, 0.0, nan], [nan, 0.0, 1.5], [nan, 2.0, 3.0]]
-    np.testing.assert_array_equal(scorer.features(holes), matrix)
-    np.testing.assert_array_equal(scorer.features(turned), X)
-    X[3, 0] = X[5, 2] = nan
-    assert scorer.score(X).tolist() == [by_hand(*row) for row in X]
-    for i in (0, 3, 5):
-        assert scorer.explain(X, i).total == pytest.approx(by_hand(*X[i]))
-        told = scorer.explain_pair(X, i, 0).total
-        assert told == pytest.approx(by_hand(*X[i]) - by_hand(*X[0]))
-    X[4, 1] = nan
-    with pytest.raises(SchemaError, match="row 4 is nan"):
-        scorer.score(X)
-
-
-PLACES = LogColumns(numeric=("x", "y"), one_hot=(OneHot(column="shop", values=("a", "b")),))
-CELLS = Bins(((0.5,), (1.0,), (0.5,)), names=("x", "y", "shop"))
-PAIRED = Grids((GridAxis(0, (0, 1, 2)), GridAxis(1, (0, 1, 1))), ((0, 1),))
-
-
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize("own", [0.0, 1.0])
-def test_tables_of_pairs_and_of_raw_columns_add_up(raw, paired, own):
-    """``own`` is 0 where only the pair has entries: its columns are looked up all the same."""
-    weights = own * 2.0 ** np.arange(9)
-    if paired:
-        weights = np.concatenate([weights, 1000.0 * np.arange(1.0, 7.0)])
-    elif not own:
-        weights += 0.5
-    transforms = (*((PLACES,) if raw else ()), CELLS, *((PAIRED,) if paired else ()))
-    scorer = Scorer(LinearModel.from_weights(weights, transforms=transforms), unknown="zero")
-    numbers = [(0.0, 0.0, 0.0), (1.0, 0.0, 1.0), (0.0, 2.0, 1.0), (1.0, 2.0, 0.0), (np.nan, 0, 1)]
-    expected = []
-    for x, y, shop in numbers:
-        cells = [2 if np.isnan(v) else int(v >= c) for v, c in ((x, 0.5), (y, 1.0), (shop, 0.5))]
-        total = sum(weights[3 * j + cell] for j, cell in enumerate(cells))
-        if paired:
-            total += weights[9 + 2 * (0, 1, 2)[cells[0]] + (0, 1, 1)[cells[1]]]
-        expected.append(total)
-    assert len(set(expected)) == 5 or not own
-    rows = [
-        {"x": None if np.isnan(x) else x, "y": y, "shop": "ab"[int(shop)] if raw else shop}
-        for x, y, shop in numbers
-    ]
-    assert scorer.score(np.array(numbers)).tolist() == expected
-    assert scorer.score(np.array(numbers[::-1])).tolist() == expected[::-1]
-    assert scorer.score(rows).tolist() == expected
-    assert scorer.score({name: [row[name] for row in rows] for name in rows[0]}).tolist() == (
-        expected
-    )
-    assert scorer.reads_columns
-
-
-def test_rows_that_do_not_fit_tables_are_refused():
-    scorer = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)))
-    good = {"indptr": [0, 1, 3], "indices": [0, 1, 2], "data": [1.0, 2.0, 3.0]}
-    assert len(scorer.score(SimpleNamespace(**good))) == 2
-    for change in (
-        {"indices": [0, 1, 3]}, {"indices": [0, -1, 2]}, {"data": [1.0, 2.0]},
-        {"indptr": [0, 2, 1]}, {"indptr": [-1, 1, 3]}, {"indptr": [0, 1, 4]}, {"indices": [0, 1]},
-    ):  # fmt: skip
-        with pytest.raises(FeatureMismatchError, match="do not fit a model of 3 columns"):
-            scorer.score(SimpleNamespace(**{**good, **change}))
-    for value in ("1", [1.0], 1j, np.complex64(1.0), {}):
-        with pytest.raises(SchemaError, match="column 'x' of row 1 is "):
-            scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": value, "y": 1.0, "z": 1.0}])
-    with pytest.raises(SchemaError, match="column 'x' of row 0 is "):
-        scorer.score([{"x": np.complex64(1.0), "y": 1.0}])
-    strict = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), strict=True)
-    with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'y'"):
-        strict.score([{"x": 1.0, "z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
-    with pytest.raises(FeatureMismatchError, match=r"2 of 3 rows lack .* 'x', 'y'"):
-        strict.score([{"x": 1.0, "z": 1.0}, {"z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
-    with pytest.raises(FeatureMismatchError, match="no column 'w'"):
-        scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0, "w": 0.0}])
-    assert scorer.score([{"x": 1.0, "y": 1.0, "z": True}]).tolist() == [by_hand(1.0, 1.0, 1.0)]
-
-
-def test_latency_is_the_fastest_of_some_measurements(monkeypatch):
-    scored = []
-
-    class Slow:
-        def __init__(self, model):
-            self.n = model.n_features
-
-        def score(self, rows):
-            assert rows.shape[1] == self.n
-            scored.append(rows)
-            clock[0] += durations[len(scored) - 1]
-
-    clock = [50.0]
-    monkeypatch.setattr("rankine.scoring.Scorer", Slow)
-    monkeypatch.setattr(latency, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    X = np.arange(36.0).reshape(6, 6)
-    for storage in (X, sparse.csr_matrix(X)):
-        scored.clear()
-        durations = [9.0, 1.0, 2.0, 1.0, 4.0, 1.0, 5.0, 1.0, 7.0, 7.0]
-        data = Dataset.from_arrays(storage, np.zeros(6), [1, 1, 1, 1, 2, 2])
-        found = latency.scoring_latency(np.array([0.0, 1, 0, 0, 2, 3]), data)
-        assert found == pytest.approx(3.0 * 1000 / 6)
-        assert len(scored) == 10
-        first = scored[0] if isinstance(scored[0], np.ndarray) else scored[0].toarray()
-        np.testing.assert_array_equal(first, X[:4, [1, 4, 5]])
-    scored.clear()
-    assert latency.scoring_latency(np.zeros(6), data) == pytest.approx(3.0 * 1000 / 6)
-    assert scored[0].shape == (4, 1)
-    scored.clear()
-    durations = [1.0] * 600
-    single = Dataset.from_arrays(np.ones((1, 1)), np.zeros(1))
-    assert latency.scoring_latency(np.ones(1), single) == pytest.approx(1000.0)
-    scored.clear()
-    many = Dataset.from_arrays(np.ones((120, 1)), np.zeros(120), np.arange(120))
-    assert latency.scoring_latency(np.ones(1), many) == pytest.approx(1000.0)
-    assert len(scored) == 500
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [("0.009ms", 0.009), ("9us", 0.009), (" 2 s ", 2000.0), (".5", 0.5), ("3.", 3.0)],
-)
-def test_latencies_are_read(text, milliseconds):
-    assert latency.parse_latency(text) == pytest.approx(milliseconds)
-    for bad in ("0", "0.0ms", "-1ms", "soon", "1 min", ""):
-        with pytest.raises(ParameterError, match="cannot read the latency"):
-            latency.parse_latency(bad)
 
 
 def test_compiling_scores_with_every_kind_of_weights(monkeypatch):

@@ -63,7 +63,7 @@ def test_paths_methods_and_hosts():
     service = RunningService(shop())
     for target in (b"/healthz", b"/healthz?x=%2f", b"/%68ealthz"):
         reply = service.ask(b"GET", target)
-        assert (reply.status, reply.body, reply.kind) == (
+        assert (reply.status, reply.body, reply.content_type) == (
             200,
             b"ok\n",
             b"text/plain; charset=utf-8",
@@ -291,7 +291,7 @@ def test_models_are_listed_with_their_errors():
                          (b"shop/x", "is one model"), (b"absent", "no model")):  # fmt: skip
         reply = service.ask(b"GET", b"/v1/models/" + name)
         status, told = error(reply)
-        assert (status, reply.kind) == (404, b"application/json")
+        assert (status, reply.content_type) == (404, b"application/json")
         assert reason in told["message"]
     service.registry.drop("topics")
     assert json.loads(service.ask(b"GET", b"/v1/models").body)["default"] == "shop"

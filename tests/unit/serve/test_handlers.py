@@ -228,7 +228,7 @@ def test_fields_that_exclude_each_other_are_refused(request_, reason):
 def test_a_batch_has_a_limit_and_no_common_context():
     two = {"lists": [{"items": []}, {"items": []}]}
     assert len(decode_request(_RANK, json.dumps(two).encode(), Limits(lists=2))[1]) == 2
-    with pytest.raises(RequestError, match="context beside lists"):
+    with pytest.raises(RequestError, match="cannot be combined with lists"):
         decode_request(_RANK, json.dumps({**two, "context": {"a": 1}}).encode(), Limits())
 
 

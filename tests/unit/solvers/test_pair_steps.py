@@ -22,28 +22,28 @@ from rankine.solvers.pair_steps import (
     _HIGH,
     _HISTORY,
     _LOW,
+    _MAX_FOLD_COST,
     _REFRESH,
-    _UNPAID,
     ADDS,
+    ADDS_AT_FOLD,
     AL,
     COUNT,
-    DEBT,
+    FOLD_COST,
     FOLDS,
     LAZY,
     NORM2,
     OLDEST,
-    PAID,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
     S,
+    apply_missed_folds,
     average_iterate,
     fold,
     gradient_step,
     last_iterate,
     new_vector,
     pair_step,
-    settle_pair,
 )
 
 pytestmark = [
@@ -319,11 +319,11 @@ def test_expensive_folds_become_lazy():
     vector = new_vector(np.ones(256))
     for adds, debt in ((0, 256), (1, 448), (4, 448), (9, 128), (40, 0), (3, 64)):
         shrink(vector, 1e-4, adds=adds)
-        assert vector.c[DEBT] == debt
-        assert vector.c[PAID] == vector.c[ADDS]
+        assert vector.c[FOLD_COST] == debt
+        assert vector.c[ADDS_AT_FOLD] == vector.c[ADDS]
         vector.v[:] = 1.0
         vector.c[NORM2] = 256.0
-    vector.c[DEBT] = _UNPAID - 256
+    vector.c[FOLD_COST] = _MAX_FOLD_COST - 256
     shrink(vector, 1e-4)
     assert not vector.c[LAZY]
     vector.c[NORM2] = 256.0
@@ -383,7 +383,7 @@ def test_missed_folds_do_not_change_weights():
         total += al * plain
         plain *= s
         fold(vector)
-        settle_pair(vector, rows, j, n)
+        apply_missed_folds(vector, rows, j, n)
         vector.v[j] += 1.0
         plain[j] += 1.0
     np.testing.assert_allclose(last_iterate(vector), plain, rtol=1e-12, atol=1e-18 * plain.max())
@@ -407,11 +407,11 @@ def test_the_norm_is_recomputed_after_many_additions():
     X = np.vstack([np.eye(3)[0], np.zeros(3)])
     for adds, fresh in ((_REFRESH - 2, False), (_REFRESH - 1, True)):
         vector, rows = new_vector(np.full(3, 0.1)), rows_of(X, "dense")
-        vector.c[ADDS], vector.c[PAID], vector.c[NORM2] = adds, 5.0, 77.0
+        vector.c[ADDS], vector.c[ADDS_AT_FOLD], vector.c[NORM2] = adds, 5.0, 77.0
         pair_step(PerceptronStep(1.0), vector.for_kernel(rows), rows, 0, 1, 1.0, 1)
         true = 1.1**2 + 2 * 0.1**2
         assert vector.c[NORM2] == pytest.approx(true if fresh else 77.0 + 1.1**2 - 0.1**2)
-        assert (vector.c[ADDS], vector.c[PAID]) == ((0, 0) if fresh else (adds + 1, 5))
+        assert (vector.c[ADDS], vector.c[ADDS_AT_FOLD]) == ((0, 0) if fresh else (adds + 1, 5))
 
 
 def romma_by_qp(w, x):

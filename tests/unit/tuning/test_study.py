@@ -180,7 +180,7 @@ def test_files_that_are_no_study_are_refused(tmp_path):
         open_study(tmp_path / "absent" / "s.db")
     foreign = optuna.create_study(storage=f"sqlite:///{tmp_path}/o.db", study_name="rankine")
     foreign.optimize(lambda trial: 1.0, n_trials=1)
-    with pytest.raises(CheckpointError, match="not made by rankine"):
+    with pytest.raises(CheckpointError, match="not created by rankine"):
         open_study(tmp_path / "o.db")
 
 

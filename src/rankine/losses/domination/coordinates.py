@@ -30,8 +30,8 @@ from rankine.kernels.compile import jit
 from rankine.losses.domination.state import (
     ANCHOR,
     BELOW,
-    BEND,
     BOTTOM,
+    CURVATURE,
     MASS,
     MOVES,
     SLOPE,
@@ -44,7 +44,7 @@ from rankine.losses.domination.task import LEVEL, LEVELS, QUERY, ROWS
 
 @jit
 def _open_query(task: Any, q: Any, scratch: Any) -> None:
-    """Record that the current column touches a query, and clear its sums."""
+    """Record that the current column has a value in a query, and clear the query's sums."""
     scratch.seen[q] = scratch.tally[0]
     scratch.touched[scratch.tally[1]] = q
     scratch.tally[1] += 1
@@ -56,11 +56,13 @@ def _open_query(task: Any, q: Any, scratch: Any) -> None:
         scratch.level[k, 2] = 0.0
 
 
+# The code of a row (see ``losses.domination.task``) is the number of its query for a bottom row,
+# ``excluded`` = n_queries for a row that takes no part, and ``first_term`` + slot for a term.
 @jit
-def _query_of(task: Any, code: Any, n_bottoms: Any) -> Any:
-    if code < n_bottoms:
+def _query_of(task: Any, code: Any, first_term: Any) -> Any:
+    if code < first_term:
         return np.int64(code)
-    return np.int64(task.level[task.slot_index[code - n_bottoms, LEVEL], QUERY])
+    return np.int64(task.level[task.slot_index[code - first_term, LEVEL], QUERY])
 
 
 @jit
@@ -73,43 +75,43 @@ def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
     task = state.task
     code_of, mass_of, values = task.code, state.mass, columns.values
     in_query, in_level = scratch.query, scratch.level
-    no_part = np.uint32(task.term.shape[0])
-    n_bottoms = np.uint32(no_part + 1)
+    n_queries = np.int64(task.term.shape[0])
+    excluded, first_term = np.uint32(n_queries), np.uint32(n_queries + 1)
     start, stop = column_start(columns, r), column_stop(columns, r)
     scratch.tally[0] += 1
     scratch.tally[1] = 0
     # Clearing all sums at once is cheaper than a test per value if the column is long enough.
-    n_sums = np.int64(task.level.shape[0]) + np.int64(no_part)
-    visit_all_queries = no_part == 1 or n_sums <= np.int64(stop - start)
+    n_sums = np.int64(task.level.shape[0]) + n_queries
+    visit_all_queries = n_queries == 1 or n_sums <= np.int64(stop - start)
     if visit_all_queries:
-        for q in range(np.int64(no_part)):
+        for q in range(n_queries):
             _open_query(task, q, scratch)
     slope = 0.0
-    bend = 0.0
+    curvature = 0.0
     for p in range(start, stop):
         row = column_row(columns, r, p)
         code = code_of[row]
-        if code == no_part:
+        if code == excluded:
             continue
         if not visit_all_queries:
-            q = _query_of(task, code, n_bottoms)
+            q = _query_of(task, code, first_term)
             if scratch.seen[q] != scratch.tally[0]:
                 _open_query(task, q, scratch)
         x = np.float64(values[p])
         mass_times_x = mass_of[row] * x
-        if code < n_bottoms:
+        if code < first_term:
             in_query[code, 0] += mass_times_x
             in_query[code, 1] += mass_times_x * x
         else:
-            d = np.uint64(code - n_bottoms)
+            d = np.uint64(code - first_term)
             k = task.slot_index[d, LEVEL]
             curvature_times_x = state.slot[d, 1] * x
             in_level[k, 0] += mass_times_x
             in_level[k, 1] += mass_times_x * x
             in_level[k, 2] += curvature_times_x
             slope += state.slot[d, 0] * x
-            bend += curvature_times_x * x
-    return slope, bend
+            curvature += curvature_times_x * x
+    return slope, curvature
 
 
 @slope_and_curvature.implementation(Domination)
@@ -138,7 +140,7 @@ def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
                 variance = max(0.0, second / below - mean * mean)
                 g += loss.level[k, SLOPE] * mean
                 h += loss.level[k, SLOPE] * variance
-                h += mean * (loss.level[k, BEND] * mean - 2.0 * scratch.level[k, 2])
+                h += mean * (loss.level[k, CURVATURE] * mean - 2.0 * scratch.level[k, 2])
             first += scratch.level[k, 0]
             second += scratch.level[k, 1]
     return g, max(h, 0.0)
@@ -148,26 +150,26 @@ def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
 def _move(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
     task = loss.task
     code_of, mass_of, score_of, values = task.code, loss.mass, loss.score, columns.values
-    no_part = np.uint32(task.term.shape[0])
-    n_bottoms = np.uint32(no_part + 1)
+    excluded = np.uint32(task.term.shape[0])
+    first_term = np.uint32(excluded + 1)
     for p in range(column_start(columns, r), column_stop(columns, r)):
         row = column_row(columns, r, p)
         code = code_of[row]
-        if code == no_part:
+        if code == excluded:
             continue
         rho = score_of[row] + step * values[p]
         score_of[row] = rho
         if task.has_offset:
             rho += task.offset[row]
-        q = _query_of(task, code, n_bottoms)
+        q = _query_of(task, code, first_term)
         mass = np.exp(min(rho - loss.query[q, ANCHOR], TOP_EXPONENT))
         change = mass - mass_of[row]
         mass_of[row] = mass
         loss.query[q, MOVES] += 1.0
-        if code < n_bottoms:
+        if code < first_term:
             loss.query[q, BOTTOM] += change
         else:
-            loss.level[task.slot_index[code - n_bottoms, LEVEL], MASS] += change
+            loss.level[task.slot_index[code - first_term, LEVEL], MASS] += change
     for t in range(scratch.tally[1]):
         settle_query(loss, np.int64(scratch.touched[t]))
 
@@ -182,16 +184,16 @@ def _bounds(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     stored are zeros of the query.
     """
     task = loss.task
-    no_part = np.uint32(task.term.shape[0])
-    n_bottoms = np.uint32(no_part + 1)
+    excluded = np.uint32(task.term.shape[0])
+    first_term = np.uint32(excluded + 1)
     query_range = scratch.query
     scratch.tally[0] += 1
     scratch.tally[1] = 0
     for p in range(column_start(columns, r), column_stop(columns, r)):
         code = task.code[column_row(columns, r, p)]
-        if code == no_part:
+        if code == excluded:
             continue
-        q = _query_of(task, code, n_bottoms)
+        q = _query_of(task, code, first_term)
         x = np.float64(columns.values[p])
         if scratch.seen[q] != scratch.tally[0]:
             _open_query(task, q, scratch)

@@ -61,8 +61,10 @@ LARGE = 1e100
 TOP_EXPONENT = 600.0
 
 
+#: Columns of ``Domination.query``.
 ANCHOR, BOTTOM, PEAK, MOVES = 0, 1, 2, 3
-MASS, BELOW, SLOPE, BEND = 0, 1, 2, 3
+#: Columns of ``Domination.level``.
+MASS, BELOW, SLOPE, CURVATURE = 0, 1, 2, 3
 
 
 class Domination(NamedTuple):
@@ -75,7 +77,7 @@ class Domination(NamedTuple):
     #: [q, ``ANCHOR``]: c_q; [q, ``BOTTOM``]: A of the query's bottom; [q, ``PEAK``]: its largest
     #: sum since it was recomputed; [q, ``MOVES``]: number of updates since then.
     query: NDArray[np.float64]
-    #: [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``BEND``]: T_k.
+    #: [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``CURVATURE``]: T_k.
     level: NDArray[np.float64]
     #: [d, 0]: v a sigma; [d, 1]: v a sigma (1 - sigma).
     slot: NDArray[np.float64]
@@ -123,7 +125,7 @@ def new_scratch(task: DominationTask) -> Scratch:
 
 
 @jit
-def weigh_query(state: Domination, q: int) -> None:
+def compute_shares(state: Domination, q: int) -> None:
     """Compute Z, sigma, S and T of a query from its sums."""
     task = state.task
     n_queries = task.term.shape[0]
@@ -136,7 +138,7 @@ def weigh_query(state: Domination, q: int) -> None:
             for l in range(np.uint64(first), k):
                 below += gaps[task.label[n_queries + l]] * state.level[l, MASS]
         slope = 0.0
-        bend = 0.0
+        curvature = 0.0
         start, stop = task.level[k, SLOTS], task.level[k + np.uint64(1), SLOTS]
         for d in range(np.uint64(start), np.uint64(stop)):
             term_mass = state.mass[task.slot_index[d, ROW]] / task.slot[d, WEIGHT]
@@ -145,10 +147,10 @@ def weigh_query(state: Domination, q: int) -> None:
             state.slot[d, 0] = task.slot[d, TERM] * share
             state.slot[d, 1] = state.slot[d, 0] * (term_mass / total) if total > 0.0 else 0.0
             slope += state.slot[d, 0]
-            bend += state.slot[d, 1]
+            curvature += state.slot[d, 1]
         state.level[k, BELOW] = below
         state.level[k, SLOPE] = slope
-        state.level[k, BEND] = bend
+        state.level[k, CURVATURE] = curvature
         below += state.level[k, MASS]
 
 
@@ -166,7 +168,7 @@ def refresh_query(state: Domination, q: int) -> None:
         anchor = max(anchor, rho)
     for k in range(task.query[q, LEVELS], task.query[q + 1, LEVELS]):
         state.level[k, MASS] = 0.0
-    n_bottoms = np.uint32(task.term.shape[0] + 1)
+    first_term = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
     for p in range(first, last):
         row = task.order[p]
@@ -176,13 +178,13 @@ def refresh_query(state: Domination, q: int) -> None:
         row_mass = np.exp(rho - anchor)
         state.mass[row] = row_mass
         code = task.code[row]
-        if code < n_bottoms:
+        if code < first_term:
             bottom += row_mass
         else:
-            state.level[task.slot_index[code - n_bottoms, LEVEL], MASS] += row_mass
+            state.level[task.slot_index[code - first_term, LEVEL], MASS] += row_mass
     state.query[q, ANCHOR] = anchor
     state.query[q, BOTTOM] = bottom
-    weigh_query(state, q)
+    compute_shares(state, q)
     state.query[q, PEAK] = state.level[task.query[q + 1, LEVELS] - 1, BELOW]
     state.query[q, MOVES] = 0.0
 
@@ -202,7 +204,7 @@ def settle_query(state: Domination, q: Any) -> None:
     # Comparisons with NaN are false, so a NaN leads to a refresh as well.
     in_range = smallest > 0.0 and sum_of_masses < LARGE and state.level[top_level, MASS] < LARGE
     if in_range and drift <= DRIFT * smallest:
-        weigh_query(state, q)
+        compute_shares(state, q)
     else:
         refresh_query(state, q)
 
@@ -238,16 +240,16 @@ def _entropy(v: float) -> float:
 def _score_sums(state: Any, q: int, level: Any) -> float:
     """Return the sum of E f over a query's bottom; add the sums of its levels to ``level``."""
     task = state.task
-    n_bottoms = np.uint32(task.term.shape[0] + 1)
+    first_term = np.uint32(task.term.shape[0] + 1)
     bottom = 0.0
     for p in range(task.query[q, ROWS], task.query[q + 1, ROWS]):
         row = task.order[p]
         code = task.code[row]
         weighted_score = state.mass[row] * state.score[row]
-        if code < n_bottoms:
+        if code < first_term:
             bottom += weighted_score
         else:
-            level[task.slot_index[code - n_bottoms, LEVEL]] += weighted_score
+            level[task.slot_index[code - first_term, LEVEL]] += weighted_score
     return bottom
 
 
@@ -280,7 +282,7 @@ def dual_value(state: Domination, kappa: float) -> float:
 
 
 @jit
-def _pull(state: Any, q: int, label: Any, first: Any) -> float:
+def _sum_slope_ratios(state: Any, q: int, label: Any, first: Any) -> float:
     """Return the sum over the levels from ``first`` of e^M[k, label] S_k / Z_k."""
     task = state.task
     n_queries = task.term.shape[0]
@@ -299,22 +301,22 @@ def row_slopes(state: Domination, out: Any) -> None:
     """Write dL/dp of every row to ``out``; 0 for rows that take no part."""
     task = state.task
     n_queries = task.term.shape[0]
-    n_bottoms = np.uint32(n_queries + 1)
+    first_term = np.uint32(n_queries + 1)
     level_ratios = np.zeros(task.level.shape[0])
     out[:] = 0.0
     for q in range(n_queries):
         first, last = task.query[q, LEVELS], task.query[q + 1, LEVELS]
-        bottom_ratio = _pull(state, q, task.label[q] if task.has_table else 0, first)
+        bottom_ratio = _sum_slope_ratios(state, q, task.label[q] if task.has_table else 0, first)
         for l in range(first, last):
             label = task.label[n_queries + l] if task.has_table else 0
-            level_ratios[l] = _pull(state, q, label, l + 1)
+            level_ratios[l] = _sum_slope_ratios(state, q, label, l + 1)
         for p in range(task.query[q, ROWS], task.query[q + 1, ROWS]):
             row = task.order[p]
             code = task.code[row]
-            if code < n_bottoms:
+            if code < first_term:
                 out[row] = state.mass[row] * bottom_ratio
             else:
-                d = code - n_bottoms
+                d = code - first_term
                 ratio = level_ratios[task.slot_index[d, LEVEL]]
                 out[row] = state.mass[row] * ratio - state.slot[d, 0]
 

@@ -25,6 +25,7 @@ from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.compile import jit
 
+#: Columns of ``DominationTask.query``, ``level``, ``slot_index`` and ``slot``.
 ROWS, LEVELS = 0, 1
 SLOTS, QUERY = 0, 1
 ROW, LEVEL = 0, 1

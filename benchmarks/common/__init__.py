@@ -1,0 +1,1 @@
+"""Machine description, timing, generated workloads, real data sets, peers and drawing."""

@@ -1,0 +1,1 @@
+"""DominationRanker: time to a duality gap, and many topics over one matrix."""

@@ -1,0 +1,1 @@
+"""ElasticRanker: speed, quality on purchase lists, and memory on a long stream."""

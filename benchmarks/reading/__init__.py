@@ -1,0 +1,1 @@
+"""Speed of reading LETOR text, compressed text, Parquet and Arrow."""

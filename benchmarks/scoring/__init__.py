@@ -1,0 +1,1 @@
+"""Latency of scoring and ranking a list of candidates."""

@@ -1,0 +1,1 @@
+"""Hyperparameter search: samplers, and what the pruner saves."""
