@@ -102,7 +102,7 @@ def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> 
 
 def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
     """Return the model to read data with, of a raw log if any, and the columns all models need."""
-    from rankine.logs.schema import columns_of
+    from rankine.transforms.log_columns import columns_of
 
     reader = next((model for model in models if columns_of(model) is not None), models[0])
     specs = [spec for spec in map(columns_of, models) if spec is not None]
