@@ -1,4 +1,4 @@
-"""What the click tools find where the truth is known.
+"""Accuracy of the click tools on simulated logs, where the truth is known.
 
     python -m benchmarks.clicks [--share 0.1] [--only propensity,learning]
 

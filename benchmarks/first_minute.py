@@ -1,4 +1,4 @@
-"""Seconds that a newcomer waits: the first command, the second, the first served answer, warmup.
+"""Seconds until the first results: first and second command, first served ranking, warmup.
 
     python -m benchmarks.first_minute [PART ...] [--save]
 

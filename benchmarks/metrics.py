@@ -1,6 +1,6 @@
 """NDCG@10 of 10,000 queries x 100 documents: CPU time against ranx and scikit-learn.
 
-    python benchmarks/metrics.py [--peers PYTHON] [--repeat 7]
+    python -m benchmarks.metrics [--peers PYTHON] [--repeat 7]
 
 Every tool evaluates the same labels (0-4, exponential gain) and scores in a process of its own, on
 one core, best of ``--repeat`` by CPU time after a warm-up that compiles; rounds alternate between

@@ -1,6 +1,6 @@
-"""The server's bars: latency at a fixed rate, reloads under load, slow clients.
+"""Server latency at a fixed rate, during reloads of the model, and with slow clients.
 
-    python benchmarks/serving.py [--seconds 5] [--rate 500] [--runs 3] [--reloads 100] [--slow 200]
+    python -m benchmarks.serving [--seconds 5] [--rate 500] [--runs 3] [--reloads 100] [--slow 200]
 
 The server is a process of its own, and so is the client whose times are reported. The client sends
 on a fixed schedule and takes each time from the moment the schedule says, so that a request that

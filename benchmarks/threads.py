@@ -1,4 +1,4 @@
-"""What a second thread is worth: wall seconds of one and of two threads, and whether bits agree.
+"""Speedup by a second thread, and whether one and two threads give the same bits.
 
     python -m benchmarks.threads [NAME ...] [--rows 781265] [--repeat 3]
 

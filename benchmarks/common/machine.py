@@ -1,4 +1,4 @@
-"""What a result was measured on, and how results are kept."""
+"""Describe the machine of a measurement, and store results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables, figures and words of the comparisons."""
+"""Tables, figures and text of the comparisons."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One learner in a process of its own: ``worker.py FOLDER JOB``.
+"""Train one learner in a separate process: ``worker.py FOLDER JOB``.
 
-FOLDER holds train, vali and test rows (``rows.py`` writes them); JOB is a JSON object with the
+FOLDER holds train, vali and test rows (see ``data_files.py``); JOB is a JSON object with the
 learner's name, its settings, the ids of the runs and the CPU seconds that each may take. The
 process imports (and for rankine trains) once and forks for every setting, so that each starts from
 the same memory. Prints a JSON list of figures or reasons; scores of vali and test stay in FOLDER.

@@ -21,7 +21,7 @@ LINEARITHMIC, QUADRATIC = 1.2, 1.8
 def claims():
     results = read("airola.figure1")
     name, entries = next(iter(results["tasks"].items()))
-    found = [
+    result = [
         complexity(results["tasks"]),
         calls(entries),
         hours(entries, results["SVMrank"]),
@@ -29,8 +29,8 @@ def claims():
         same_performance(entries, results["SVMrank"]),
         iterations(read("airola.iterations")),
     ]
-    found = [replace(claim, data=f"{name} {claim.data}", own=name == "RCV1") for claim in found]
-    return [*found, memory(read("airola.memory")["sizes"])]
+    result = [replace(claim, data=f"{name} {claim.data}", own=name == "RCV1") for claim in result]
+    return [*result, memory(read("airola.memory")["sizes"])]
 
 
 def complexity(tasks):
@@ -74,7 +74,7 @@ def calls(entries):
 
 def hours(entries, ranked):
     last, paired = entries[-1], with_pairs(entries)
-    taken = last["fit"]["tree"]["seconds"]
+    seconds = last["fit"]["tree"]["seconds"]
     return Claim(
         "With 512000 training examples training SVMrank took 83 hours, and training PairRSVM took "
         "122 hours, whereas training TreeRSVM took only 18 minutes",
@@ -85,9 +85,9 @@ def hours(entries, ranked):
             Size("for SVMrank", ranked[-1]["rows"], ROWS),
             Size("for the pairs", paired["rows"], ROWS),
         ),
-        f"{taken:.2g} s with the tree; SVMrank {ranked[-1]['seconds']:.0f} s and the pairs "
+        f"{seconds:.2g} s with the tree; SVMrank {ranked[-1]['seconds']:.0f} s and the pairs "
         f"{paired['fit']['pairs']['seconds']:.0f} s at the sizes named",
-        (at_most("seconds of training with the tree", taken, 3600 * TREE),),
+        (at_most("seconds of training with the tree", seconds, 3600 * TREE),),
     )
 
 

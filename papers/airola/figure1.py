@@ -142,11 +142,11 @@ def markdown(results):
             "CPU seconds from a matrix in memory."
         )
     ]
-    for place, (task, entries) in enumerate(results["tasks"].items()):
+    for row_index, (task, entries) in enumerate(results["tasks"].items()):
         rows = []
         for e in entries:
-            known = e["oracle"]
-            calls = [f"{1e3 * known[n]['median']:.3g}" if n in known else "" for n in ORACLES]
+            has_peer = e["oracle"]
+            calls = [f"{1e3 * has_peer[n]['median']:.3g}" if n in has_peer else "" for n in ORACLES]
             fits = [
                 f"{e['fit'][n]['seconds']:.3g}" if n in e["fit"] else ""
                 for n in (*ORACLES, "squared hinge")
@@ -156,7 +156,7 @@ def markdown(results):
         header = ("rows", "labels", *(f"{n}, ms a call" for n in ORACLES),
                   *(f"{n}, s" for n in (*ORACLES, "squared hinge")), "test error, hinge",
                   "test error, squared hinge")  # fmt: skip
-        ranked = {e["rows"]: e for e in results["SVMrank"]} if place == 0 else {}
+        ranked = {e["rows"]: e for e in results["SVMrank"]} if row_index == 0 else {}
         if ranked:
             header = (*header, "SVMrank, s", "test error, SVMrank")
             cells = (ranked.get(e["rows"]) for e in entries)
@@ -177,7 +177,7 @@ def markdown(results):
 
 def exponents(entries):
     """Describe the growth of calls and of training."""
-    said = []
+    sentences = []
     for kind, names, field in (
         ("oracle", ORACLES, None),
         ("fit", ("tree", "squared hinge"), "seconds"),
@@ -186,8 +186,8 @@ def exponents(entries):
             value = growth(entries, kind, name, field)
             if value is not None:
                 what = "a call of" if kind == "oracle" else "training with"
-                said.append(f"{what} {name} {value:.2f}")
-    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "."
+                sentences.append(f"{what} {name} {value:.2f}")
+    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(sentences) + "."
 
 
 def draw(results):
@@ -199,16 +199,16 @@ def draw(results):
     for row, (task, entries) in enumerate(tasks.items()):
         calls, fits, errors = axes[3 * row : 3 * row + 3]
         for name in ORACLES:
-            kept = [e for e in entries if name in e["oracle"]]
-            line(calls, [e["rows"] for e in kept], [e["oracle"][name] for e in kept], name,
+            points = [e for e in entries if name in e["oracle"]]
+            line(calls, [e["rows"] for e in points], [e["oracle"][name] for e in points], name,
                  colours[name])  # fmt: skip
         for name, colour in colours.items():
-            kept = [e for e in entries if name in e["fit"]]
-            x = [e["rows"] for e in kept]
-            line(fits, x, [e["fit"][name]["seconds"] for e in kept], name, colour)
+            points = [e for e in entries if name in e["fit"]]
+            x = [e["rows"] for e in points]
+            line(fits, x, [e["fit"][name]["seconds"] for e in points], name, colour)
             if name in ("tree", "squared hinge"):
-                shown = "hinge" if name == "tree" else name
-                line(errors, x, [e["fit"][name]["test_error"] for e in kept], shown, colour)
+                labels = "hinge" if name == "tree" else name
+                line(errors, x, [e["fit"][name]["test_error"] for e in points], labels, colour)
         axis(calls, "rows", "CPU s an oracle call", title=task, logx=True, logy=True)
         axis(fits, "rows", "CPU s of training", title=task, logx=True, logy=True)
         axis(errors, "rows", "test pairwise error", title=task, logx=True, logy=True)

@@ -72,16 +72,16 @@ def markdown(results):
 def draw(results):
     from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
-    figure, (left, right) = panels(2, width=4.8)
+    figure, (left_axes, right) = panels(2, width=4.8)
     by_rows = results["by_rows"]
-    line(left, [e["rows"] for e in by_rows], [e["iterations"] for e in by_rows], "iterations",
+    line(left_axes, [e["rows"] for e in by_rows], [e["iterations"] for e in by_rows], "iterations",
          COLOURS[0])  # fmt: skip
-    axis(left, "rows", "iterations", title=f"lam = {LAM:g}, tol = {TOL:g}", logx=True)
-    left.set_ylim(bottom=0)
+    axis(left_axes, "rows", "iterations", title=f"lam = {LAM:g}, tol = {TOL:g}", logx=True)
+    left_axes.set_ylim(bottom=0)
     for colour, tol in zip(COLOURS, sorted({g["tol"] for g in results["grid"]}), strict=False):
-        kept = sorted((g for g in results["grid"] if g["tol"] == tol), key=lambda g: -g["lam"])
-        x = np.array([1 / (g["lam"] * tol) for g in kept])
-        line(right, x, [g["iterations"] for g in kept], f"tol = {tol:g}", colour)
+        converged = sorted((g for g in results["grid"] if g["tol"] == tol), key=lambda g: -g["lam"])
+        x = np.array([1 / (g["lam"] * tol) for g in converged])
+        line(right, x, [g["iterations"] for g in converged], f"tol = {tol:g}", colour)
     title = f"{results['parameters']['rows']:,} rows"
     axis(right, "1 / (lam tol)", "iterations", title=title, logx=True, logy=True)
     label_lines(right)

@@ -17,16 +17,16 @@ KINDS = {"hinge": {"l2": 2 * LAM}, "squared hinge": {"l2": 2 * LAM, "loss": "squ
 
 
 def measure(sizes, repetitions):
-    found = []
+    results = []
     for m in sizes:
         entry = {"rows": m}
         for name, parameters in KINDS.items():
             runs = [peak_and_data("RankSVM", parameters, m) for _ in range(repetitions)]
             entry["data_mib"] = runs[0][1]
             entry[name] = spread(peak for peak, _ in runs)
-        found.append(entry)
+        results.append(entry)
         print(entry, flush=True)
-    return {"seeds": [20260101], "repetitions": repetitions, "sizes": found}
+    return {"seeds": [20260101], "repetitions": repetitions, "sizes": results}
 
 
 def law(entries, name):
@@ -58,12 +58,12 @@ def outcome(entries):
     laws = {name: law(entries, name) for name in KINDS}
     if len(entries) < 3 or min(slope for slope, _ in laws.values()) < 0.5:
         return "At these sizes compiled code, loaded by the first fit, outweighs the data."
-    said = "; ".join(
+    fits = "; ".join(
         f"{name}: {slope:.2f} times the data plus {constant:.0f} MiB"
         for name, (slope, constant) in laws.items()
     )
     return (
-        f"Linear in the rows, as the paper says: {said}. The constant is compiled code loaded by "
+        f"Linear in the rows, as the paper says: {fits}. The constant is compiled code loaded by "
         "the first fit, and vectors as long as the features."
     )
 

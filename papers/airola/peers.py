@@ -42,23 +42,23 @@ def child_seconds(command):
 def svm_rank(path, text, folder, m):
     """Train SVMrank; with -l 2 it counts the share of swapped pairs, so C = 1 / (2 lam)."""
     model = Path(folder, "model")
-    taken, _ = child_seconds(
+    seconds_taken, _ = child_seconds(
         [path, "-l", "2", "-c", repr(1 / (2 * LAM)), "-e", repr(TOL), str(text), str(model)]
     )
     weights = {}
     for pair in model.read_text(encoding="utf-8").splitlines()[-1].split()[1:-1]:
         feature, _, value = pair.partition(":")
         weights[int(feature) - 1] = float(value)
-    return taken, weights
+    return seconds_taken, weights
 
 
 def liblinear(path, text, folder, m):
     """Train with C = 1 / (2 lam N), since the program counts N = m (m - 1) / 2 pairs."""
     model = Path(folder, "model")
     C = 1 / (LAM * m * (m - 1))
-    taken, _ = child_seconds([path, "-t", "1", "-c", repr(C), str(text), str(model)])
+    seconds_taken, _ = child_seconds([path, "-t", "1", "-c", repr(C), str(text), str(model)])
     body = re.split(r"^w$", model.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
-    return taken, dict(enumerate(map(float, body.split())))
+    return seconds_taken, dict(enumerate(map(float, body.split())))
 
 
 PEERS = {
@@ -94,7 +94,7 @@ def two_grades(task, m, patience, repetitions):
     task = task._replace(y=y, y_test=y_test)
     fit = partial(RankSVM(l2=2 * LAM, tol=TOL, n_threads=1).fit, task.X[:m], y[:m])
     seconds, ranker = repeated(fit, repetitions)
-    found = {"rankine, hinge": {"seconds": seconds, "test_error": error(task, ranker.coef_)}}
+    results = {"rankine, hinge": {"seconds": seconds, "test_error": error(task, ranker.coef_)}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part, rows in (("train", slice(m)), ("vali", slice(1))):
@@ -104,19 +104,19 @@ def two_grades(task, m, patience, repetitions):
         runs = run_learner(folder, "dlib", [setting] * repetitions, 4 * patience, 0)
         reasons = [run["reason"] for run in runs if "reason" in run]
         if reasons:
-            found["dlib"] = {"reason": reasons[0]}
+            results["dlib"] = {"reason": reasons[0]}
         else:
             scores = np.load(folder / f"{runs[0]['id']}.test.npy")
-            found["dlib"] = {
+            results["dlib"] = {
                 "seconds": spread(run["cpu_seconds"] for run in runs),
                 "test_error": float(evaluate("pairwise-error", y_test, scores)),
             }
-    return found
+    return results
 
 
 def measure(largest, test, patience, repetitions):
     task = large(largest, test)
-    found, slow = [], set()
+    results, slow = [], set()
     dlib = versions()["dlib"]
     for m in [1000 * 2**k for k in range(20) if 1000 * 2**k <= largest]:
         data = Dataset.from_arrays(task.X[:m], task.y[:m])
@@ -137,9 +137,9 @@ def measure(largest, test, patience, repetitions):
                 runs = [run(path, text, folder, m) for _ in range(repetitions)]
                 elapsed, weights = (time.monotonic() - begun) / repetitions, runs[0][1]
                 coef = np.zeros(task.X.shape[1])
-                kept = {j: v for j, v in weights.items() if j < len(coef)}
-                coef[list(kept)] = list(kept.values())
-                seconds = spread(taken for taken, _ in runs)
+                active = {j: v for j, v in weights.items() if j < len(coef)}
+                coef[list(active)] = list(active.values())
+                seconds = spread(seconds_taken for seconds_taken, _ in runs)
                 entry["methods"][name] = {"seconds": seconds, "test_error": error(task, coef)}
                 if 4 * elapsed > patience:
                     slow.add(name)
@@ -149,12 +149,12 @@ def measure(largest, test, patience, repetitions):
             slower = 4 * (time.monotonic() - begun) / repetitions > patience
             if slower or "reason" in entry["two_grades"]["dlib"]:
                 slow.add("dlib")
-        found.append(entry)
+        results.append(entry)
         print(entry, flush=True)
     return {
         "seeds": [SEED],
         "repetitions": repetitions,
-        "sizes": found,
+        "sizes": results,
         "absent": [
             *absent_programs(*(variable for variable, _ in PEERS.values())),
             *([] if dlib else [f"dlib (no dlib in the Python that {PYTHON} names)"]),
@@ -175,10 +175,10 @@ def markdown(results):
     for e in entries:
         cells = []
         for name in names:
-            own = e["methods"].get(name)
-            cells.append(cell(own) if own else "")
+            ours_name = e["methods"].get(name)
+            cells.append(cell(ours_name) if ours_name else "")
         rows.append([f"{e['rows']:,}", *cells])
-    said = [
+    sentences = [
         (
             "CPU seconds in all, reading the text included, median (lowest to highest); then test "
             f"error; lam = {LAM:g}, tol = {TOL:g} on the mean over pairs. "
@@ -188,18 +188,18 @@ def markdown(results):
     ]
     ratios = []
     for name in names[2:]:
-        kept = [e for e in entries if name in e["methods"]]
-        last = kept[-1]["methods"]
-        own = "rankine, squared hinge" if name == "liblinear-ranksvm" else "rankine, hinge"
-        grown = kept[2:] if len(kept) > 3 else kept
+        shown_sizes = [e for e in entries if name in e["methods"]]
+        last = shown_sizes[-1]["methods"]
+        ours_name = "rankine, squared hinge" if name == "liblinear-ranksvm" else "rankine, hinge"
+        grown = shown_sizes[2:] if len(shown_sizes) > 3 else shown_sizes
         slope = exponent(
             [e["rows"] for e in grown], [e["methods"][name]["seconds"]["median"] for e in grown]
         )
         ratios.append(
-            f"{name} takes {ratio(last[name]['seconds'], last[own]['seconds']):.1f} times as "
-            f"long as rankine at {kept[-1]['rows']:,} rows (exponent {slope:.2f})"
+            f"{name} takes {ratio(last[name]['seconds'], last[ours_name]['seconds']):.1f} times as "
+            f"long as rankine at {shown_sizes[-1]['rows']:,} rows (exponent {slope:.2f})"
         )
-    parts = [*said, table(("rows", *names), rows)]
+    parts = [*sentences, table(("rows", *names), rows)]
     if ratios:
         parts.append("; ".join(ratios) + ".")
     return "\n\n".join([*parts, *words_of_two_grades(entries)])
@@ -207,17 +207,17 @@ def markdown(results):
 
 def words_of_two_grades(entries):
     """Describe the comparison with dlib, if it was run."""
-    kept = [e for e in entries if "two_grades" in e]
-    if not kept:
+    shown_sizes = [e for e in entries if "two_grades" in e]
+    if not shown_sizes:
         return []
     rows = []
-    for e in kept:
+    for e in shown_sizes:
         cells = []
         for name in ("rankine, hinge", "dlib"):
-            own = e["two_grades"][name]
-            cells.append(own["reason"] if "reason" in own else cell(own))
+            ours_name = e["two_grades"][name]
+            cells.append(ours_name["reason"] if "reason" in ours_name else cell(ours_name))
         rows.append([f"{e['rows']:,}", *cells])
-    said = [
+    sentences = [
         (
             "dlib's trainer knows relevant rows and others, no utilities: here every utility "
             "above the smallest is relevant, for both. CPU seconds of training from rows in "
@@ -225,13 +225,13 @@ def words_of_two_grades(entries):
         ),
         table(("rows", "rankine, hinge", "dlib"), rows),
     ]
-    done = [e for e in kept if "reason" not in e["two_grades"]["dlib"]]
-    if done:
-        last = done[-1]
+    measured_sizes = [e for e in shown_sizes if "reason" not in e["two_grades"]["dlib"]]
+    if measured_sizes:
+        last = measured_sizes[-1]
         ours, dlib = (last["two_grades"][name]["seconds"] for name in ("rankine, hinge", "dlib"))
         times = f"{ratio(dlib, ours):.1f} times"
-        said.append(f"dlib takes {times} as long as rankine at {last['rows']:,} rows.")
-    return said
+        sentences.append(f"dlib takes {times} as long as rankine at {last['rows']:,} rows.")
+    return sentences
 
 
 def draw(results):
@@ -240,10 +240,10 @@ def draw(results):
     figure, (ax,) = panels(width=6.0, height=3.8)
     names = ["rankine, hinge", "rankine, squared hinge", *PEERS]
     for colour, name in zip(COLOURS, names, strict=False):
-        kept = [e for e in results["sizes"] if name in e["methods"]]
-        if kept:
-            values = [e["methods"][name]["seconds"]["median"] for e in kept]
-            line(ax, [e["rows"] for e in kept], values, name, colour)
+        shown_sizes = [e for e in results["sizes"] if name in e["methods"]]
+        if shown_sizes:
+            values = [e["methods"][name]["seconds"]["median"] for e in shown_sizes]
+            line(ax, [e["rows"] for e in shown_sizes], values, name, colour)
     axis(ax, "rows", "CPU s, reading included", logx=True, logy=True)
     label_lines(ax)
     return figure

@@ -28,8 +28,8 @@ NAMES = {"thompson": "Thompson sampling", "ei": "expected improvement", "random"
 def fitted(train, l1, l2, solver, loss, metric):
     """Train for one pass with a setting of the paper's space."""
     strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
-    asked = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
-    return ElasticRanker(**{**AS_PRINTED, "random_state": 0, **asked}).fit(train)
+    parameters = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
+    return ElasticRanker(**{**AS_PRINTED, "random_state": 0, **parameters}).fit(train)
 
 
 def one_study(parts, sampler, seed, evaluations):

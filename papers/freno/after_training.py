@@ -32,7 +32,7 @@ def one_log(seed, lists, days):
     log = Log(seed, lists, TRAINED + days)
     setting, _ = Chooser(log).choose("RDA")
     frozen = learn(setting, log.between(1, TRAINED))
-    fresh = frozen
+    new_model = frozen
     started = frozen
     continued = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **setting})
     for block in log.between(1, TRAINED):
@@ -41,7 +41,7 @@ def one_log(seed, lists, days):
     seconds = {strategy: [] for strategy in WAYS[1:]}
     for day in range(TRAINED + 1, TRAINED + days + 1):
         data = log.day(day)
-        models = dict(zip(WAYS, (frozen, continued, started, fresh), strict=True))
+        models = dict(zip(WAYS, (frozen, continued, started, new_model), strict=True))
         for strategy, model in models.items():
             values[strategy].append(judge(model.predict(data), data, [MEASURE])[MEASURE])
         today = log.between(day, day)
@@ -50,7 +50,7 @@ def one_log(seed, lists, days):
         spent, started = cpu_seconds(lambda s=started, t=today: again(setting, t, s))
         seconds[STARTED].append(spent)
         window = log.between(day - TRAINED + 1, day)
-        spent, fresh = cpu_seconds(lambda w=window: learn(setting, w))
+        spent, new_model = cpu_seconds(lambda w=window: learn(setting, w))
         seconds[AFRESH].append(spent)
     print(f"log {seed}", file=sys.stderr, flush=True)
     return {"values": values, "seconds": {w: float(np.median(s)) for w, s in seconds.items()}}
@@ -71,8 +71,8 @@ def measure(seeds, lists, days):
         "lists": lists,
         "days": days,
         "by_day": {
-            way: [spread(log["values"][way][k] for log in logs) for k in range(days)]
-            for way in WAYS
+            strategy: [spread(log["values"][strategy][k] for log in logs) for k in range(days)]
+            for strategy in WAYS
         },
         "seconds": {w: spread(log["seconds"][w] for log in logs) for w in WAYS[1:]},
         "logs": [log["values"] for log in logs],
@@ -90,8 +90,8 @@ def relative(results, way):
 def draw(results):
     figure, (ax,) = panels(1, 1, width=6.6, height=3.4)
     days = range(1, results["days"] + 1)
-    for way, colour in zip(WAYS, COLOURS, strict=False):
-        line(ax, days, relative(results, way), way, colour, marker=None)
+    for strategy, colour in zip(WAYS, COLOURS, strict=False):
+        line(ax, days, relative(results, strategy), strategy, colour, marker=None)
     axis(ax, "days after training", "R@1 in % of the model learned afresh")
     label_lines(ax, room=0.42)
     ax.set_xticks([day for day in days if day % 7 == 1 or day == results["days"]])
@@ -101,19 +101,19 @@ def draw(results):
 def markdown(results):
     last = min(7, results["days"])
     rows = []
-    for way in WAYS:
-        logs = [np.asarray(log[way]) for log in results["logs"]]
+    for strategy in WAYS:
+        logs = [np.asarray(log[strategy]) for log in results["logs"]]
         parts = [
             [log[0] for log in logs],
             [log[:last].mean() for log in logs],
             [log[-last:].mean() for log in logs],
         ]
-        seconds = results["seconds"].get(way)
-        shown = "" if seconds is None else f"{seconds['median']:.3f}"
-        rows.append([way, *(f"{np.median(part):.4f}" for part in parts), shown])
+        seconds = results["seconds"].get(strategy)
+        cells = "" if seconds is None else f"{seconds['median']:.3f}"
+        rows.append([strategy, *(f"{np.median(part):.4f}" for part in parts), cells])
     first, final = (float(np.mean([log[FROZEN][k] for log in results["logs"]])) for k in (0, -1))
-    kept = {w: float(np.mean([log[w][-last:] for log in results["logs"]])) for w in WAYS}
-    best = max(kept, key=kept.get)
+    by_name = {w: float(np.mean([log[w][-last:] for log in results["logs"]])) for w in WAYS}
+    best = max(by_name, key=by_name.get)
     return "\n\n".join(
         [
             (
@@ -136,7 +136,7 @@ def markdown(results):
             (
                 f"The model that is never retrained loses {100 * (1 - final / first):.0f} % of its "
                 f"R@1 in {results['days']} days ({first:.4f} to {final:.4f}); kept up to date "
-                f"({best}) it ends at {kept[best]:.4f} in the last week. Retraining is what one "
+                f"({best}) it ends at {by_name[best]:.4f} in the last week. Retraining is what one "
                 "pass "
                 "is for: the CPU seconds are those of a day's work on one core."
             ),

@@ -49,23 +49,23 @@ def impressions(results):
 
 
 def competitive(tasks):
-    own, others = {}, {}
+    ours, peers = {}, {}
     for name, task in tasks.items():
-        own[name] = first_five(task["ways"][OURS])
-        others[name] = [first_five(values) for values in task["others"].values()]
-    beaten = {name: sum(own[name] > v for v in others[name]) for name in own}
+        ours[name] = first_five(task["ways"][OURS])
+        peers[name] = [first_five(values) for values in task["others"].values()]
+    beaten = {name: sum(ours[name] > v for v in peers[name]) for name in ours}
     return Claim(
         "ElasticRank is competitive w.r.t. state-of-the-art learning-to-rank models, while only "
         "performing a single pass on the data",
         "section 7, figure 2",
         "OHSUMED and MQ2008; mean of NDCG@1 to 5",
         (Size("of the paper's collections", 1, 3),),
-        "ahead of " + ", ".join(f"{beaten[n]} of {len(others[n])} ({n[:7]})" for n in own)
+        "ahead of " + ", ".join(f"{beaten[n]} of {len(peers[n])} ({n[:7]})" for n in ours)
         + " methods; the paper's is first or among the first",
         tuple(
-            at_least(f"methods it is ahead of on {name}, of {len(others[name])}", beaten[name],
-                     (len(others[name]) + 1) // 2, "d")
-            for name in own
+            at_least(f"methods it is ahead of on {name}, of {len(peers[name])}", beaten[name],
+                     (len(peers[name]) + 1) // 2, "d")
+            for name in ours
         ),
         own=True,
     )  # fmt: skip
@@ -74,7 +74,8 @@ def competitive(tasks):
 def highest(task):
     best = [max(values[k] for values in task["others"].values()) for k in range(5)]
     gaps, implicit = (
-        [task["ways"][way][k]["median"] - best[k] for k in range(5)] for way in (OURS, IMPLICIT)
+        [task["ways"][method][k]["median"] - best[k] for k in range(5)]
+        for method in (OURS, IMPLICIT)
     )
     checks = [
         at_least(f"NDCG@{k} less the best other's", gap, 0.0, "+.4f")
@@ -93,26 +94,26 @@ def highest(task):
 
 
 def thompson(results):
-    checks, said = [], []
-    for other, name in (("ei", "expected improvement"), ("random", "random search")):
-        mean, bounds = difference(results, other, "vali")
-        said.append(f"{mean:+.4f} to {name}")
+    checks, sentences = [], []
+    for sampler, name in (("ei", "expected improvement"), ("random", "random search")):
+        mean, bounds = difference(results, sampler, "vali")
+        sentences.append(f"{mean:+.4f} to {name}")
         checks.append(ahead(f"Thompson sampling's best validation NDCG@10 over {name}'s", bounds))
     return Claim(
         "we found that Thompson sampling worked best at trading off exploration and exploitation",
         "section 6",
         f"{len(results['problems'])} tuning problems on OHSUMED and MQ2008",
         (Size("evaluations", results["parameters"]["evaluations"], 30),),
-        ", ".join(said) + "; the paper gives no figure",
+        ", ".join(sentences) + "; the paper gives no figure",
         tuple(checks),
     )
 
 
 def order(results, size):
-    checks, said = [], []
+    checks, sentences = [], []
     for a, b in (*((method, "RankSVM") for method in ELASTIC), ("RankSVM", "LR")):
         above = sum(interval(results, a, b, k)[0] > 0 for k in range(len(COLUMNS)))
-        said.append(f"{a} over {b} in {above}")
+        sentences.append(f"{a} over {b} in {above}")
         checks.append(at_least(f"columns in which {a} is ahead of {b}, of {len(COLUMNS)}", above,
                                len(COLUMNS), "d"))  # fmt: skip
     return Claim(
@@ -121,7 +122,7 @@ def order(results, size):
         "section 8, table 1",
         f"{len(results['logs'])} generated purchase logs",
         (size,),
-        "proven better: " + ", ".join(said) + f" of {len(COLUMNS)} columns",
+        "proven better: " + ", ".join(sentences) + f" of {len(COLUMNS)} columns",
         tuple(checks),
     )
 
@@ -173,9 +174,9 @@ def fewer_weights(summary, size):
 
 
 def without_l2(summary, size):
-    plain, own = summary["TGD, one pass"], summary["FOBOS, one pass"]
-    rough = [found["roughness"]["median"] for found in (plain, own)]
-    best = [found["best"]["median"] for found in (plain, own)]
+    plain, our_value = summary["TGD, one pass"], summary["FOBOS, one pass"]
+    rough = [paired["roughness"]["median"] for paired in (plain, our_value)]
+    best = [paired["best"]["median"] for paired in (plain, our_value)]
     return Claim(
         "the version of TGD adopted in [31] [...] The resulting curves were less stable and less "
         "accurate than those reported for FOBOS",
@@ -201,28 +202,28 @@ def gains(summary):
 
 
 def second_pass(summary, size):
-    found = gains(summary)
-    most = max(found, key=found.get)
+    gain_values = gains(summary)
+    most = max(gain_values, key=gain_values.get)
     return Claim(
         "more than one pass over the training data is mostly useful for the algorithm that is "
         "slowest in converging to its highest value (i.e., FOBOS)",
         "section 8, figure 3",
         LOG,
         (size,),
-        "a second pass: " + ", ".join(f"{n} {v:+.1f} %" for n, v in found.items()),
+        "a second pass: " + ", ".join(f"{n} {v:+.1f} %" for n, v in gain_values.items()),
         (Check("FOBOS gains most", f"{most} does", most == "FOBOS"),),
     )
 
 
 def one_pass(summary, size):
-    found = gains(summary)
+    results = gains(summary)
     return Claim(
         "one-pass learning preserves most of the predictive performance",
         "abstract",
         LOG,
         (size,),
-        f"a second pass adds {max(found.values()):.1f} % of R@1 at most",
-        (at_most("per cent that a second pass adds, at most", max(found.values()), 5.0, ".1f"),),
+        f"a second pass adds {max(results.values()):.1f} % of R@1 at most",
+        (at_most("per cent that a second pass adds, at most", max(results.values()), 5.0, ".1f"),),
     )
 
 

@@ -37,9 +37,9 @@ def one_log(seed, lists):
         for objective in OBJECTIVES:
             for delta in ("model", "target"):
                 fixed = {**NOTHING, "solver": solver, "objective": objective, "delta": delta}
-                chosen = chooser.best(settings(fixed, {"eta0": ETAS}))
-                values = judge(learn(chosen, train).predict(test), test, SHOWN)
-                found[f"{solver} {objective} {delta}"] = {**values, "eta0": chosen["eta0"]}
+                setting = chooser.best(settings(fixed, {"eta0": ETAS}))
+                values = judge(learn(setting, train).predict(test), test, SHOWN)
+                found[f"{solver} {objective} {delta}"] = {**values, "eta0": setting["eta0"]}
     return found
 
 
@@ -112,11 +112,11 @@ def _verdict(logs):
 
 def _mean_gap(logs, measure_name, against):
     gaps = [
-        log[f"{o} {other} {d}"][measure_name] - log[f"{o} {base} {d}"][measure_name]
+        log[f"{o} {log_value} {d}"][measure_name] - log[f"{o} {base} {d}"][measure_name]
         for log in logs
         for o in SOLVERS
         for d in ("model", "target")
-        for base, others in against.items()
-        for other in others
+        for base, log_values in against.items()
+        for log_value in log_values
     ]
     return float(np.mean(gaps))

@@ -46,7 +46,7 @@ ALPHAS = tuple(10.0**k for k in range(-3, 5))
 
 def suggested(trial, *, inner):
     """Suggest a setting: the paper's space, the step size, and the form of the lists."""
-    asked = {
+    setting = {
         "solver": trial.suggest_categorical("solver", ("rda", "fobos")),
         "loss": trial.suggest_categorical("loss", ("logistic", "hinge")),
         "objective": trial.suggest_categorical("objective", ("ndcg", "ndcg@10", "map", "pairwise")),
@@ -60,11 +60,11 @@ def suggested(trial, *, inner):
             "parts": trial.suggest_categorical("parts", (1, 2, 4)),
             "repeats": trial.suggest_categorical("repeats", (1, 3, 10)),
         }
-        asked["adaptive"] = (
+        setting["adaptive"] = (
             trial.suggest_categorical("steps", ("adaptive", "as printed")) == ("adaptive")
-            and asked["solver"] == "rda"
+            and setting["solver"] == "rda"
         )
-    return asked, shape
+    return setting, shape
 
 
 def arranged(data, seed, parts, repeats):
@@ -112,22 +112,22 @@ def regression(train, vali, test):
 def one_fold(fold, seeds, evaluations):
     """Return NDCG@k on the test part by method and seed, and CPU seconds per fit."""
     train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
-    values, seconds = {way: [] for way in WAYS}, []
+    values, seconds = {method: [] for method in WAYS}, []
     for seed in seeds:
         best, chosen = {}, partial(tuned, vali, seed, evaluations)
-        for way, inner in ((OURS, False), (INNER, True)):
-            (setting, best[way]), spent = chosen(
+        for method, inner in ((OURS, False), (INNER, True)):
+            (setting, best[method]), spent = chosen(
                 partial(suggested, inner=inner), lambda s, seed=seed: learnt(train, seed, *s).coef_
             )
-            if way == OURS:
+            if method == OURS:
                 seconds += spent
-                more = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
-                best[MORE] = learnt(train, seed, *setting, **more).coef_
+                options = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
+                best[MORE] = learnt(train, seed, *setting, **options).coef_
         (_, best[IMPLICIT]), _ = chosen(
             implicit.suggested, lambda s, seed=seed: implicit.learnt(train, seed, **s)
         )
-        for way in WAYS:
-            values[way].append(judged(test.X @ best[way], test))
+        for method in WAYS:
+            values[method].append(judged(test.X @ best[method], test))
     print(fold.name, file=sys.stderr, flush=True)
     return values, regression(train, vali, test), seconds
 
@@ -140,12 +140,14 @@ def judged(scores, test):
 def one_folder(folder, seeds, folds, evaluations):
     """Return means over the folds for each seed and k."""
     parts = [one_fold(fold, seeds, evaluations) for fold in islice(folder.folds(), folds)]
-    values = {way: np.mean([part[0][way] for part in parts], axis=0) for way in WAYS}
-    known = read_baselines(PUBLISHED)
-    task = next((t for t in known if folder.name.lower().startswith(t)), None)
-    published = known[task] if task and folds == folder.n_folds else {}
+    values = {method: np.mean([part[0][method] for part in parts], axis=0) for method in WAYS}
+    stored_methods = read_baselines(PUBLISHED)
+    task = next((t for t in stored_methods if folder.name.lower().startswith(t)), None)
+    published = stored_methods[task] if task and folds == folder.n_folds else {}
     return {
-        "ways": {way: [spread(v[:, k]) for k in range(len(CUTS))] for way, v in values.items()},
+        "ways": {
+            method: [spread(v[:, k]) for k in range(len(CUTS))] for method, v in values.items()
+        },
         "others": {
             REGRESSION: np.mean([part[1] for part in parts], axis=0),
             **{n: [float(row[f"ndcg@{k}"]) for k in CUTS] for n, row in published.items()},
@@ -227,11 +229,13 @@ def first_five(values):
 
 def outcome(task):
     """Compare the methods by the mean of NDCG@1 to 5."""
-    others = {name: first_five(values) for name, values in task["others"].items()}
-    top = max(others, key=others.get)
-    said = []
-    for way, values in task["ways"].items():
-        own = first_five(values)
-        ahead = sum(own > value for value in others.values())
-        said.append(f"{way}: ahead of {ahead} of {len(others)}, {own - others[top]:+.4f} to {top}")
-    return "By the mean of NDCG@1 to 5: " + "; ".join(said) + "."
+    peers = {name: first_five(values) for name, values in task["others"].items()}
+    top = max(peers, key=peers.get)
+    sentences = []
+    for method, values in task["ways"].items():
+        ours = first_five(values)
+        ahead = sum(ours > value for value in peers.values())
+        sentences.append(
+            f"{method}: ahead of {ahead} of {len(peers)}, {ours - peers[top]:+.4f} to {top}"
+        )
+    return "By the mean of NDCG@1 to 5: " + "; ".join(sentences) + "."

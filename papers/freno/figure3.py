@@ -30,13 +30,13 @@ def curve(setting, days, test, steps):
     kind = setting["solver"]
     ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 1, "metric": "recall@1", **setting})
     path = ranker.path(days, solvers=(kind,), n_steps=steps, min_ratio=WEAKEST)
-    found = []
-    for place in range(len(path.l1)):
-        coef = path.weights[[place]].toarray().ravel()
+    points = []
+    for index in range(len(path.l1)):
+        coef = path.weights[[index]].toarray().ravel()
         if coef.any():
             values = judge(test.X @ coef, test, MEASURES)
-            found.append({"weights": int(np.count_nonzero(coef)), **values})
-    return sorted(found, key=lambda point: point["weights"])
+            points.append({"weights": int(np.count_nonzero(coef)), **values})
+    return sorted(points, key=lambda point: point["weights"])
 
 
 def near_best(points, best, measure):
@@ -86,7 +86,9 @@ def gathered(logs, seeds, lists):
             pairs = list(zip(curves, peaks, tops, strict=True))
             summary[f"{name}, {passes}"] = {
                 "best": spread(peaks),
-                "near_own": spread(near_best(c, own, "recall@1") for c, own, _ in pairs),
+                "near_own": spread(
+                    near_best(c, log_result, "recall@1") for c, log_result, _ in pairs
+                ),
                 "near_all": [near_best(c, top, "recall@1") for c, _, top in pairs],
                 "roughness": spread(roughness(c, "recall@1") for c in curves),
             }
@@ -101,8 +103,8 @@ def gathered(logs, seeds, lists):
 
 def draw(results):
     figure, axes = panels(2, 2, width=4.4, height=3.1)
-    for place, (passes, metric) in enumerate((p, m) for p in PASSES for m in MEASURES):
-        ax = axes[place]
+    for index, (passes, metric) in enumerate((p, m) for p in PASSES for m in MEASURES):
+        ax = axes[index]
         for name, colour in zip(results["logs"][0], COLOURS, strict=False):
             for k, log in enumerate(results["logs"]):
                 points = log[name][passes]
@@ -123,18 +125,18 @@ def draw(results):
 def markdown(results):
     summary = results["summary"]
     rows = []
-    for name, found in summary.items():
-        reach = [n for n in found["near_all"] if n]
+    for name, result in summary.items():
+        reach = [n for n in result["near_all"] if n]
         all_best = "never" if not reach else f"{np.median(reach):,.0f}"
-        if reach and len(reach) < len(found["near_all"]):
-            all_best += f" ({len(reach)} of {len(found['near_all'])} logs)"
+        if reach and len(reach) < len(result["near_all"]):
+            all_best += f" ({len(reach)} of {len(result['near_all'])} logs)"
         rows.append(
             [
                 name,
-                f"{found['best']['median']:.4f}",
-                f"{found['near_own']['median']:,.0f}",
+                f"{result['best']['median']:.4f}",
+                f"{result['near_own']['median']:,.0f}",
                 all_best,
-                f"{found['roughness']['median']:.1f} %",
+                f"{result['roughness']['median']:.1f} %",
             ]
         )
     lists = results["lists"]
@@ -160,18 +162,18 @@ def markdown(results):
 
 
 def _answers(summary, solvers):
-    one = {n: summary[f"{n}, {PASSES[0]}"] for n in solvers}
+    answer = {n: summary[f"{n}, {PASSES[0]}"] for n in solvers}
     two = {n: summary[f"{n}, {PASSES[1]}"] for n in solvers}
-    smallest = min(solvers, key=lambda n: one[n]["near_own"]["median"])
-    largest = max(solvers, key=lambda n: one[n]["near_own"]["median"])
-    rough = {n: one[n]["roughness"]["median"] for n in solvers}
+    smallest = min(solvers, key=lambda n: answer[n]["near_own"]["median"])
+    largest = max(solvers, key=lambda n: answer[n]["near_own"]["median"])
+    rough = {n: answer[n]["roughness"]["median"] for n in solvers}
     roughest, smoothest = max(rough, key=rough.get), min(rough, key=rough.get)
-    share = one[largest]["near_own"]["median"] / one[smallest]["near_own"]["median"]
-    gains = {n: 100 * (two[n]["best"]["median"] / one[n]["best"]["median"] - 1) for n in rough}
+    share = answer[largest]["near_own"]["median"] / answer[smallest]["near_own"]["median"]
+    gains = {n: 100 * (two[n]["best"]["median"] / answer[n]["best"]["median"] - 1) for n in rough}
     return (
         "**Question (ii), which technique trades quality for sparsity best in one pass?** "
         f"{smallest} needs the fewest weights for 99 % of its best R@1 "
-        f"({one[smallest]['near_own']['median']:,.0f}), {largest} {share:.1f} times as many. "
+        f"({answer[smallest]['near_own']['median']:,.0f}), {largest} {share:.1f} times as many. "
         f"The smoothest curve is {smoothest}'s (falls of {rough[smoothest]:.1f} % of the rise), "
         f"the roughest {roughest}'s ({rough[roughest]:.1f} %).\n\n"
         "**Question (iii), what does a second pass change?** The best R@1 moves by "

@@ -62,15 +62,13 @@ def implicit_step(X, y, w, eta, l2, objective):
 
 
 def pair_weights(y, scores, objective):
-    """Return |Delta| of every pair in the order of the labels, 0 elsewhere; the sum is 1 at
-    most.
-    """
+    """Return |Delta| of every pair in the order of the labels, 0 elsewhere; sum at most 1."""
     above = np.subtract.outer(y, y) > 0
     if objective == "pairwise":
         return above / above.sum()
-    place = np.empty(len(y))
-    place[np.argsort(-scores, kind="stable")] = np.arange(len(y))
-    gain, discount = 2.0**y - 1, 1 / np.log2(2 + place)
+    position = np.empty(len(y))
+    position[np.argsort(-scores, kind="stable")] = np.arange(len(y))
+    gain, discount = 2.0**y - 1, 1 / np.log2(2 + position)
     best = np.sum(np.sort(gain)[::-1] / np.log2(2 + np.arange(len(y))))
     return (
         above * np.abs(np.subtract.outer(gain, gain) * np.subtract.outer(discount, discount)) / best

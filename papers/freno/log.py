@@ -59,8 +59,8 @@ class Log:
         value = spread * rng.normal(size=len(alive))
         for day in range(1, self.days + 1):
             yield day, alive, value
-            fresh = np.sqrt(1 - MEMORY**2) * spread * rng.normal(size=len(alive))
-            value = MEMORY * value + fresh
+            new_values = np.sqrt(1 - MEMORY**2) * spread * rng.normal(size=len(alive))
+            value = MEMORY * value + new_values
 
     def day(self, number):
         """Return the lists of a day."""

@@ -71,13 +71,13 @@ def neighbours(setting, chosen):
     for name, choices in chosen.items():
         value = setting[name]
         if choices is not None:
-            others = [choice for choice in choices if choice != value]
+            other_values = [choice for choice in choices if choice != value]
         elif value == 0.0:
-            others = [LEAST[name]]
+            other_values = [LEAST[name]]
         else:
             below = value / RUNG if value / RUNG >= LEAST.get(name, 0.0) else 0.0
-            others = [float(f"{rung:.2g}") for rung in (value * RUNG, below)]
-        yield from ({**setting, name: other} for other in others)
+            other_values = [float(f"{rung:.2g}") for rung in (value * RUNG, below)]
+        yield from ({**setting, name: other_value} for other_value in other_values)
 
 
 def learn(setting, days, seed=1):
@@ -125,11 +125,11 @@ class Chooser:
 
     def choose(self, method, budget=BUDGET):
         """Choose a method's setting; also return whether the search converged within the budget."""
-        best, chosen = METHODS[method]
+        best, choices = METHODS[method]
         values = {tuple(best.items()): self.value(best)}
         while True:
-            fresh = [n for n in neighbours(best, chosen) if tuple(n.items()) not in values]
-            for setting in fresh[: budget - len(values)]:
+            untried = [n for n in neighbours(best, choices) if tuple(n.items()) not in values]
+            for setting in untried[: budget - len(values)]:
                 values[tuple(setting.items())] = self.value(setting)
                 if values[tuple(setting.items())] > values[tuple(best.items())]:
                     best = setting

@@ -48,7 +48,7 @@ def one_log(seed, lists):
     chance = expected(test)
     rows = {}
     for method in METHODS:
-        before = chooser.tried
+        cpu_before = chooser.tried
         setting, settled = chooser.choose(method)
         seconds, ranker = cpu_seconds(lambda s=setting: learn(s, train))
         values = judge(ranker.predict(test), test)
@@ -58,7 +58,7 @@ def one_log(seed, lists):
             "cpu_seconds": seconds,
             "setting": setting,
             "settled": settled,
-            "tried": chooser.tried - before,
+            "tried": chooser.tried - cpu_before,
         }
         print(f"log {seed}: {method} {described(setting)}", file=sys.stderr, flush=True)
     return {"chance": chance, "methods": rows}
@@ -130,8 +130,8 @@ def _cell(cell):
 
 def _settled(results):
     runs = [run for log in results["logs"] for run in log["methods"].values()]
-    done = sum(run["settled"] for run in runs)
-    return f"{done} of {len(runs)} choices ended with no better neighbour left to try"
+    converged = sum(run["settled"] for run in runs)
+    return f"{converged} of {len(runs)} choices ended with no better neighbour left to try"
 
 
 def interval(results, a, b, column):
@@ -148,10 +148,12 @@ def _differences(results):
     """Compare every listwise method with RankSVM and LR in every column."""
     rows = []
     for method in (*ELASTIC, "RDA, adaptive", "RankSVM"):
-        for other in ("RankSVM", "LR"):
-            if method != other:
-                cells = (interval(results, method, other, k) for k in range(len(COLUMNS)))
-                rows.append([method, other, *(f"{low:+.1f} to {high:+.1f}" for low, high in cells)])
+        for reference in ("RankSVM", "LR"):
+            if method != reference:
+                cells = (interval(results, method, reference, k) for k in range(len(COLUMNS)))
+                rows.append(
+                    [method, reference, *(f"{low:+.1f} to {high:+.1f}" for low, high in cells)]
+                )
     return (
         "Points by which one is ahead of another, log by log: 95 % intervals over "
         f"{len(results['logs'])} logs.\n\n" + table(["method", "against", *COLUMNS], rows, left=2)

@@ -67,12 +67,12 @@ def measure(seeds, lists, candidates, repetitions):
     for size in (*SIZES, everything):
         coef = learn({**SETTING, "max_nonzero": size}, train).coef_
         rows[size] = {"quality": judge(test.X @ coef, test, ["recall@1", "recall@4"])}
-        for form, (scorer, own) in forms(coef, some).items():
-            calls[size, form] = (scorer, own)
+        for form, (scorer, request_rows) in forms(coef, some).items():
+            calls[size, form] = (scorer, request_rows)
     times = {key: [] for key in calls}
     for _ in range(repetitions):
-        for key, (scorer, own) in calls.items():
-            times[key].append(scored(scorer, own, candidates))
+        for key, (scorer, request_rows) in calls.items():
+            times[key].append(scored(scorer, request_rows, candidates))
     for (size, form), values in times.items():
         rows[size][form] = spread(values)
     return {
@@ -102,15 +102,15 @@ def draw(results):
 def markdown(results):
     rows = []
     for size, row in results["models"].items():
-        whole, own = row["whole rows"], row.get("the model's columns")
+        whole, narrow = row["whole rows"], row.get("the model's columns")
         published = PAPER.get(int(size))
         rows.append(
             [
                 f"{int(size):,}",
                 median_and_range(whole),
                 f"{1e6 / whole['median']:,.0f}",
-                "" if own is None else median_and_range(own),
-                "" if own is None else f"{1e6 / own['median']:,.0f}",
+                "" if narrow is None else median_and_range(narrow),
+                "" if narrow is None else f"{1e6 / narrow['median']:,.0f}",
                 "" if published is None else f"{1000 * published:.1f}",
                 f"{row['quality']['recall@1']:.4f}",
             ]

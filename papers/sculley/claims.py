@@ -69,31 +69,31 @@ def rare_sizes(results):
 
 
 def no_loss(large):
-    found = {
+    differences = {
         f"{name} {kind}, {collection}": paired
-        for collection, one in large.items()
-        for kind, learners in rare.against_ranksvm(one["summary"]).items()
+        for collection, comparison in large.items()
+        for kind, learners in rare.against_ranksvm(comparison["summary"]).items()
         for name, paired in learners.items()
     }
-    worst = min(found, key=lambda key: found[key]["difference"])
+    worst = min(differences, key=lambda key: differences[key]["difference"])
     return Claim(
         "orders-of-magnitude reduction in training time with no observable loss in ranking "
         "performance",
         "table 1",
         "generated, Reuters and IMDB topics; SPD minus RankSVM",
         rare_sizes(large["generated"]),
-        f"ROC area {found[worst]['difference']:+.4f} at worst ({worst}); paper 0 to -0.0002",
-        tuple(alike(name, one["interval"]) for name, one in found.items()),
+        f"ROC area {differences[worst]['difference']:+.4f} at worst ({worst}); paper 0 to -0.0002",
+        tuple(alike(name, comparison["interval"]) for name, comparison in differences.items()),
     )
 
 
 def equivalent(letor):
-    found = {
-        f"{name}, {task}": one["methods"][PRINTED.format(name)]["against_reference"]
-        for task, one in letor.items()
+    paired = {
+        f"{name}, {task}": comparison["methods"][PRINTED.format(name)]["against_reference"]
+        for task, comparison in letor.items()
         for name in LEARNERS
     }
-    differences = [one["difference"] for one in found.values()]
+    differences = [comparison["difference"] for comparison in paired.values()]
     return Claim(
         "SPD Pegasos, SPD Passive-Aggressive and SPD SGD-SVM all give results statistically "
         "equivalent to RankSVM with far less cost",
@@ -101,7 +101,7 @@ def equivalent(letor):
         f"LETOR: {', '.join(letor)}; SPD minus RankSVM",
         (Size("tasks", len(letor), TASKS),),
         f"MAP {min(differences):+.4f} to {max(differences):+.4f}; paper: bars",
-        tuple(alike(name, one["interval"]) for name, one in found.items()),
+        tuple(alike(name, comparison["interval"]) for name, comparison in paired.items()),
         own=True,
     )
 
@@ -113,15 +113,19 @@ def below(one):
 
 
 def romma(letor):
-    found = {task: one["methods"][PRINTED.format("ROMMA")] for task, one in letor.items()}
-    shown = ", ".join(f"{one['against_reference']['difference']:+.3f}" for one in found.values())
+    methods = {
+        task: comparison["methods"][PRINTED.format("ROMMA")] for task, comparison in letor.items()
+    }
+    difference_text = ", ".join(
+        f"{comparison['against_reference']['difference']:+.3f}" for comparison in methods.values()
+    )
     return Claim(
         "SPD ROMMA was not competitive",
         "section 4",
         f"LETOR; {REFERENCE} minus ROMMA",
         (Size("tasks", len(letor), TASKS),),
-        f"MAP {shown} relative to RankSVM; paper: bars",
-        tuple(ahead(task, below(one)) for task, one in found.items()),
+        f"MAP {difference_text} relative to RankSVM; paper: bars",
+        tuple(ahead(task, below(comparison)) for task, comparison in methods.items()),
         own=True,
     )
 
@@ -136,14 +140,14 @@ def letor_seconds(letor):
 
 
 def seconds(letor):
-    found = letor_seconds(letor)
+    fit_seconds = letor_seconds(letor)
     return Claim(
         "The SPD methods each averaged between 0.2 and 0.3 CPU seconds per task for training time",
         "section 4",
         "LETOR; 100,000 steps, index included",
         (Size("tasks", len(letor), TASKS),),
-        f"{min(found):.3f} to {max(found):.3f} s; paper: a laptop of 2009",
-        (at_most("slowest median, s", max(found), 0.3),),
+        f"{min(fit_seconds):.3f} to {max(fit_seconds):.3f} s; paper: a laptop of 2009",
+        (at_most("slowest median, s", max(fit_seconds), 0.3),),
         own=True,
     )
 
@@ -153,13 +157,15 @@ def faster(speed, program, quote, name, bar):
         return Claim(quote, "section 4", why=f"{program} was not at hand when this was measured")
     times = [times_faster(task, name) for task in speed.values()]
     ours = [times_faster(task, EXACT) for task in speed.values()]
-    more = "more than" if any(name in task["stopped"] for task in speed.values()) else "up to"
+    at_least_text = (
+        "more than" if any(name in task["stopped"] for task in speed.values()) else "up to"
+    )
     return Claim(
         quote,
         "section 4",
         "LETOR; one fit, CPU seconds",
         (Size("tasks", len(speed), TASKS),),
-        f"{more} {max(times):.0f} times (paper {bar}); our own exact RankSVM is up to "
+        f"{at_least_text} {max(times):.0f} times (paper {bar}); our own exact RankSVM is up to "
         f"{max(ours):.0f} times slower than SPD",
         (at_least("most times faster", max(times), bar),),
         own=True,
@@ -168,37 +174,41 @@ def faster(speed, program, quote, name, bar):
 
 def perceptrons(tried):
     names = ("perceptron", "perceptron with margin")
-    found = {f"{n}, {task}": one["methods"][n] for task, one in tried.items() for n in names}
-    shown = [one["against_reference"]["difference"] for one in found.values()]
+    methods = {
+        f"{n}, {task}": comparison["methods"][n]
+        for task, comparison in tried.items()
+        for n in names
+    }
+    differences = [comparison["against_reference"]["difference"] for comparison in methods.values()]
     return Claim(
         "Neither Perceptron nor Perceptron with Margins were competitive methods",
         "section 3.4",
         f"LETOR; {PEGASOS} minus the perceptrons",
         (),
-        f"MAP {min(shown):+.3f} to {max(shown):+.3f}; paper: no figure",
-        tuple(ahead(name, below(one)) for name, one in found.items()),
+        f"MAP {min(differences):+.3f} to {max(differences):+.3f}; paper: no figure",
+        tuple(ahead(name, below(comparison)) for name, comparison in methods.items()),
         own=True,
     )
 
 
 def no_help(tried):
     names = {"cross products": "Pegasos, cross products", "ties": "Pegasos with tied pairs"}
-    found = {
-        f"{short}, {task}": one["methods"][name]["against_reference"]
-        for task, one in tried.items()
+    paired = {
+        f"{short}, {task}": comparison["methods"][name]["against_reference"]
+        for task, comparison in tried.items()
         for short, name in names.items()
     }
-    shown = [one["difference"] for one in found.values()]
+    differences = [comparison["difference"] for comparison in paired.values()]
     return Claim(
         "cross-product feature-vectors ... gave no improvement in preliminary trials. Our efforts "
         "to include pairs with ties ... yielded no additional benefit",
         "section 3.4",
         "LETOR; minus Pegasos without",
         (),
-        f"MAP {min(shown):+.4f} to {max(shown):+.4f}; paper: no figure",
+        f"MAP {min(differences):+.4f} to {max(differences):+.4f}; paper: no figure",
         tuple(
-            at_most(f"lower end of the gain, {name}", one["interval"][0], 0.0, ".4f")
-            for name, one in found.items()
+            at_most(f"lower end of the gain, {name}", comparison["interval"][0], 0.0, ".4f")
+            for name, comparison in paired.items()
         ),
         own=True,
     )
@@ -230,32 +240,34 @@ def flat(sizes, letor):
 
 
 def classifier(large):
-    found = {
-        f"{name}, {collection}": one["summary"][name]["against_classifier"]
-        for collection, one in large.items()
-        for name in one["summary"]
+    paired = {
+        f"{name}, {collection}": comparison["summary"][name]["against_classifier"]
+        for collection, comparison in large.items()
+        for name in comparison["summary"]
         if name != rare.CLASSIFIER
     }
     mean = {
-        collection: np.mean([one["difference"] for key, one in found.items() if collection in key])
+        collection: np.mean(
+            [comparison["difference"] for key, comparison in paired.items() if collection in key]
+        )
         for collection in large
     }
-    shown = ", ".join(f"{value:+.4f} ({name})" for name, value in mean.items())
+    mean_text = ", ".join(f"{value:+.4f} ({name})" for name, value in mean.items())
     return Claim(
         "The ROCA performance of all ranking methods exceeded that of a binary-class SVM with "
         "tuned class-specific regularization parameters",
         "section 5",
         "the same topics",
         rare_sizes(large["generated"]),
-        f"ROC area {shown} on average; paper: no figure",
-        tuple(ahead(name, one["interval"]) for name, one in found.items()),
+        f"ROC area {mean_text} on average; paper: no figure",
+        tuple(ahead(name, comparison["interval"]) for name, comparison in paired.items()),
     )
 
 
 def converge(curves):
-    found = {
-        f"{name}, {task.split(',')[0]}": excess(one, name, 10**6)
-        for task, one in curves.items()
+    excesses = {
+        f"{name}, {task.split(',')[0]}": excess(task_curves, name, 10**6)
+        for task, task_curves in curves.items()
         for name in ("SGD-SVM", "Pegasos")
     }
     return Claim(
@@ -264,27 +276,29 @@ def converge(curves):
         "figure 2",
         "a fold of OHSUMED, and generated lists of hp2003's shape",
         (),
-        f"{100 * min(found.values()):.2g} to {100 * max(found.values()):.2g} % above the "
+        f"{100 * min(excesses.values()):.2g} to {100 * max(excesses.values()):.2g} % above the "
         "certified optimum; paper: curves",
-        tuple(at_most(f"share above the optimum, {k}", v, 0.01) for k, v in found.items()),
+        tuple(at_most(f"share above the optimum, {k}", v, 0.01) for k, v in excesses.items()),
     )
 
 
 def degrade(curves):
-    checks, shown = [], []
-    for task, one in curves.items():
+    checks, rises = [], []
+    for task, task_curves in curves.items():
         for name in ("passive-aggressive", "ROMMA, plain"):
-            values = [excess(one, name, step) for step in one["curves"][name]["step"]]
+            values = [
+                excess(task_curves, name, step) for step in task_curves["curves"][name]["step"]
+            ]
             rise = (1 + values[-1]) / (1 + min(values))
             checks.append(at_least(f"last J over best J, {name}, {task.split(',')[0]}", rise, 1.01))
-            shown.append(rise)
-    most = f"{max(shown):.3g}" if max(shown) < 1e6 else "more than 10^6"
+            rises.append(rise)
+    most = f"{max(rises):.3g}" if max(rises) < 1e6 else "more than 10^6"
     return Claim(
         "their performance does degrade with additional training, with SPD ROMMA degrading "
         "especially rapidly",
         "figure 2",
         "the same; objective at the end over its best",
         (),
-        f"{min(shown):.3g} to {most} times; paper: curves",
+        f"{min(rises):.3g} to {most} times; paper: curves",
         tuple(checks),
     )

@@ -41,7 +41,7 @@ def measure(sizes, rows, repetitions):
     text = large_text(rows)
     X, y = text.X, text.binary
     RankSVM(l2=2e-5, n_threads=1).fit(Dataset.from_arrays(X[: sizes[0]], y[: sizes[0]]))
-    found = []
+    rows_of_size = []
     for size in sizes:
         Xs, ys = X[:size], y[:size]
         entry = {"rows": size, "learners": {}}
@@ -55,13 +55,13 @@ def measure(sizes, rows, repetitions):
             cpu_seconds(lambda d=data: RankSVM(l2=2e-5, n_threads=1).fit(d))[0]
             for _ in range(1 + (size < 200_000))
         )
-        found.append(entry)
+        rows_of_size.append(entry)
         print(entry, flush=True)
     return {
         "seeds": [SEED],
         "repetitions": repetitions,
         "collection": text.name,
-        "sizes": found,
+        "sizes": rows_of_size,
     }
 
 

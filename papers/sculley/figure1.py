@@ -62,20 +62,22 @@ def outcome(tasks, complete):
     """Describe the results in sentences made from the numbers."""
     said = []
     for kind, form in (("as printed", PRINTED), ("of rankine", OURS)):
-        found = {
-            f"{name} on {task}": one["methods"][form.format(name)]["against_reference"]
-            for task, one in tasks.items()
+        task_result = {
+            f"{name} on {task}": method["methods"][form.format(name)]["against_reference"]
+            for task, method in tasks.items()
             for name in LEARNERS
         }
         open_ones = [
             f"{name} ({paired['difference']:+.4f}, {paired['verdict']})"
-            for name, paired in found.items()
+            for name, paired in task_result.items()
             if not paired["equivalent"]
         ]
-        count = len(found) - len(open_ones)
-        sentences = f"Steps {kind} are equivalent to RankSVM in {count} of {len(found)} comparisons"
+        count = len(task_result) - len(open_ones)
+        sentences = (
+            f"Steps {kind} are equivalent to RankSVM in {count} of {len(task_result)} comparisons"
+        )
         said.append(sentences + (f"; not in {'; '.join(open_ones)}." if open_ones else "."))
-    plain = [found["methods"][PRINTED.format("ROMMA")] for found in tasks.values()]
+    plain = [task_result["methods"][PRINTED.format("ROMMA")] for task_result in tasks.values()]
     said.append(
         "The paper's ROMMA was not competitive; here it differs from RankSVM by "
         + ", ".join(
@@ -84,10 +86,10 @@ def outcome(tasks, complete):
         )
         + "."
     )
-    for task, found in tasks.items():
+    for task, task_result in tasks.items():
         for start, value in EXPECTED.items():
             if task.startswith(start) and complete:
-                got = np.mean(found["methods"][REFERENCE]["map_by_seed"])
+                got = np.mean(task_result["methods"][REFERENCE]["map_by_seed"])
                 verb = "reaches" if got >= value else "misses"
                 said.append(f"RankSVM {verb} {value:.3f} on {task} ({got:.4f}).")
     return " ".join(said)
@@ -98,17 +100,17 @@ def draw(results):
 
     tasks = results["tasks"]
     figure, axes = panels(len(tasks), width=3.6, height=3.2)
-    for ax, (task, found) in zip(axes, tasks.items(), strict=True):
-        names = [name for name in found["methods"] if name != REFERENCE][::-1]
+    for ax, (task, task_result) in zip(axes, tasks.items(), strict=True):
+        names = [name for name in task_result["methods"] if name != REFERENCE][::-1]
         for height, name in enumerate(names):
-            paired = found["methods"][name]["against_reference"]
+            paired = task_result["methods"][name]["against_reference"]
             colour = COLOURS[height]
             ax.plot(paired["interval"], [height, height], color=colour, lw=1.8)
             ax.plot(paired["difference"], height, "o", color=colour)
         ax.axvspan(-letor.MARGIN, letor.MARGIN, color="black", alpha=0.08, lw=0)
         ax.axvline(0.0, color="black", lw=0.8)
         ax.set_yticks(range(len(names)), names if ax is axes[0] else [""] * len(names))
-        reference = float(np.mean(found["methods"][REFERENCE]["map_by_seed"]))
+        reference = float(np.mean(task_result["methods"][REFERENCE]["map_by_seed"]))
         title = f"{task}\nRankSVM: {reference:.4f}"
         axis(ax, "MAP minus RankSVM's, 95 %", "", title=title)
     return figure

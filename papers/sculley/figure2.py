@@ -99,12 +99,12 @@ def objective(coef, data, lam):
 
 
 def measure(steps, longest, seeds):
-    found = {name: one_task(fold, steps, longest, seeds) for name, fold in tasks().items()}
-    paper = any(name.startswith(TASKS[0]) for name in found)
+    results = {name: one_task(fold, steps, longest, seeds) for name, fold in tasks().items()}
+    paper = any(name.startswith(TASKS[0]) for name in results)
     return {
         "seeds": seeds,
         "repetitions": len(seeds),
-        "tasks": found,
+        "tasks": results,
         "absent": [] if paper else [f"the paper's task {TASKS[0]}"],
     }
 
@@ -119,16 +119,16 @@ def one_task(fold, steps, longest, seeds):
     ]
     C = best(pa, fold).aggressiveness
     curves, diverged = {}, {}
-    for name, own in LEARNERS.items():
-        parameters = {**own, "l2": lam, "aggressiveness": C}
+    for name, learner_curves in LEARNERS.items():
+        parameters = {**learner_curves, "l2": lam, "aggressiveness": C}
         lengths = [longest, *([steps] * (len(seeds) - 1))]
         runs = [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
         curves[name] = joined(runs)
         ends = zip(runs, lengths, strict=True)
         diverged[name] = sum(2 * run[-1]["step"] < length for run, length in ends)
         print(name, file=sys.stderr, flush=True)
-    for name, own in APART.items():
-        runs = [apart(fold, min(steps, 10**6), s, {**own, "l2": lam}) for s in seeds]
+    for name, learner_curves in APART.items():
+        runs = [apart(fold, min(steps, 10**6), s, {**learner_curves, "l2": lam}) for s in seeds]
         curves[name] = joined(runs)
     return {
         "lam": lam,
@@ -167,19 +167,19 @@ def markdown(results):
             "logistic and averaged curves are runs of their own, at the same hinge objective."
         )
     ]
-    for task, found in results["tasks"].items():
-        steps = found["curves"]["Pegasos"]["step"]
+    for task, task_result in results["tasks"].items():
+        steps = task_result["curves"]["Pegasos"]["step"]
         shown = [s for s in (10**k for k in range(2, 9)) if s in steps]
         parts.append(
-            f"**{task}**: lam = {found['lam']:g}, C = {found['C']:g}, optimum "
-            f"{found['optimum']:.6f}, certified to {found['optimum_gap']:.1e}"
+            f"**{task}**: lam = {task_result['lam']:g}, C = {task_result['C']:g}, optimum "
+            f"{task_result['optimum']:.6f}, certified to {task_result['optimum_gap']:.1e}"
         )
         rows = []
-        for name in found["curves"]:
-            values = [excess(found, name, s) for s in shown]
+        for name in task_result["curves"]:
+            values = [excess(task_result, name, s) for s in shown]
             rows.append([name, *("" if v is None else f"{100 * v:.3g} %" for v in values)])
         header = ("above the optimum at step", *(f"10^{round(np.log10(s))}" for s in shown))
-        parts += [table(header, rows), outcome(found)]
+        parts += [table(header, rows), outcome(task_result)]
     return "\n\n".join(parts)
 
 
@@ -235,11 +235,14 @@ def draw(results):
     from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, axes = panels(2, len(results["tasks"]), width=5.2, height=4.0)
-    for row, (task, found) in enumerate(results["tasks"].items()):
+    for row, (task, task_result) in enumerate(results["tasks"].items()):
         above, test = axes[2 * row : 2 * row + 2]
-        for colour, (name, curve) in zip(COLOURS, found["curves"].items(), strict=True):
+        for colour, (name, curve) in zip(COLOURS, task_result["curves"].items(), strict=True):
             relative = [
-                {key: max(s[key] / found["optimum"] - 1, 1e-9) for key in ("median", "low", "high")}
+                {
+                    key: max(s[key] / task_result["optimum"] - 1, 1e-9)
+                    for key in ("median", "low", "high")
+                }
                 for s in curve["train"]
             ]
             line(above, curve["step"], relative, name, colour, marker=".")
@@ -248,7 +251,7 @@ def draw(results):
         above.text(110, 0.009, "1 % above the optimum", va="top", fontsize=8)
         axis(above, "steps", "J / J* - 1 on training data", title=task, logx=True, logy=True)
         above.set_ylim(1e-5, 1e2)
-        optimum = found["optimum_on_test"]
+        optimum = task_result["optimum_on_test"]
         test.axhline(optimum, color="black", lw=0.9, ls=":")
         test.text(110, 0.99 * optimum, "RankSVM's optimum", va="top", fontsize=8)
         axis(test, "steps", "J on test data", title=task, logx=True, logy=True)

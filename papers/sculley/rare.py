@@ -83,8 +83,12 @@ def tuned(name, X, y, seed):
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
         areas = [
-            evaluate("roc_area", y[held], X[held] @ fit(X[kept], y[kept], seed, **setting))
-            for kept, held in folds
+            evaluate(
+                "roc_area",
+                y[test_fold],
+                X[test_fold] @ fit(X[training_folds], y[training_folds], seed, **setting),
+            )
+            for training_folds, test_fold in folds
         ]
         best = max(best, (float(np.mean(areas)), setting), key=lambda pair: pair[0])
     return best[1]
@@ -133,9 +137,9 @@ def compared(topics):
             "worst_roc_area": float(values.min()),
             "seconds": spread(t[name]["seconds"]["median"] for t in topics.values()),
             **{
-                against: paired(values - areas[other])
-                for against, other in AGAINST.items()
-                if name != other
+                against: paired(values - areas[reference_name])
+                for against, reference_name in AGAINST.items()
+                if name != reference_name
             },
         }
         for name, values in areas.items()
@@ -181,37 +185,40 @@ def against_ranksvm(summary):
 def outcome(results):
     """Whether SPD equals RankSVM, and whether ranking beats classifying, in words."""
     summary = results["summary"]
-    said = []
-    for kind, found in against_ranksvm(summary).items():
-        told = "; ".join(
-            f"{name} {'equivalent' if one['equivalent'] else 'not proven equivalent'}"
-            + (f", below by {-one['difference']:.5f} with p = {one['p_randomisation']:.4f}"
-               if one["interval"][1] < 0 else "")
-            for name, one in found.items()
+    sentences = []
+    for kind, comparison in against_ranksvm(summary).items():
+        clauses = "; ".join(
+            f"{name} {'equivalent' if gap['equivalent'] else 'not proven equivalent'}"
+            + (f", below by {-gap['difference']:.5f} with p = {gap['p_randomisation']:.4f}"
+               if gap["interval"][1] < 0 else "")
+            for name, gap in comparison.items()
         )  # fmt: skip
-        said.append(f"Steps {kind} against RankSVM, within {MARGIN} ROC area: {told}.")
+        sentences.append(f"Steps {kind} against RankSVM, within {MARGIN} ROC area: {clauses}.")
     below = [
-        f"{name} ({one['difference']:+.5f}, p = {one['p_randomisation']:.3f}; "
+        f"{name} ({gap['difference']:+.5f}, p = {gap['p_randomisation']:.3f}; "
         f"{most_of_it(results['topics'], name)})"
-        for name, found in summary.items()
-        if name != CLASSIFIER and (one := found["against_classifier"])["difference"] < 0
+        for name, comparison in summary.items()
+        if name != CLASSIFIER and (gap := comparison["against_classifier"])["difference"] < 0
     ]
     if below:
-        said.append("Mean ROC area below the classifier's: " + "; ".join(below) + ".")
+        sentences.append("Mean ROC area below the classifier's: " + "; ".join(below) + ".")
     else:
-        said.append("Every ranking method's mean ROC area is at or above the classifier's.")
-    return " ".join(said)
+        sentences.append("Every ranking method's mean ROC area is at or above the classifier's.")
+    return " ".join(sentences)
 
 
 def most_of_it(topics, name):
     """Return the topic where a method loses most, its setting, and the mean without it."""
     gaps = {
-        t: found[name]["roc_area"] - found[CLASSIFIER]["roc_area"] for t, found in topics.items()
+        t: difference[name]["roc_area"] - difference[CLASSIFIER]["roc_area"]
+        for t, difference in topics.items()
     }
     worst = min(gaps, key=gaps.get)
-    rest = np.mean([gap for topic, gap in gaps.items() if topic != worst])
-    chosen = ", ".join(f"{key} = {value:g}" for key, value in topics[worst][name]["chosen"].items())
+    remaining = np.mean([gap for topic, gap in gaps.items() if topic != worst])
+    setting = ", ".join(
+        f"{key} = {value:g}" for key, value in topics[worst][name]["chosen"].items()
+    )
     return (
-        f"{gaps[worst]:+.4f} on {worst!r}, where cross-validation chose {chosen}; "
-        f"{rest:+.5f} without that topic"
+        f"{gaps[worst]:+.4f} on {worst!r}, where cross-validation chose {setting}; "
+        f"{remaining:+.5f} without that topic"
     )

@@ -68,9 +68,9 @@ def sampler_of(name, parameters, data, draws):
 
 
 def measure(rows, lists, draws, repetitions):
-    found = {}
+    results = {}
     for task, data in tasks(rows, lists).items():
-        found[task] = {}
+        results[task] = {}
         for name, parameters in SAMPLERS.items():
             count = draws if "rejection" not in name else max(draws // 20, 1000)
             build = partial(sampler_of, name, parameters, data, count)
@@ -81,26 +81,26 @@ def measure(rows, lists, draws, repetitions):
             )
             if total < 0:
                 raise RuntimeError(f"{name} found no pair on {task}")
-            found[task][name] = {
+            results[task][name] = {
                 "index_seconds": indexing,
                 "nanoseconds": {k: 1e9 * v / count for k, v in drawing.items() if k != "n"},
             }
-    return {"seeds": [SEED], "repetitions": repetitions, "tasks": found}
+    return {"seeds": [SEED], "repetitions": repetitions, "tasks": results}
 
 
 def markdown(results):
     parts = ["Draws alone, without a step; index seconds include sorting labels within queries."]
     for task, samplers in results["tasks"].items():
-        quickest = min(found["nanoseconds"]["median"] for found in samplers.values())
+        quickest = min(task_result["nanoseconds"]["median"] for task_result in samplers.values())
         rows = [
             [
                 name,
-                f"{1e3 / found['nanoseconds']['median']:.2f}",
-                median_and_range(found["nanoseconds"], ".0f"),
-                f"{found['nanoseconds']['median'] / quickest:.1f}",
-                f"{found['index_seconds']['median']:.4f}",
+                f"{1e3 / task_result['nanoseconds']['median']:.2f}",
+                median_and_range(task_result["nanoseconds"], ".0f"),
+                f"{task_result['nanoseconds']['median'] / quickest:.1f}",
+                f"{task_result['index_seconds']['median']:.4f}",
             ]
-            for name, found in samplers.items()
+            for name, task_result in samplers.items()
         ]
         header = ("sampler", "million pairs a second", "ns a pair", "over the fastest", "index s")
         parts += [f"**{task}**", table(header, rows)]

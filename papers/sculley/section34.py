@@ -54,12 +54,12 @@ KINDS = {
 
 
 def measure(seeds, folds):
-    found = {
+    results = {
         kind: letor.over_collections(contestants, REFERENCE, seeds, folds)
         for kind, contestants in KINDS.items()
     }
-    tasks = {kind: one.pop("tasks") for kind, one in found.items()}
-    return {**found["rankine"], "kinds": tasks}
+    tasks = {kind: one.pop("tasks") for kind, one in results.items()}
+    return {**results["rankine"], "kinds": tasks}
 
 
 def markdown(results):

@@ -48,15 +48,15 @@ def program_seconds(variable, options, train, patience):
         text, model = Path(folder, "train.txt"), Path(folder, "model")
         replace(train, qid=train.queries.codes + 1, query_index=None, columns={}).save(text)
         command = [program(variable), *options, str(text), str(model)]
-        before = os.times().children_user
+        usage_before = os.times().children_user
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=patience
             )
         except subprocess.TimeoutExpired:
-            return os.times().children_user - before, False
-    said = re.search(r"Runtime in cpu-seconds: ([\d.]+)", done.stdout).group(1)
-    return float(said), True
+            return os.times().children_user - usage_before, False
+    reported = re.search(r"Runtime in cpu-seconds: ([\d.]+)", completed.stdout).group(1)
+    return float(reported), True
 
 
 def one_fold(fold, repetitions, patience):
@@ -65,13 +65,13 @@ def one_fold(fold, repetitions, patience):
     exact = [RankSVM(l2=l2, tol=TOL, n_threads=1).fit(train) for l2 in RankSVM().letor_grid["l2"]]
     values = [evaluate(METRIC, vali.y, one.predict(vali), vali.queries) for one in exact]
     chosen = exact[int(np.argmax(values))]
-    found = {
+    seconds_by_method = {
         f"SPD {name}": seconds_of(
             SPDRanker(solver, n_steps=STEPS, random_state=0, **AS_PRINTED), train, repetitions
         )
         for name, solver in LEARNERS.items()
     }
-    found[EXACT] = seconds_of(chosen, train, repetitions)
+    seconds_by_method[EXACT] = seconds_of(chosen, train, repetitions)
     l2, pairs, stopped = chosen.l2_, train.labels.n_pairs, []
     asked = {
         STRUCT: (SVM_RANK, ["-l", "2", "-c", repr(1 / l2), "-e", repr(TOL)]),
@@ -79,10 +79,10 @@ def one_fold(fold, repetitions, patience):
     }
     for name, (variable, options) in asked.items():
         if program(variable) is not None:
-            found[name], done = program_seconds(variable, options, train, patience)
+            seconds_by_method[name], done = program_seconds(variable, options, train, patience)
             if not done:
                 stopped.append(name)
-    return found, stopped, train.n_rows
+    return seconds_by_method, stopped, train.n_rows
 
 
 def measure(folds, repetitions, patience):
@@ -93,7 +93,10 @@ def measure(folds, repetitions, patience):
         runs = [one_fold(folder.fold(k), repetitions, patience) for k in range(count)]
         tasks[folder.name] = {
             "rows": int(np.mean([rows for _, _, rows in runs])),
-            "seconds": {name: spread(one[name] for one, _, _ in runs) for name in runs[0][0]},
+            "seconds": {
+                name: spread(fold_seconds[name] for fold_seconds, _, _ in runs)
+                for name in runs[0][0]
+            },
             "stopped": sorted({name for _, stopped, _ in runs for name in stopped}),
         }
         print(folder.name, file=sys.stderr, flush=True)
@@ -128,12 +131,12 @@ def markdown(results):
         [
             f"{name}, {task['rows']:,} rows",
             method + (" (stopped)" if method in task["stopped"] else ""),
-            median_and_range(found, ".3f"),
+            median_and_range(task_result, ".3f"),
         ]
         for name, task in results["tasks"].items()
-        for method, found in task["seconds"].items()
+        for method, task_result in task["seconds"].items()
     ]
-    said = [
+    sentences = [
         f"on {name} {'more than ' if exact in task['stopped'] else ''}"
         f"{times_faster(task, exact):.1f} times faster than {exact}"
         for name, task in results["tasks"].items()
@@ -143,6 +146,6 @@ def markdown(results):
     return "\n\n".join([
         how,
         table(("training part", "method", "CPU s"), rows, left=2),
-        (f"The slowest SPD learner is {'; '.join(said)} (paper: up to 5 times faster than "
+        (f"The slowest SPD learner is {'; '.join(sentences)} (paper: up to 5 times faster than "
         "SVM-struct-rank and 100 times than SVM-light, .2 to .3 s a fit on a laptop of 2009)."),
     ])  # fmt: skip

@@ -32,10 +32,10 @@ def measure(rows, test, topics, tune_rows, repetitions):
     if text.name == "generated":
         made = linear_topics(X, topics - 1, 0.002, SEED)
         labels = {f"topic {t}": y for t, y in enumerate([text.binary, *made])}
-    found = {}
+    by_topic = {}
     for t, (name, y) in enumerate(labels.items()):
         print(name, file=sys.stderr, flush=True)
-        found[name] = rare.one_topic(
+        by_topic[name] = rare.one_topic(
             (X[:rows], y[:rows]),
             (X[rows:], y[rows:]),
             tune_rows=tune_rows,
@@ -46,8 +46,8 @@ def measure(rows, test, topics, tune_rows, repetitions):
         "seeds": [SEED],
         "repetitions": repetitions,
         "collection": text.name,
-        "topics": found,
-        "summary": rare.compared(found),
+        "topics": by_topic,
+        "summary": rare.compared(by_topic),
     }
 
 
@@ -56,13 +56,13 @@ def markdown(results):
     first = next(iter(results["topics"].values()))
     slowest = first["RankSVM"]["seconds"]["median"]
     rows = []
-    for name, found in first.items():
+    for name, by_topic in first.items():
         paper = PAPER.get(name.removesuffix(", as printed"))
         rows.append([
             name,
-            f"{found['roc_area']:.4f}",
-            median_and_range(found["seconds"], ".2f"),
-            f"{found['seconds']['median'] / slowest:.3f}",
+            f"{by_topic['roc_area']:.4f}",
+            median_and_range(by_topic["seconds"], ".2f"),
+            f"{by_topic['seconds']['median'] / slowest:.3f}",
             f"{paper[0]:.4f}, {paper[1]:.2f} s" if paper else "",
         ])  # fmt: skip
     exact = PAPER["SVM-perf-roc"]

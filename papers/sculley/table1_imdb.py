@@ -21,15 +21,15 @@ def measure(topics, most, rows, tune_rows):
     X, Y, names = read_imdb()
     order = np.random.default_rng(SEED).permutation(X.shape[0])
     train, test = np.sort(order[:rows]), np.sort(order[80_000:])
-    kept = np.flatnonzero(Y.mean(axis=0) <= most)[:topics]
-    found = {}
-    for t in kept:
+    genres = np.flatnonzero(Y.mean(axis=0) <= most)[:topics]
+    by_genre = {}
+    for t in genres:
         print(names[t], file=sys.stderr, flush=True)
         y = np.where(Y[:, t] > 0, 1.0, -1.0)
-        found[names[t]] = rare.one_topic(
+        by_genre[names[t]] = rare.one_topic(
             (X[train], y[train]), (X[test], y[test]), tune_rows=tune_rows, seed=SEED
         )
-    return rare.result(found, SEED, len(train), len(test))
+    return rare.result(by_genre, SEED, len(train), len(test))
 
 
 def markdown(results):

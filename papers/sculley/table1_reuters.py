@@ -22,14 +22,14 @@ def measure(topics, least, most):
     X = X.astype(np.float32)
     inside, after = Y[:train].sum(axis=0), Y[train:].sum(axis=0)
     kept = np.flatnonzero((inside >= least) & (inside <= most * train) & (after >= 5))
-    found = {}
+    by_topic = {}
     for t in kept[:topics]:
         print(names[t], file=sys.stderr, flush=True)
         y = np.where(Y[:, t] > 0, 1.0, -1.0)
-        found[names[t]] = rare.one_topic(
+        by_topic[names[t]] = rare.one_topic(
             (X[:train], y[:train]), (X[train:], y[train:]), tune_rows=train, seed=SEED
         )
-    return rare.result(found, SEED, train, X.shape[0] - train)
+    return rare.result(by_topic, SEED, train, X.shape[0] - train)
 
 
 def markdown(results):

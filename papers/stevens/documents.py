@@ -54,14 +54,14 @@ def judged(scores, y, coef):
 
 def passive_aggressive(train, valid, seed, grid=C_GRID):
     """Weights of the C with the best average precision on the validation part."""
-    best, chosen = -1.0, None
+    best, best_weights = -1.0, None
     for C in grid:
         ranker = SPDRanker("passive_aggressive", aggressiveness=C, random_state=seed, average=False)
         ranker.fit(*train)
         value = float(evaluate("map", valid[1], valid[0] @ ranker.coef_))
         if value > best:
-            best, chosen = value, ranker.coef_
-    return chosen
+            best, best_weights = value, ranker.coef_
+    return best_weights
 
 
 def largest_l1(train):
@@ -71,7 +71,7 @@ def largest_l1(train):
 
 def domination(train, valid, shares, largest):
     """Weights and (l1, l2) of the model with the best average precision on the validation part."""
-    best, chosen = -1.0, None
+    best, best_weights = -1.0, None
     for share in shares:
         ranker = DominationRanker(l2=share * largest, tol=TOL, metric="map", n_threads=1)
         # The first step is the largest l1, whose model is empty.
@@ -80,8 +80,12 @@ def domination(train, valid, shares, largest):
         step = 1 + int(np.argmax(path.values[1:]))
         if path.values[step] > best:
             best = float(path.values[step])
-            chosen = path.weights[[step]].toarray().ravel(), float(path.l1[step]), share * largest
-    return chosen
+            best_weights = (
+                path.weights[[step]].toarray().ravel(),
+                float(path.l1[step]),
+                share * largest,
+            )
+    return best_weights
 
 
 def training_time(train, l1, l2, **options):

@@ -56,18 +56,18 @@ def measure(sizes, repetitions):
     """Measure all sizes: the first rows of one collection."""
     text = large_text(max(sizes))
     X, y = text.X, text.binary
-    found = {}
+    results = {}
     one_size(X[: sizes[0]], y[: sizes[0]], 1)  # compiles
     for size in sizes:
-        found[size] = one_size(X[:size], y[:size], repetitions)
+        results[size] = one_size(X[:size], y[:size], repetitions)
         print(f"{size} rows", file=sys.stderr, flush=True)
     return {
         "seeds": [20260101],
         "collection": text.name,
         "repetitions": repetitions,
-        "sizes": found,
+        "sizes": results,
         "exponents": {
-            name: exponent(sizes, [found[size][name]["median"] for size in sizes])
+            name: exponent(sizes, [results[size][name]["median"] for size in sizes])
             for name in (EPOCH, FIT)
         },
     }
@@ -77,7 +77,13 @@ def draw(results):
     figure, (ax,) = panels(1, 1, width=5.8, height=3.4)
     sizes = [int(size) for size in results["sizes"]]
     for name, colour in zip((EPOCH, FIT), COLOURS, strict=False):
-        line(ax, sizes, [found[name] for found in results["sizes"].values()], name, colour)
+        line(
+            ax,
+            sizes,
+            [size_result[name] for size_result in results["sizes"].values()],
+            name,
+            colour,
+        )
     axis(ax, "examples", "CPU seconds", logx=True, logy=True)
     label_lines(ax, room=0.36)
     return figure
@@ -87,12 +93,12 @@ def markdown(results):
     rows = [
         [
             f"{int(size):,}",
-            median_and_range(found[EPOCH]),
-            f"{1e6 * found[EPOCH]['median'] / int(size):.2f}",
-            median_and_range(found[FIT]),
-            str(found["sweeps"]),
+            median_and_range(size_result[EPOCH]),
+            f"{1e6 * size_result[EPOCH]['median'] / int(size):.2f}",
+            median_and_range(size_result[FIT]),
+            str(size_result["sweeps"]),
         ]
-        for size, found in results["sizes"].items()
+        for size, size_result in results["sizes"].items()
     ]
     header = ["examples", "CPU s an epoch", "us an example", "CPU s of a sparse fit", "sweeps"]
     powers = results["exponents"]
@@ -116,8 +122,8 @@ def markdown(results):
         if power < 2 - LINEAR
         else ""
     )
-    said = (
+    sentences = (
         f"An epoch costs m^{power:.2f}{claim}{below}. A whole sparse fit grows like "
         f"m^{powers[FIT]:.2f}."
     )
-    return "\n\n".join([how, table(header, rows), said])
+    return "\n\n".join([how, table(header, rows), sentences])

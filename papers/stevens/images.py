@@ -35,17 +35,19 @@ def words(rng, themes):
     chance = np.sort(rng.random((rows, 2 * PER_ROW)), axis=1)  # in order they are found faster
     drawn = np.searchsorted(popularity, chance * popularity[-1]).astype(np.int16)
     vocabulary = np.stack([rng.choice(FEATURES, THEME_WORDS, replace=False) for _ in range(THEMES)])
-    own = np.where(rng.random(drawn.shape) < 0.5, themes[:, :1], themes[:, 1:])
-    from_theme = vocabulary[own, rng.integers(0, THEME_WORDS, drawn.shape, dtype=np.int16)]
+    theme_words = np.where(rng.random(drawn.shape) < 0.5, themes[:, :1], themes[:, 1:])
+    from_theme = vocabulary[theme_words, rng.integers(0, THEME_WORDS, drawn.shape, dtype=np.int16)]
     drawn = np.where(rng.random(drawn.shape) < SHARE, from_theme.astype(np.int16), drawn)
     drawn.sort(axis=1)
     chance = rng.random(drawn.shape)
     chance[:, 1:][drawn[:, 1:] == drawn[:, :-1]] = 2.0  # a word that is drawn again is no other
-    kept = chance <= np.minimum(np.partition(chance, PER_ROW - 1, axis=1)[:, [PER_ROW - 1]], 1.0)
-    indices = drawn[kept].astype(np.int32)
-    seen = np.maximum(np.bincount(indices, minlength=FEATURES), 1)
-    values = rng.gamma(2.0, 0.5, len(indices)) * np.log(1 + rows / seen)[indices]
-    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    selected = chance <= np.minimum(
+        np.partition(chance, PER_ROW - 1, axis=1)[:, [PER_ROW - 1]], 1.0
+    )
+    indices = drawn[selected].astype(np.int32)
+    frequency = np.maximum(np.bincount(indices, minlength=FEATURES), 1)
+    values = rng.gamma(2.0, 0.5, len(indices)) * np.log(1 + rows / frequency)[indices]
+    starts = np.concatenate([[0], np.cumsum(selected.sum(axis=1))])
     X = sparse.csr_matrix((values, indices, starts), shape=(rows, FEATURES))
     norm = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     return sparse.csr_matrix(sparse.diags(1 / np.maximum(norm, 1e-12)) @ X)

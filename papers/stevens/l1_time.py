@@ -31,14 +31,14 @@ WAYS = {
 def measure(seeds, topics, repetitions, sweeps):
     """Sums of CPU seconds over the topics, and the weights that are left."""
     X, Y, names, _ = read_reuters()
-    parts, labels, kept, _ = split(X, Y, names, seeds[0])
-    chosen = runs.read(FROM)["collections"]["Reuters"]["splits"][0]["topics"]
-    frequent = sorted(chosen, key=lambda name: -chosen[name]["positives"][0])
+    parts, labels, topic_indices, _ = split(X, Y, names, seeds[0])
+    strengths = runs.read(FROM)["collections"]["Reuters"]["splits"][0]["topics"]
+    frequent = sorted(strengths, key=lambda name: -strengths[name]["positives"][0])
     by_topic = {}
     for place in np.linspace(0, len(frequent) - 1, topics).astype(int):
         name = frequent[place]
-        train = parts[0], labels[0][:, kept.index(name)]
-        by_topic[name] = one_topic(train, chosen[name][CHOSEN], repetitions, sweeps)
+        train = parts[0], labels[0][:, topic_indices.index(name)]
+        by_topic[name] = one_topic(train, strengths[name][CHOSEN], repetitions, sweeps)
         print(name, by_topic[name], file=sys.stderr, flush=True)
     return {
         "seeds": seeds,
@@ -47,13 +47,21 @@ def measure(seeds, topics, repetitions, sweeps):
         "documents": parts[0].shape[0],
         "by_topic": by_topic,
         "sums": {
-            way: {
-                "seconds": sum(one[way]["seconds"]["median"] for one in by_topic.values()),
-                "sweeps": float(np.mean([one[way]["sweeps"] for one in by_topic.values()])),
-                "weights": float(np.mean([one[way]["weights"] for one in by_topic.values()])),
-                "converged": sum(one[way]["converged"] for one in by_topic.values()),
+            method: {
+                "seconds": sum(
+                    topic_result[method]["seconds"]["median"] for topic_result in by_topic.values()
+                ),
+                "sweeps": float(
+                    np.mean([topic_result[method]["sweeps"] for topic_result in by_topic.values()])
+                ),
+                "weights": float(
+                    np.mean([topic_result[method]["weights"] for topic_result in by_topic.values()])
+                ),
+                "converged": sum(
+                    topic_result[method]["converged"] for topic_result in by_topic.values()
+                ),
             }
-            for way in WAYS
+            for method in WAYS
         },
     }
 
@@ -63,7 +71,7 @@ def one_topic(train, shares, repetitions, sweeps):
     largest = largest_l1(train)
     l1, l2 = shares["l1_share"] * largest, max(shares["l2_share"], LEAST_L2) * largest
     by_method = {}
-    for way, (sparse, options) in WAYS.items():
+    for method, (sparse, options) in WAYS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             runs = [
@@ -71,7 +79,7 @@ def one_topic(train, shares, repetitions, sweeps):
                 for _ in range(repetitions)
             ]
         ranker = runs[0][1]
-        by_method[way] = {
+        by_method[method] = {
             "seconds": spread(seconds for seconds, _ in runs),
             "sweeps": int(ranker.n_iter_),
             "weights": int(np.count_nonzero(ranker.coef_)),
@@ -84,14 +92,14 @@ def markdown(results):
     sums, count = results["sums"], len(results["by_topic"])
     rows = [
         [
-            way,
-            f"{one['seconds']:.2f}",
-            f"{one['sweeps']:,.0f}",
-            f"{one['weights']:,.0f}",
-            f"{100 - 100 * one['weights'] / results['terms']:.1f} %",
-            f"{one['converged']} of {count}",
+            method,
+            f"{topic_result['seconds']:.2f}",
+            f"{topic_result['sweeps']:,.0f}",
+            f"{topic_result['weights']:,.0f}",
+            f"{100 - 100 * topic_result['weights'] / results['terms']:.1f} %",
+            f"{topic_result['converged']} of {count}",
         ]
-        for way, one in sums.items()
+        for method, topic_result in sums.items()
     ]
     how = (
         f"{count} topics of Reuters-21578 ({results['documents']:,} training documents), from the "
@@ -107,21 +115,31 @@ def markdown(results):
 
 def printed_ratio(results):
     """Return time without l1 over time with it, and the topics where both reach the gap."""
-    ways = [way for way in WAYS if "printed" in way]
-    both = [one for one in results["by_topic"].values() if all(one[w]["converged"] for w in ways)]
-    short, long = (sum(one[way]["seconds"]["median"] for one in both) for way in ways)
+    methods = [method for method in WAYS if "printed" in method]
+    both = [
+        topic_result
+        for topic_result in results["by_topic"].values()
+        if all(topic_result[w]["converged"] for w in methods)
+    ]
+    short, long = (
+        sum(topic_result[method]["seconds"]["median"] for topic_result in both)
+        for method in methods
+    )
     return (long / short if both else 0.0), len(both)
 
 
 def outcome(results):
     """Describe the ratios of times."""
-    seconds = {way: one["seconds"] for way, one in results["sums"].items()}
+    seconds = {method: topic_result["seconds"] for method, topic_result in results["sums"].items()}
     faster = sum(
-        one["with l1"]["seconds"]["median"] < one["without l1"]["seconds"]["median"]
-        for one in results["by_topic"].values()
+        topic_result["with l1"]["seconds"]["median"]
+        < topic_result["without l1"]["seconds"]["median"]
+        for topic_result in results["by_topic"].values()
     )
     ratio, both = printed_ratio(results)
-    reached = {way: one["converged"] for way, one in results["sums"].items()}
+    reached = {
+        method: topic_result["converged"] for method, topic_result in results["sums"].items()
+    }
     sentences = (
         f"Without l1 our solver takes {seconds['without l1'] / seconds['with l1']:.1f} times as "
         f"long; with it {faster} of {len(results['by_topic'])} topics are faster. The printed "

@@ -35,15 +35,15 @@ def one_topic(parts, labels, seed, steps):
     (Xa, Xb, Xc), (ya, yb, yc) = parts, labels
     rows = sparse.csr_matrix(Xa), sparse.csr_matrix(Xb), sparse.csr_matrix(Xc)
     largest = largest_l1((Xa, ya))
-    found = {}
+    path_values = {}
     for name, share in SHARES.items():
         ranker = DominationRanker(l2=share * largest, tol=1e-3, n_threads=1)
         path = ranker.path(Xa, ya, n_steps=steps + 1, min_ratio=SMALLEST)
         weights = [path.weights[[k]].toarray().ravel() for k in range(1, steps + 1)]
-        found[name] = [[int(np.count_nonzero(w)), *judged(rows[2], yc, w)] for w in weights]
+        path_values[name] = [[int(np.count_nonzero(w)), *judged(rows[2], yc, w)] for w in weights]
     dense = passive_aggressive((rows[0], ya), (rows[1], yb), seed)
-    found["PA"] = [int(np.count_nonzero(dense)), *judged(rows[2], yc, dense)]
-    return found
+    path_values["PA"] = [int(np.count_nonzero(dense)), *judged(rows[2], yc, dense)]
+    return path_values
 
 
 def measure(seeds, topics, steps):
@@ -51,13 +51,16 @@ def measure(seeds, topics, steps):
     X, Y, names, _ = read_reuters()
     by_seed = []
     for seed in seeds:
-        parts, labels, kept, _ = split(X, Y, names, seed, topics)
-        found = []
-        for t, name in enumerate(kept):
-            found.append(one_topic(parts, [part[:, t] for part in labels], seed, steps))
+        parts, labels, topic_indices, _ = split(X, Y, names, seed, topics)
+        results = []
+        for t, name in enumerate(topic_indices):
+            results.append(one_topic(parts, [part[:, t] for part in labels], seed, steps))
             print(f"split {seed}: {name}", file=sys.stderr, flush=True)
         by_seed.append(
-            {key: np.mean([one[key] for one in found], axis=0) for key in (*SHARES, "PA")}
+            {
+                key: np.mean([topic_result[key] for topic_result in results], axis=0)
+                for key in (*SHARES, "PA")
+            }
         )
     columns = ("weights", *MEASURES)
     return {
@@ -117,9 +120,11 @@ def markdown(results):
         f"{len(results['seeds'])} splits. The path is shown, not chosen from. "
         "Passive-aggressive steps, whose C validation documents chose, are the dense reference."
     )
-    said = " ".join(_reach(results, name) for name in SHARES)
-    said += " The paper reports fewer than 2 % of the features at -0.035 average precision on RCV1."
-    return "\n\n".join([how, table(["model", "weights", *MEASURES], rows), said])
+    sentences = " ".join(_reach(results, name) for name in SHARES)
+    sentences += (
+        " The paper reports fewer than 2 % of the features at -0.035 average precision on RCV1."
+    )
+    return "\n\n".join([how, table(["model", "weights", *MEASURES], rows), sentences])
 
 
 def _reach(results, name):

@@ -60,7 +60,7 @@ def chosen(train, vali, variant, steps, scales):
 
 def one_folder(folder, folds, steps, scales):
     """Return means over the folds of every variant, and what each fold chose."""
-    found = {variant: [] for variant in VARIANTS}
+    variant_values = {variant: [] for variant in VARIANTS}
     for fold in islice(folder.folds(), folds):
         train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
         for variant in VARIANTS:
@@ -72,7 +72,9 @@ def one_folder(folder, folds, steps, scales):
                 for name in SHOWN
             }
             spent = time.process_time() - begun
-            found[variant].append({"fold": fold.name, **best, "cpu_seconds": spent, "test": values})
+            variant_values[variant].append(
+                {"fold": fold.name, **best, "cpu_seconds": spent, "test": values}
+            )
         print(f"{folder.name} {fold.name}", file=sys.stderr, flush=True)
     return {
         variant: {
@@ -80,25 +82,25 @@ def one_folder(folder, folds, steps, scales):
             "nonzeros": float(np.mean([f["nonzeros"] for f in runs])),
             "folds": runs,
         }
-        for variant, runs in found.items()
+        for variant, runs in variant_values.items()
     }
 
 
 def published(name, complete):
     """Return figures of public tools for a folder of which all folds were run."""
-    known = read_baselines(PUBLISHED)
-    task = next((task for task in known if name.lower().startswith(task)), None)
+    figures = read_baselines(PUBLISHED)
+    task = next((task for task in figures if name.lower().startswith(task)), None)
     if task is None or not complete:
         return {}
-    return {m: {k: float(known[task][m][k]) for k in SHOWN} for m in OTHERS if m in known[task]}
+    return {m: {k: float(figures[task][m][k]) for k in SHOWN} for m in OTHERS if m in figures[task]}
 
 
 def collections(names):
     """Return one folder per collection; scaled and unscaled forms are one collection."""
-    known = read_baselines(PUBLISHED)
+    tasks_found = read_baselines(PUBLISHED)
     groups = {}
     for name in names:
-        task = next((task for task in known if name.lower().startswith(task)), name)
+        task = next((task for task in tasks_found if name.lower().startswith(task)), name)
         groups.setdefault(task, []).append(name)
     return [max(forms, key=lambda name: "norm" in name.lower()) for forms in groups.values()]
 
@@ -113,14 +115,14 @@ def ranks(tasks, counted):
         )
         for name in counted
     ]
-    found = {}
+    rank_table = {}
     for name in SHOWN:
         result = average_ranks(results, name)
         if result is not None:
-            found[name] = {"ranks": dict(result.ranks), "tasks": list(result.tasks)}
+            rank_table[name] = {"ranks": dict(result.ranks), "tasks": list(result.tasks)}
             if result.p_value is not None:
-                found[name]["friedman_p"] = result.p_value
-    return found
+                rank_table[name]["friedman_p"] = result.p_value
+    return rank_table
 
 
 def methods_of(task):
@@ -173,17 +175,20 @@ def _value_rows(results):
     for name, task in results["tasks"].items():
         for method, values in methods_of(task).items():
             mine = task["variants"].get(method)
-            shown = "" if mine is None else f"{mine['nonzeros']:.0f}"
+            cells = "" if mine is None else f"{mine['nonzeros']:.0f}"
             label = method if mine else f"{method} (published)"
-            rows.append([name, label, *(f"{values[m]:.4f}" for m in SHOWN), shown])
+            rows.append([name, label, *(f"{values[m]:.4f}" for m in SHOWN), cells])
     return rows
 
 
 def _rank_rows(results):
-    found = results["ranks"]
-    methods = dict.fromkeys(m for one in found.values() for m in one["ranks"])
+    rank_table = results["ranks"]
+    methods = dict.fromkeys(
+        m for folder_result in rank_table.values() for m in folder_result["ranks"]
+    )
     rows = [
-        [m, *(f"{found[k]['ranks'][m]:.2f}" if k in found else "" for k in SHOWN)] for m in methods
+        [m, *(f"{rank_table[k]['ranks'][m]:.2f}" if k in rank_table else "" for k in SHOWN)]
+        for m in methods
     ]
     return rows + [[f"{m} (paper)", *(f"{v:.2f}" for v in r), ""] for m, r in PAPER.items()]
 
@@ -191,13 +196,16 @@ def _rank_rows(results):
 def _verdict(results):
     count = len(results["counted"])
     tests = {
-        name: one["friedman_p"] for name, one in results["ranks"].items() if "friedman_p" in one
+        name: folder_result["friedman_p"]
+        for name, folder_result in results["ranks"].items()
+        if "friedman_p" in folder_result
     }
-    said = f"{count} collections are here (the paper had eight), too few to tell methods apart"
+    sentences = f"{count} collections are here (the paper had eight), too few to tell methods apart"
     if tests:
         values = ", ".join(f"p = {p:.2f} by {name}" for name, p in tests.items())
-        said += f" (Friedman's test: {values})"
+        sentences += f" (Friedman's test: {values})"
     return (
-        said + ". The paper, too, found its variants alike and the comparison inconclusive. Its "
+        sentences
+        + ". The paper, too, found its variants alike and the comparison inconclusive. Its "
         "ranks are among six methods over eight collections and are no target for these."
     )

@@ -90,40 +90,42 @@ def one_query(seed, number, sizes):
     (Xa, Xb, Xc), counts = image_query(seed, number, sizes)
     ya, yb, yc = ((part > 0).astype(float) for part in counts)
     columns = sparse.csc_matrix(Xa)
-    made = {
+    query_data = {
         "PAMIR": pamir(Xa, ya, seed),
         "base, l2": ridge(columns, ya),
         "base, l1": along_path(columns, ya),
         "multi-valued": along_path(columns, tiers(counts[0], [1, RELEVANT])),
         "margin": with_margins(columns, ya, counts[0]),
     }
-    found = {"clicked": float(np.mean(np.concatenate([ya, yb, yc])))}
+    values = {"clicked": float(np.mean(np.concatenate([ya, yb, yc])))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for variant, candidates in made.items():
+        for variant, candidates in query_data.items():
             coef = best_of(candidates, Xb, yb)
-            found[variant] = judged(Xc @ coef, yc, coef)
-    return found
+            values[variant] = judged(Xc @ coef, yc, coef)
+    return values
 
 
 def measure(seeds, queries, sizes):
     """Return means over the queries of all seeds, and each variant's loss to PAMIR."""
-    found = []
+    results = []
     for seed in seeds:
         for number in range(queries):
-            found.append(one_query(seed, number, sizes))
+            results.append(one_query(seed, number, sizes))
             print(f"seed {seed}, query {number}", file=sys.stderr, flush=True)
     values = {
-        v: {name: np.array([one[v][name] for one in found]) for name in NAMES} for v in VARIANTS
+        v: {name: np.array([query_result[v][name] for query_result in results]) for name in NAMES}
+        for v in VARIANTS
     }
     return {
         "seeds": seeds,
         "repetitions": 1,
-        "queries": len(found),
+        "queries": len(results),
         "sizes": sizes,
-        "clicked_percent": 100 * float(np.mean([one["clicked"] for one in found])),
+        "clicked_percent": 100
+        * float(np.mean([query_result["clicked"] for query_result in results])),
         "table": {
-            v: {name: float(one.mean()) for name, one in measured.items()}
+            v: {name: float(query_result.mean()) for name, query_result in measured.items()}
             for v, measured in values.items()
         },
         "against_PAMIR": {v: paired(values[v][AP] - values["PAMIR"][AP]) for v in VARIANTS[1:]},
@@ -153,16 +155,16 @@ def markdown(results):
 
 def outcome(results):
     """Whether l1 keeps PAMIR's quality with few weights: the first thing said."""
-    found, table_of = results["against_PAMIR"], results["table"]
-    sparse_one = found["base, l1"]
+    summary, table_of = results["against_PAMIR"], results["table"]
+    sparse_one = summary["base, l1"]
     low, high = sparse_one["interval"]
-    kept = low > -SAME
+    quality_kept = low > -SAME
     zeros = table_of["base, l1"][ZEROS]
     extra = max(table_of[v][AP] for v in ("multi-valued", "margin")) - table_of["base, l1"][AP]
     helped = "do not help" if extra < SAME else f"add up to {extra:.3f}"
     return (
-        f"**{'Reproduced' if kept else 'Not reproduced'}: l1 "
-        f"{'keeps' if kept else 'does not keep'} PAMIR's average precision** "
+        f"**{'Reproduced' if quality_kept else 'Not reproduced'}: l1 "
+        f"{'keeps' if quality_kept else 'does not keep'} PAMIR's average precision** "
         f"({sparse_one['difference']:+.3f} [{low:+.3f}, {high:+.3f}] of "
         f"{table_of['PAMIR'][AP]:.3f}; paper -0.001 of 0.051) with {zeros:.1f} % of the weights "
         f"zero (paper 94.3 %). Grades and count margins {helped} over l1 alone; in the paper they "

@@ -31,16 +31,16 @@ AP = "Avg. Precision"
 
 def collections():
     """Return documents, 0/1 topics and topic names by collection; the paper's own if available."""
-    there = {"RCV1": read_rcv1()[:3]} if rcv1_is_there() else {}
-    return {**there, "Reuters": read_reuters()[:3], "IMDB": read_imdb()}
+    has_rcv1 = {"RCV1": read_rcv1()[:3]} if rcv1_is_there() else {}
+    return {**has_rcv1, "Reuters": read_reuters()[:3], "IMDB": read_imdb()}
 
 
 def sampled(X, Y, rows, seed):
     """Draw at most a number of documents without replacement, in order."""
     if X.shape[0] <= rows:
         return X, Y
-    chosen = np.sort(np.random.default_rng(seed).choice(X.shape[0], rows, replace=False))
-    return X[chosen], Y[chosen]
+    rows_drawn = np.sort(np.random.default_rng(seed).choice(X.shape[0], rows, replace=False))
+    return X[rows_drawn], Y[rows_drawn]
 
 
 def run(X, Y, names, seed, topics):
@@ -55,10 +55,10 @@ def run(X, Y, names, seed, topics):
 
 def measure(seeds, topics, rows):
     """Measure every collection: all topics of every split, and their means."""
-    found = {}
+    results = {}
     for name, (X, Y, names) in collections().items():
         splits = [run(*sampled(X, Y, rows[name], seed), names, seed, topics) for seed in seeds]
-        found[name] = {
+        results[name] = {
             "documents": min(X.shape[0], rows[name]),
             "of_documents": X.shape[0],
             "terms": X.shape[1],
@@ -72,14 +72,20 @@ def measure(seeds, topics, rows):
         "seeds": seeds,
         "repetitions": len(seeds),
         "candidates": CANDIDATES,
-        "collections": found,
-        "absent": [] if "RCV1" in found else ["RCV1 (the folder rcv1 of RANKINE_DATA)"],
+        "collections": results,
+        "absent": [] if "RCV1" in results else ["RCV1 (the folder rcv1 of RANKINE_DATA)"],
     }
 
 
 def values(splits, method, name):
     """Return a measure of a method on every topic of every split."""
-    return np.array([one[method]["test"][name] for s in splits for one in s["topics"].values()])
+    return np.array(
+        [
+            split_result[method]["test"][name]
+            for s in splits
+            for split_result in s["topics"].values()
+        ]
+    )
 
 
 def means(splits):
@@ -99,21 +105,21 @@ def markdown(results):
         f"method has {results['candidates']} candidates. Means over topics."
     )
     parts = [how]
-    for name, one in results["collections"].items():
-        counts = [len(s["topics"]) for s in one["splits"]]
+    for name, collection in results["collections"].items():
+        counts = [len(s["topics"]) for s in collection["splits"]]
         parts.append(
-            f"**{name}**: {one['documents']:,} of {one['of_documents']:,} documents, "
-            f"{one['terms']:,} terms, {' and '.join(map(str, counts))} topics "
-            f"({one['splits'][0]['left_out']} left out)"
+            f"**{name}**: {collection['documents']:,} of {collection['of_documents']:,} documents, "
+            f"{collection['terms']:,} terms, {' and '.join(map(str, counts))} topics "
+            f"({collection['splits'][0]['left_out']} left out)"
         )
         rows = []
         for measured in NAMES:
             form = ".1f" if measured == ZEROS else ".4f"
-            cells = [format(one["means"][m][measured], form) for m in METHODS]
+            cells = [format(collection["means"][m][measured], form) for m in METHODS]
             paper = [format(v, form) for v in PAPER[measured]] if measured in PAPER else ["", ""]
             rows.append([measured.strip(), *cells, *paper])
         head = ["measure", *METHODS, "RCV1, paper: PAMIR", "domination"]
-        parts += [table(head, rows), outcome(one)]
+        parts += [table(head, rows), outcome(collection)]
     return "\n\n".join(parts)
 
 

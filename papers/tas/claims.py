@@ -17,15 +17,15 @@ NOISE = 0.001
 
 def claims():
     large = read("tas.large")
-    found, size = sets(read("tas.gamma"), large), Size("rows", large["parameters"]["rows"], ROWS)
+    result, size = sets(read("tas.gamma"), large), Size("rows", large["parameters"]["rows"], ROWS)
     return [
         ten_iterations(read("tas.spectrum")),
         stable(read("tas.stability")),
-        error_against_gamma(found, size),
-        same_accuracy(found, size),
-        faster(found, size),
-        no_difference(found, size),
-        unaffected(found, size),
+        error_against_gamma(result, size),
+        same_accuracy(result, size),
+        faster(result, size),
+        no_difference(result, size),
+        unaffected(result, size),
         stochastic(large, size),
     ]
 
@@ -34,7 +34,7 @@ def sets(gamma, large):
     """Set -> gammas, condition, and method -> field -> one value a gamma; the largest first."""
     fields = ("iterations", "seconds", "test_error", "converged")
     k1 = large["kappa_1"]
-    found = {
+    data_sets = {
         f"{large['collection']}, {large['parameters']['rows']:,} rows": {
             "gammas": large["gammas"],
             "condition": [(k1 + g) / g for g in large["gammas"]],
@@ -43,19 +43,19 @@ def sets(gamma, large):
         }
     }  # fmt: skip
     for source, topic in gamma["topics"].items():
-        found[f"{source}, {gamma['parameters']['rows']:,} rows"] = {
+        data_sets[f"{source}, {gamma['parameters']['rows']:,} rows"] = {
             "gammas": topic["gammas"],
             "condition": [cell["median"] for cell in topic["condition"]],
-            **{m: {f: np.array([cell["low" if f == "converged" else "median"] for cell in own[f]])
-                   for f in fields} for m, own in topic["methods"].items()},
+            **{m: {f: np.array([cell["low" if f == "converged" else "median"] for cell in data[f]])
+                   for f in fields} for m, data in topic["methods"].items()},
         }  # fmt: skip
-    return found
+    return data_sets
 
 
 def ten_iterations(results):
     off = {}
-    for source, found in results["topics"].items():
-        values = [at_step(found["curves"]["power"][kind], 10)["median"] for kind in NAMES]
+    for source, errors in results["topics"].items():
+        values = [at_step(errors["curves"]["power"][kind], 10)["median"] for kind in NAMES]
         off[source] = max(abs(value - 1) for value in values)
     return Claim(
         "Empirically, sufficiently accurate values are obtained in a very short time (10 "
@@ -164,11 +164,11 @@ def no_difference(found, size):
 def unaffected(found, size):
     slopes, late = {}, 0
     for name, each in found.items():
-        done = each["eGDM"]["converged"] == 1
+        iterations_done = each["eGDM"]["converged"] == 1
         condition = np.array(each["condition"])
-        kept = done & (condition > 10)
-        slopes[name] = exponent(condition[kept], each["eGDM"]["iterations"][kept])
-        late += int((~done).sum())
+        converged = iterations_done & (condition > 10)
+        slopes[name] = exponent(condition[converged], each["eGDM"]["iterations"][converged])
+        late += int((~iterations_done).sum())
     return Claim(
         "eGDM is unaffected by the difficulty of the problem and converges to the solution in a "
         "very short time",
@@ -188,10 +188,14 @@ def unaffected(found, size):
 
 def stochastic(large, size):
     apart = [
-        own["test_error"] - exact["test_error"]
-        for own, exact in zip(large["sgd"], large["methods"]["CG"], strict=True)
+        sgd_result["test_error"] - exact["test_error"]
+        for sgd_result, exact in zip(large["sgd"], large["methods"]["CG"], strict=True)
     ]
-    silent = sum(not own["warned"] for own in large["sgd"] if own["residual"] > large["tol"])
+    silent = sum(
+        not sgd_result["warned"]
+        for sgd_result in large["sgd"]
+        if sgd_result["residual"] > large["tol"]
+    )
     return Claim(
         "eGDM can be extended to work in the case of a stochastic quadratic loss",
         "section 4, left to the future",

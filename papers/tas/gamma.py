@@ -66,12 +66,12 @@ def one_topic(data, rows, test, seeds, gammas, max_iter):
     runs = {name: {gamma: [] for gamma in gammas} for name in METHODS}
     conditions = {gamma: [] for gamma in gammas}
     for seed in seeds:
-        train, held = sample(*data, seed, rows, test)
+        train, test_rows = sample(*data, seed, rows, test)
         k1 = largest_eigenvalue(system_of(train))
         for gamma in gammas:
             conditions[gamma].append((k1 + gamma) / gamma)
-            for name, own in METHODS.items():
-                by_solver = one_fit(train, held, gamma, seed, max_iter, own)
+            for name, solver_result in METHODS.items():
+                by_solver = one_fit(train, test_rows, gamma, seed, max_iter, solver_result)
                 runs[name][gamma].append(by_solver)
         print(seed, file=sys.stderr, flush=True)
     return {
@@ -99,8 +99,8 @@ def markdown(results):
             "features, as the next section does."
         )
     ]
-    for source, found in results["topics"].items():
-        parts += [f"**{source}**", gamma_table(found), outcome(found)]
+    for source, topic_result in results["topics"].items():
+        parts += [f"**{source}**", gamma_table(topic_result), outcome(topic_result)]
     return "\n\n".join(parts)
 
 
@@ -109,11 +109,16 @@ def gamma_table(found):
     methods, rows = found["methods"], []
     for k, gamma in enumerate(found["gammas"]):
         cells = [f"{gamma:g}", f"{found['condition'][k]['median']:.3g}"]
-        for own in methods.values():
-            stopped = "" if own["converged"][k]["low"] == 1 else " (stopped)"
-            cells.append(f"{own['iterations'][k]['median']:.0f}{stopped}")
-        cells += [f"{1e3 * own['seconds'][k]['median']:.3g}" for own in methods.values()]
-        cells += [f"{own['test_error'][k]['median']:.4f}" for own in methods.values()]
+        for solver_result in methods.values():
+            stopped = "" if solver_result["converged"][k]["low"] == 1 else " (stopped)"
+            cells.append(f"{solver_result['iterations'][k]['median']:.0f}{stopped}")
+        cells += [
+            f"{1e3 * solver_result['seconds'][k]['median']:.3g}"
+            for solver_result in methods.values()
+        ]
+        cells += [
+            f"{solver_result['test_error'][k]['median']:.4f}" for solver_result in methods.values()
+        ]
         rows.append(cells)
     header = (
         "gamma", "condition", *(f"{n} iterations" for n in methods), *(f"{n} ms" for n in methods),
@@ -181,13 +186,17 @@ def draw(results):
         "iterations": ("iterations", True),
         "seconds": ("CPU seconds", True),
     }
-    for row, (source, found) in enumerate(topics.items()):
+    for row, (source, topic_result) in enumerate(topics.items()):
         here = axes[4 * row : 4 * row + 4]
         for ax, (field, (name, log)) in zip(here, fields.items(), strict=False):
-            for colour, (method, own) in zip(COLOURS, found["methods"].items(), strict=False):
-                line(ax, found["gammas"], own[field], method, colour)
+            for colour, (method, solver_result) in zip(
+                COLOURS, topic_result["methods"].items(), strict=False
+            ):
+                line(ax, topic_result["gammas"], solver_result[field], method, colour)
             axis(ax, "gamma", name, title=source, logx=True, logy=log)
             label_lines(ax, room=0.2, apart=0.08)
-        line(here[3], found["gammas"], found["condition"], "condition number", "black")
+        line(
+            here[3], topic_result["gammas"], topic_result["condition"], "condition number", "black"
+        )
         axis(here[3], "gamma", "condition number", title=source, logx=True, logy=True)
     return figure

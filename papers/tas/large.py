@@ -41,7 +41,7 @@ def stochastic(train, test, gamma, batch, n_passes):
         2 * gamma, normalization="sum", solver="sgd", n_passes=n_passes, tol=TOL, n_threads=1,
         random_state=SEED,
     )  # fmt: skip
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as report:
         warnings.simplefilter("always")
         seconds, ranker = cpu_seconds(lambda: ranker.fit(cut))
     whole = system_of(train)
@@ -50,21 +50,21 @@ def stochastic(train, test, gamma, batch, n_passes):
         "seconds": seconds,
         "passes": int(ranker.n_iter_),
         "residual": float(residual),
-        "warned": any(issubclass(one.category, ConvergenceWarning) for one in said),
+        "warned": any(issubclass(one.category, ConvergenceWarning) for one in report),
         "test_error": float(evaluate("pairwise-error", test.y, ranker.predict(test))),
     }
 
 
 def measure(rows, test, gammas, max_iter, batch, n_passes):
     source, X, y = large_half(rows + test)
-    train, held = sample(X, y, SEED, rows, test)
+    train, test_rows = sample(X, y, SEED, rows, test)
     k1 = largest_eigenvalue(system_of(train))
     fits = {name: [] for name in METHODS}
     steps = []
     for gamma in gammas:
-        for name, own in METHODS.items():
-            fits[name].append(one_fit(train, held, gamma, SEED, max_iter, own))
-        steps.append(stochastic(train, held, gamma, batch, n_passes))
+        for name, sgd_result in METHODS.items():
+            fits[name].append(one_fit(train, test_rows, gamma, SEED, max_iter, sgd_result))
+        steps.append(stochastic(train, test_rows, gamma, batch, n_passes))
         print(gamma, file=sys.stderr, flush=True)
     return {
         "seeds": [SEED],
@@ -83,7 +83,7 @@ def markdown(results):
     size, methods = results["parameters"], results["methods"]
     rows = []
     for k, gamma in enumerate(results["gammas"]):
-        runs = [own[k] for own in methods.values()]
+        runs = [sgd[k] for sgd in methods.values()]
         rows.append([
             f"{gamma:g}", f"{(results['kappa_1'] + gamma) / gamma:.3g}",
             *(f"{run['iterations']:.0f}{stopped_late(run)}" for run in runs),
@@ -94,11 +94,11 @@ def markdown(results):
               *(f"{n} s" for n in methods), *(f"{n} error" for n in methods))  # fmt: skip
     steps = [
         [
-            f"{gamma:g}", str(own["passes"]), f"{own['seconds']:.3g}", f"{own['residual']:.2g}",
-            "yes" if own["warned"] else "no", f"{own['test_error']:.4f}",
-            f"{own['test_error'] - exact['test_error']:+.4f}",
+            f"{gamma:g}", str(sgd["passes"]), f"{sgd['seconds']:.3g}", f"{sgd['residual']:.2g}",
+            "yes" if sgd["warned"] else "no", f"{sgd['test_error']:.4f}",
+            f"{sgd['test_error'] - exact['test_error']:+.4f}",
         ]
-        for gamma, own, exact in zip(
+        for gamma, sgd, exact in zip(
             results["gammas"], results["sgd"], methods["CG"], strict=True
         )
     ]  # fmt: skip

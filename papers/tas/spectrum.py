@@ -60,14 +60,14 @@ def one_topic(data, rows, seeds, steps):
         largest.append(k1)
         # Blocks are centred one by one, so that what the on-line estimate sees adds up to another
         # matrix, whose eigenvalue is its truth.
-        own = largest_eigenvalue(system_of(train, N_BLOCKS)) + GAMMA
-        apart.append(own / k1)
+        request_values = largest_eigenvalue(system_of(train, N_BLOCKS)) + GAMMA
+        apart.append(request_values / k1)
         for method, by_step in estimates(train, seed, steps).items():
-            true = own if method == "on-line" else k1
+            true = request_values if method == "on-line" else k1
             for kind, form in kinds.items():
                 for k, pair in by_step.items():
-                    place = curves.setdefault(method, {}).setdefault(kind, {}).setdefault(k, [])
-                    place.append(form(*pair) / form(true, GAMMA))
+                    index = curves.setdefault(method, {}).setdefault(kind, {}).setdefault(k, [])
+                    index.append(form(*pair) / form(true, GAMMA))
         print(seed, file=sys.stderr, flush=True)
     return {
         "kappa_1": spread(largest),
@@ -100,14 +100,14 @@ def markdown(results):
             "the blocks, each centred by itself."
         )
     ]
-    for source, found in results["topics"].items():
+    for source, estimate in results["topics"].items():
         parts.append(
-            f"**{source}**: kappa_1 = {median_and_range(found['kappa_1'], '.4g')}; that of the "
-            f"blocks is {median_and_range(found['blocks_over_whole'], '.4f')} times as large"
+            f"**{source}**: kappa_1 = {median_and_range(estimate['kappa_1'], '.4g')}; that of the "
+            f"blocks is {median_and_range(estimate['blocks_over_whole'], '.4f')} times as large"
         )
         for kind, name in NAMES.items():
             rows = []
-            for method, curves in found["curves"].items():
+            for method, curves in estimate["curves"].items():
                 cells = [at_step(curves[kind], k) for k in steps]
                 rows.append([method, *("" if c is None else f"{c['median']:.3f}" for c in cells)])
             parts.append(table((f"{name}, estimate / truth at step", *map(str, steps)), rows))
@@ -117,10 +117,10 @@ def markdown(results):
 def outcome(results):
     """Describe how far ten power iterations are from the truth."""
     sentences = []
-    for source, found in results["topics"].items():
+    for source, estimate in results["topics"].items():
         off = {}
         for method in ("power", "Lanczos"):
-            values = [at_step(found["curves"][method][kind], 10)["median"] for kind in NAMES]
+            values = [at_step(estimate["curves"][method][kind], 10)["median"] for kind in NAMES]
             off[method] = max(abs(value - 1) for value in values)
         sentences.append(
             f"{source}: after ten steps power iteration is within {100 * off['power']:.2g} % and "
@@ -139,9 +139,9 @@ def draw(results):
 
     topics = results["topics"]
     figure, axes = panels(2, len(topics), width=4.9, height=3.1)
-    places = [(s, found, kind) for s, found in topics.items() for kind in NAMES]
-    for ax, (source, found, kind) in zip(axes, places, strict=True):
-        for colour, (method, curves) in zip(COLOURS, found["curves"].items(), strict=False):
+    positions = [(s, estimate, kind) for s, estimate in topics.items() for kind in NAMES]
+    for ax, (source, estimate, kind) in zip(axes, positions, strict=True):
+        for colour, (method, curves) in zip(COLOURS, estimate["curves"].items(), strict=False):
             line(ax, curves[kind]["step"], curves[kind]["over_truth"], method, colour)
         ax.axhline(1.0, color="black", lw=0.9, ls=":")
         name = f"{NAMES[kind]}: estimate / truth"

@@ -19,15 +19,15 @@ CONDITION = 1000.0
 
 def rate(system, gamma, eta, momentum, steps):
     """Measure the growth of the residual per step over the second half of a run (eq. 7)."""
-    w = before = np.zeros(system.n_features)
+    w = residual_before = np.zeros(system.n_features)
     sizes = []
     for _ in range(steps):
         gradient = system.times(w, gamma) - system.b
         sizes.append(float(np.linalg.norm(gradient)))
         if sizes[-1] > 1e100:
             break
-        ahead = w - (1 - momentum) * eta * gradient + momentum * (w - before)
-        before, w = w, ahead
+        ahead = w - (1 - momentum) * eta * gradient + momentum * (w - residual_before)
+        residual_before, w = w, ahead
     half = len(sizes) // 2
     return (sizes[-1] / sizes[half]) ** (1 / (len(sizes) - 1 - half))
 
@@ -68,10 +68,10 @@ def measure(rows, etas, momenta, steps):
 
 def markdown(results):
     measured, theory = (np.array(results[k]) for k in ("measured_rate", "predicted_rate"))
-    stable, said = measured < 1, theory < 1
-    wrong = int((stable != said).sum())
+    stable, sentences = measured < 1, theory < 1
+    wrong = int((stable != sentences).sum())
     near = np.abs(theory - 1) < 0.02
-    far = int(((stable != said) & ~near).sum())
+    far = int(((stable != sentences) & ~near).sum())
     optimum = results["optimum"]
     rows = [[f"{mu:.2f}", f"{edge:.2f}"] for mu, edge in zip(
         results["momentum"][::6], results["boundary_eta_kappa_1"][::6], strict=True)]  # fmt: skip

@@ -23,23 +23,26 @@ def half_topics():
     y = Y[:, names.index(TOPIC)]
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y == 0)
     drawn = np.random.default_rng(0).permutation(negative)[: len(positive)]
-    kept = np.sort(np.concatenate([positive, drawn]))
+    selected = np.sort(np.concatenate([positive, drawn]))
     name, *large = large_half(POOL)
-    return {f"Reuters-21578, {TOPIC}": (X[kept].astype(np.float32), y[kept]), name: tuple(large)}
+    return {
+        f"Reuters-21578, {TOPIC}": (X[selected].astype(np.float32), y[selected]),
+        name: tuple(large),
+    }
 
 
 def large_half(rows):
     """Load the paper's topic if RCV1 is available, else a generated one."""
     text = large_text(rows, topic=PAPERS)
-    labels = text.binary if text.name == "RCV1" else linear_topics(text.X, 1, 0.5, seed=1)[0]
+    labels = text.binary if text.name == "RCV1" else next(linear_topics(text.X, 1, 0.5, seed=1))
     return text.name, text.X, (labels > 0).astype(float)
 
 
 def sample(X, y, seed, rows, test):
     """Training and test data of one seed, each one query."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
-    train, held = np.sort(order[:rows]), np.sort(order[rows : rows + test])
-    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[held], y[held])
+    train, test_rows = np.sort(order[:rows]), np.sort(order[rows : rows + test])
+    return Dataset.from_arrays(X[train], y[train]), Dataset.from_arrays(X[test_rows], y[test_rows])
 
 
 def system_of(data, lists=1):

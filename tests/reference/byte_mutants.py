@@ -1,4 +1,4 @@
-"""Random edits of bytes, for files of any format."""
+"""Edit bytes at random, for files of any format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _WORDS = (b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f")
 
 
 def mutate(data: bytes, rng: random.Random, most: int = 3, tail: int = 800) -> bytes:
-    """One to ``most`` edits, half of them among the last ``tail`` bytes, where footers stand."""
+    """Make one to ``most`` edits, half of them in the last ``tail`` bytes, where footers are."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, most)):
         size = len(changed)

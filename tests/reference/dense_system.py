@@ -1,4 +1,4 @@
-"""Normal equations with a matrix that is written out."""
+"""Build normal equations with a dense matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DenseSystem:
 
 
 def random_system(seed=0, n=6):
-    """A positive definite one with eigenvalues from 0.1 to 10."""
+    """Return a positive definite system with eigenvalues from 0.1 to 10."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(n, n)))[0]
     return DenseSystem(turn * np.geomspace(0.1, 10.0, n) @ turn.T, rng.normal(size=n))

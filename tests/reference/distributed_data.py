@@ -1,4 +1,4 @@
-"""Generated lists as Parquet files whose row groups end anywhere."""
+"""Write generated lists to Parquet files whose row groups cut through queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(n_queries: int, seed: int, first_query: int = 0, text_ids: bool = Fals
 
 
 def write_files(folder, n_files: int = 3, n_queries: int = 50, group: int = 40, **how):
-    """Files 0, 1, ... of consecutive queries."""
+    """Write files 0, 1, ... of consecutive queries."""
     for k in range(n_files):
         rows = table(n_queries, k, first_query=k * n_queries)
         pq.write_table(rows, folder / f"{k}.parquet", row_group_size=group, **how)

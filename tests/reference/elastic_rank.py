@@ -1,4 +1,4 @@
-"""Slow ElasticRank: metrics by definition, |Delta| by exchanging, textbook updates."""
+"""Compute ElasticRank slowly: metrics by definition, |Delta| by exchanging, textbook updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DISCOUNT = {
 
 
 def metric_value(name, ranks, levels, cutoff=None, discount="std"):
-    """Metric of a ranking; levels are gains (dcg, ndcg) or 0/1 relevance."""
+    """Return the metric of a ranking; levels are gains (dcg, ndcg) or 0/1 relevance."""
     ranks, levels = np.asarray(ranks, float), np.asarray(levels, float)
     k = len(levels) if cutoff is None else cutoff
     shown = ranks <= k
@@ -48,7 +48,7 @@ def exchange_weight(name, ranks, levels, i, j, **options):
 def list_gradient(
     name, scores, levels, ranks, *, loss="logistic", margin=1.0, weights=None, **opts
 ):
-    """Loss of a list and its derivative by the scores."""
+    """Return the loss of a list and its gradient in the scores."""
     n = len(scores)
     weights = np.ones(n) if weights is None else weights
     total, slopes = 0.0, np.zeros(n)

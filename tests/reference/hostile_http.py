@@ -1,4 +1,4 @@
-"""Requests that no honest client sends: changed JSON, and bytes that are no request."""
+"""Generate hostile requests: changed JSON, and bytes that are not a request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYTES += [b"NaN", b"Infinity", b"-", b"0", b"9" * 400, b"1e-999", b"\xed\xa0\x80
 
 
 def mutate_value(value, rng, depth=0):
-    """A structure with one or two parts replaced, removed or doubled."""
+    """Return a structure with one or two parts replaced, removed or doubled."""
     if rng.random() < 0.15 + 0.1 * depth:
         return rng.choice(VALUES)
     if isinstance(value, dict) and value:
@@ -58,7 +58,7 @@ def mutate_bytes(data, rng):
 
 
 def body(rng):
-    """A request body with its structure or its bytes changed; one in eight is good."""
+    """Return a request body with changed structure or bytes; one in eight is valid."""
     if rng.random() < 0.125:
         features = [
             {f"feature_{rng.randrange(20)}": rng.choice((rng.random(), rng.randrange(-9, 9)))}
@@ -76,7 +76,7 @@ def body(rng):
 
 
 def raw_cases():
-    """Smuggling, broken framing, floods: bytes that are no request, or two at once."""
+    """Return raw cases of smuggling, broken framing and floods."""
     post = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"items":[]}'
     chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -193,7 +193,7 @@ def raw_cases():
 
 
 def traversals(folder):
-    """Names that have opened files elsewhere."""
+    """Return model names that are paths of files."""
     rng = random.Random(1)
     parts = ["..", "../", "..\\", "%2e%2e/", "%252e%252e%252f", "..%2f", "..%c0%af", ".", "/", "\\"]
     parts += [

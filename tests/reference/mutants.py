@@ -1,4 +1,4 @@
-"""Mutated LETOR files: bytes flipped, tokens moved, lines cut, spellings swapped."""
+"""Mutate LETOR files: flip bytes, move tokens, cut lines, swap spellings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPELLINGS = (
 
 
 def mutant(rng: random.Random) -> bytes:
-    """One to four changes of a random seed file."""
+    """Make one to four changes of a random seed file."""
     data = rng.choice(SEEDS)
     for _ in range(rng.randint(1, 4)):
         data = _change(data, rng)

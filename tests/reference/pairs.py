@@ -1,4 +1,4 @@
-"""Slow, plain answers: every pair is listed."""
+"""Compute pair losses slowly, by listing every pair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def pair_list(y, qid):
-    """All (higher, lower) rows of the same query."""
+    """Return all (higher, lower) rows of the same query."""
     y, qid = np.asarray(y), np.asarray(qid)
     return np.nonzero((qid[:, None] == qid[None, :]) & (y[:, None] > y[None, :]))
 
@@ -36,7 +36,7 @@ def pair_weights(y, qid, normalization, weight=None, query_weight=None):
 
 
 def pair_risk(p, y, qid, loss, normalization, weight=None, query_weight=None):
-    """Risk and its gradient in the scores; a pair at margin exactly 1 counts as inactive."""
+    """Return the risk and its gradient; a pair at margin exactly 1 counts as inactive."""
     high, low = pair_list(y, qid)
     omega = pair_weights(y, qid, normalization, weight, query_weight)
     gap = 1 - (p[high] - p[low])

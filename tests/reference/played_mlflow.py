@@ -1,4 +1,4 @@
-"""A stand-in for MLflow: the few functions that its flavour calls, on plain files.
+"""Replace MLflow by the few functions that rankine's flavour calls, with files as storage.
 
 It keeps a model as ``MLmodel`` (JSON), and scores it by the loader module that the model names.
 """
@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 
 
 class Model:
-    """What an MLmodel file describes."""
+    """The content of an MLmodel file."""
 
     runs: Path
 
@@ -61,7 +61,7 @@ def download(artifact_uri, dst_path=None):
 
 
 def install(monkeypatch, runs):
-    """Put it in the place of ``mlflow`` until the test ends; models are logged below ``runs``."""
+    """Replace ``mlflow`` until the test ends; models are logged in ``runs``."""
     Model.runs = runs
     parts = {
         "mlflow": {},

@@ -1,4 +1,4 @@
-"""Metrics of one list, written slowly and straight from their definitions."""
+"""Compute metrics of one list slowly, directly from their definitions."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ def discount(kind, rank):
 
 
 def ranked(labels, scores):
-    """Labels from best to worst score; Python's sort is stable, so ties keep their order."""
+    """Return the labels from best to worst score; ties keep their order."""
     return [labels[i] for i in sorted(range(len(labels)), key=lambda i: -scores[i])]
 
 

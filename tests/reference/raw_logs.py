@@ -1,4 +1,4 @@
-"""A raw log in a Parquet file, and the options to read it."""
+"""Write a raw log to a Parquet file, and name the options to read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The domination loss from its definition, pair by pair, and an independent optimum."""
+"""Compute the domination loss pair by pair, and its optimum by another solver."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -30,14 +30,14 @@ def brute_loss(w, X, y, qid, *, s=None, weight=None, query_weight=None, table=No
 
 
 def slope(function, w, eps=1e-6):
-    """Central differences."""
+    """Return the gradient by central differences."""
     return np.array(
         [(function(w + eps * e) - function(w - eps * e)) / (2 * eps) for e in np.eye(len(w))]
     )
 
 
 def fast_loss_and_gradient(w, X, y, qid, s):
-    """The same loss in O(rows x levels), with its gradient, for the reference optimiser."""
+    """Compute the same loss in O(rows x levels), with its gradient, for the other solver."""
     rho = X @ w - s
     total, pull = 0.0, np.zeros(len(y))
     for q in np.unique(qid):

@@ -1,4 +1,4 @@
-"""Pairs, objectives and steps written as plainly as possible: the oracles of the SPD tests."""
+"""Compute pairs, objectives and steps slowly, as references for the tests of SPD."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 
 def all_pairs(y, qid):
-    """Every (better, worse) pair of rows of one query."""
+    """Return every (better, worse) pair of rows of one query."""
     m = len(y)
     return [(i, j) for i in range(m) for j in range(m) if qid[i] == qid[j] and y[i] > y[j]]
 
 
 def pair_weights(y, qid, sampling):
-    """Probability of each pair under a sampling rule."""
+    """Return the probability of each pair under a sampling rule."""
     pairs = all_pairs(y, qid)
     count = {}
     for i, _ in pairs:

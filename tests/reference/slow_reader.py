@@ -1,4 +1,4 @@
-"""The LETOR grammar in plain Python, slow and strict: the judge of the fast reader."""
+"""Read LETOR text in plain Python, slowly and strictly, as a reference for the fast reader."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read(
 
 
 def comes_back(rows: list[Row]) -> int | None:
-    """Line of the first row whose query was left and comes back; None when none does."""
+    """Return the line where a query appears again later; None if there is none."""
     left: set[int | str | None] = set()
     for before, row in zip(rows[:-1], rows[1:], strict=True):
         if row.qid != before.qid:

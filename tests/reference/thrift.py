@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as much as Parquet needs: how values are written."""
+"""Write values in Thrift's compact protocol, as far as Parquet needs it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def zigzag(number: int) -> bytes:
 
 
 def field(step: int, kind: int, content: bytes = b"") -> bytes:
-    """A field whose number is ``step`` above that of the field before."""
+    """Write a field whose number is ``step`` above that of the previous field."""
     return bytes([step << 4 | kind]) + content

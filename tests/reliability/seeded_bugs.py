@@ -1,6 +1,6 @@
-"""Bugs put into a copy of the package on purpose, and the trial that must notice each.
+"""List bugs to plant in a copy of the package, and the trial that must notice each.
 
-A bug is an exact replacement of text that occurs once; when the source moves, a test says so.
+A bug replaces a text that occurs exactly once in its file; a test checks that it still does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class Bug(NamedTuple):
     Attributes
     ----------
     file
-        Below ``src/rankine``.
+        Path in ``src/rankine``.
     old, new
-        What is replaced by what.
+        The text that is replaced, and its replacement.
     kind, count
-        The trial that must notice it, and in how many cases.
+        The trial that must notice it, and its number of cases.
     faults
-        What it must notice: any of these.
+        The faults of which the trial must count at least one.
     only
         The savers or solvers to try; empty for all.
     """
@@ -320,7 +320,7 @@ BUGS: dict[str, Bug] = {
 
 
 def plant(bug: Bug, source: str) -> str:
-    """The source with the bug in it; AssertionError when the text does not occur exactly once."""
-    found = source.count(bug.old)
-    assert found == 1, f"{bug.file}: {bug.old!r} occurs {found} times"
+    """Return the source with the bug in it."""
+    n_matches = source.count(bug.old)
+    assert n_matches == 1, f"{bug.file}: {bug.old!r} occurs {n_matches} times"
     return source.replace(bug.old, bug.new)

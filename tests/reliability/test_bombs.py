@@ -1,4 +1,4 @@
-"""Small files that ask for much memory are refused in little; a scan holds blocks, not files."""
+"""Small files that would need much memory are refused early; a scan holds blocks, not files."""
 
 import subprocess
 import sys

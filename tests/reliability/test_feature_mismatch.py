@@ -1,4 +1,4 @@
-"""Rows of another feature space are caught, whatever the mismatch and the storage."""
+"""Rows with other features than the model's raise an error, for every mismatch and storage."""
 
 import random
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.reliability
 
 
 def mismatch(rng, names):
-    """Rows that do not belong to the model: another width, index or name."""
+    """Draw rows that do not fit the model: another width, index or name."""
     n, d = rng.randint(1, 5), len(names)
     other = rng.choice([d - 1, d + 1, 2 * d, 1, d + 1000])
     kind = rng.randrange(6)

@@ -1,4 +1,4 @@
-"""The harness is in order: faults name tests that exist, seeded bugs find their places."""
+"""The list of faults names tests that exist, and seeded bugs match the sources."""
 
 import ast
 import math
@@ -30,7 +30,7 @@ def test_every_fault_names_tests_that_exist():
 
 
 @pytest.mark.parametrize("name", list(BUGS))
-def test_every_seeded_bug_still_finds_its_place(name):
+def test_every_seeded_bug_matches_the_source_once(name):
     bug = BUGS[name]
     source = (PACKAGE / bug.file).read_text(encoding="utf-8")
     changed = plant(bug, source)

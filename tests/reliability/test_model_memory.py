@@ -1,4 +1,4 @@
-"""Memory follows the size of a model file and not the numbers in it; the audit hook has eyes."""
+"""Memory depends on the size of a model file and not on the numbers in it; the audit hook works."""
 
 import pickle
 import random
@@ -30,7 +30,7 @@ def test_memory_follows_the_file_and_not_its_numbers():
         finally:
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-        # The bytes themselves are held already; what reading adds may be as much again.
+        # The bytes are in memory already; reading may add the same amount.
         assert peak <= len(data) + 2_000_000
 
 
@@ -38,7 +38,7 @@ def test_the_audit_hook_would_notice_code_files_and_pickle(tmp_path):
     models.events.clear()
     models.watching[0] = True
     try:
-        pickle.loads(pickle.dumps(random.Random))  # noqa: S301 - the very thing the hook must see
+        pickle.loads(pickle.dumps(random.Random))  # noqa: S301 - the hook must see this
         compile("1", "x", "eval")
         (tmp_path / "x").touch()
     finally:

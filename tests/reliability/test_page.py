@@ -1,4 +1,4 @@
-"""The page of figures says what the last runs found."""
+"""docs/reliability.md shows the figures of the last runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The short form of ``make reliability``: every kind of trial, fewer cases, the same functions."""
+"""Run every kind of trial with few cases, as a short form of ``make reliability``."""
 
 import json
 import os
@@ -28,6 +28,6 @@ def test_no_fault_in_a_short_run(kind, tmp_path):
         env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    found = json.loads(out.read_text())["kinds"][kind]
-    assert found["cases"] >= KINDS[kind].counts[0]
-    assert not any(found["faults"].values())
+    figures = json.loads(out.read_text())["kinds"][kind]
+    assert figures["cases"] >= KINDS[kind].counts[0]
+    assert not any(figures["faults"].values())

@@ -70,13 +70,18 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
 
 
 def cell_error(
-    row: int, column: int, names: Sequence[Any] | None, reason: str, fix: str
+    row: int,
+    column: int,
+    names: Sequence[Any] | None,
+    reason: str,
+    fix: str,
+    parameter: str | None = None,
 ) -> SchemaError:
     """Create the error about one value of X; its column is shown by name if it has one."""
     if names is None or column >= len(names):
-        return SchemaError(f"X[{row}, {column}] {reason}", fix=fix)
+        return SchemaError(f"X[{row}, {column}] {reason}", fix=fix, parameter=parameter)
     name = str(names[column])
-    return SchemaError(f"X[{row}, {name!r}] {reason}", fix=fix, column=name)
+    return SchemaError(f"X[{row}, {name!r}] {reason}", fix=fix, parameter=parameter, column=name)
 
 
 def reject_sets(**parameters: Any) -> None:

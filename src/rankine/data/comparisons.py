@@ -1,4 +1,4 @@
-r"""Comparisons of two items, as lists of two rows.
+r"""Convert comparisons of two items to lists of two rows.
 
 A comparison that a wins over b is a list with the labels 1 and 0, so that its pair loss is
 :math:`v\,\ell(\langle w, x_a - x_b\rangle)`. With the logistic loss that is the model of Bradley
@@ -156,8 +156,8 @@ def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None 
             f"the columns {', '.join(table.column_names)} are not two sides of comparisons",
             fix=f"Give {winner} and {loser}, and each feature twice: {winner}_x and {loser}_x",
         )
-    used = {winner, loser, "tie", "weight", *columns[0], *columns[1]}
-    values = {name: _to_array(table, name) for name in table.column_names if name in used}
+    known_names = {winner, loser, "tie", "weight", *columns[0], *columns[1]}
+    values = {name: _to_array(table, name) for name in table.column_names if name in known_names}
     rows: Any = None
     if features:
         rows = tuple(
@@ -173,7 +173,9 @@ def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None 
         features=rows if all(has_ids) else None,
         feature_names=features or None,
     )
-    return data if names is None else _select_features(data, names)
+    if names is None:
+        return data
+    return _select_features(data, names)
 
 
 def _read_table(source: Source) -> Any:

@@ -73,21 +73,21 @@ def strip_compression(name: str) -> str:
 
 def compression_of(head: bytes) -> str | None:
     """Return the name of the compression that starts with these bytes, or None."""
-    for kind, (_, magic) in _COMPRESSIONS.items():
+    for name, (_, magic) in _COMPRESSIONS.items():
         if head.startswith(magic):
-            return kind
+            return name
     return None
 
 
 @contextmanager
 def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
     """Open a source for reading, decompressing what is compressed."""
-    kind = compression_of(source.head())
+    compression = compression_of(source.head())
     with attach_file_to_errors(source.name), source.open() as file:
-        if kind is None:
+        if compression is None:
             yield ByteStream(file)
             return
-        with closing(_DecompressedStream(file, kind, options.max_ratio)) as stream:
+        with closing(_DecompressedStream(file, compression, options.max_ratio)) as stream:
             yield stream
 
 
@@ -141,12 +141,12 @@ class _OpenWriter(io.RawIOBase):
 class _DecompressedStream(ByteStream):
     """Decompresses on a thread, ahead of the reader; stops when the bytes expand too far."""
 
-    def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
+    def __init__(self, file: BinaryIO, compression: str, max_ratio: int) -> None:
         super().__init__(file)
-        if kind == "zstd":
+        if compression == "zstd":
             chunks = self._read_zstd()
         else:
-            chunks = self._read_members(kind)
+            chunks = self._read_members(compression)
         self._chunks = read_ahead(self._check_ratio(chunks, max_ratio))
         self._pending = memoryview(b"")
 
@@ -179,26 +179,26 @@ class _DecompressedStream(ByteStream):
         self.consumed += len(data)
         return data
 
-    def _read_members(self, kind: str) -> Iterator[bytes]:
+    def _read_members(self, compression: str) -> Iterator[bytes]:
         """Decompress the members of a gzip, bzip2 or xz file; each must be complete."""
-        magic = _COMPRESSIONS[kind][1]
+        magic = _COMPRESSIONS[compression][1]
         pending = self._read()
         while pending:
             if len(pending) < len(magic):
                 stream = cast("BinaryIO", _FunctionFile(self._read))
                 pending += read_fully(stream, len(magic) - len(pending))
             if not pending.startswith(magic):
-                raise _broken(f"bytes after the end of the {kind} data")
-            member = _decompressor(kind)
+                raise _broken(f"bytes after the end of the {compression} data")
+            member = _decompressor(compression)
             while not member.eof:
                 if not pending and getattr(member, "needs_input", True):
                     pending = self._read()
                     if not pending:
-                        raise _broken(f"the {kind} data end too early: the file was cut")
+                        raise _broken(f"the {compression} data end too early: the file was cut")
                 try:
                     chunk = member.decompress(pending, _OUTPUT_BYTES)
                 except (zlib.error, OSError, lzma.LZMAError, ValueError) as error:
-                    raise _broken(f"damaged {kind} data ({error})") from error
+                    raise _broken(f"damaged {compression} data ({error})") from error
                 pending = getattr(member, "unconsumed_tail", b"")
                 if chunk:
                     yield chunk
@@ -216,10 +216,10 @@ class _DecompressedStream(ByteStream):
             raise _broken(f"damaged or cut zstd data ({error})") from error
 
 
-def _decompressor(kind: str) -> Any:
-    if kind == "gzip":
+def _decompressor(compression: str) -> Any:
+    if compression == "gzip":
         return zlib.decompressobj(wbits=31)
-    if kind == "bzip2":
+    if compression == "bzip2":
         return bz2.BZ2Decompressor()
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
@@ -288,13 +288,13 @@ _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml", b"<body", b"<svg", b"<error
 
 
 def kind_of(head: bytes) -> tuple[str, str] | None:
-    """Return (kind, fix) of a file that is certainly not LETOR text, by its first 512 bytes.
+    """Describe a file that is certainly not LETOR text, by its first 512 bytes, and give a fix.
 
-    None where it may be text.
+    Return None if the file may be text.
     """
-    for mark, kind, fix in _MARKS:
+    for mark, description, fix in _MARKS:
         if head.startswith(mark):
-            return kind, fix
+            return description, fix
     if head[257:262] == b"ustar" and b"\0" in head[:257]:
         return "a tar archive", _UNPACK
     if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
@@ -319,8 +319,11 @@ def _mostly_nul(head: bytes) -> bool:
 def fill(stream: ByteStream, view: memoryview) -> int:
     """Fill the view, or less at the end of the stream, and return the number of bytes."""
     count = 0
-    while count < len(view) and (more := stream.readinto(view[count:])):
-        count += more
+    while count < len(view):
+        n_bytes = stream.readinto(view[count:])
+        if n_bytes == 0:
+            break
+        count += n_bytes
     return count
 
 
@@ -330,6 +333,6 @@ def refuse_other_kinds(stream: ByteStream) -> bytes:
     head = bytes(store[: fill(stream, memoryview(store))])
     other_kind = kind_of(head)
     if other_kind is not None:
-        kind, fix = other_kind
-        raise FileKindError(f"this is {kind}, not LETOR text", fix=fix)
+        description, fix = other_kind
+        raise FileKindError(f"this is {description}, not LETOR text", fix=fix)
     return head

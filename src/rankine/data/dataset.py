@@ -84,10 +84,13 @@ def take_columns(columns: Mapping[str, NDArray[Any]], rows: Any) -> Mapping[str,
     """Take rows of columns; text stays coded."""
     if not isinstance(columns, NamedColumns):
         return {name: np.asarray(values)[rows] for name, values in columns.items()}
-    taken: dict[str, NDArray[Any] | CodedText] = {}
+    selected: dict[str, NDArray[Any] | CodedText] = {}
     for name, values in columns.items_as_stored():
-        taken[name] = _take_text(values, rows) if isinstance(values, CodedText) else values[rows]
-    return NamedColumns(taken)
+        if isinstance(values, CodedText):
+            selected[name] = _take_text(values, rows)
+        else:
+            selected[name] = values[rows]
+    return NamedColumns(selected)
 
 
 def _take_text(values: CodedText, rows: Any) -> CodedText:
@@ -118,15 +121,15 @@ class Dataset:
     weight, position
         Optional columns: row weights; displayed positions counted from 1.
     columns
-        Further named columns (a cutoff per list, margins, prices ...), one value per row.
+        Other named columns (a cutoff per list, margins, prices ...), one value per row.
     sources
         Files that the rows were read from.
     read_counts
         Counts of what the reader changed or skipped (bad rows, missing values ...).
     query_index
-        Rows grouped by query, where that was computed before; see ``queries``.
+        Rows grouped by query, if they were grouped before; see ``queries``.
     lines
-        Line of each row in its text file, in blocks of a stream; errors name it.
+        Line of each row in its text file, for errors; only in blocks of a stream.
     encoding
         How the columns of a raw log became features (``rankine.logs.scan``), or None.
     """
@@ -452,9 +455,9 @@ def check_finite(values: NDArray[Any], name: str) -> None:
     if all_finite(values):
         return
     position = tuple(np.argwhere(~np.isfinite(values))[0])
-    shown = ", ".join(str(k) for k in position)
+    indices = ", ".join(str(k) for k in position)
     raise SchemaError(
-        f"{name}[{shown}] is {values[position]}; Input {name} contains NaN or infinity",
+        f"{name}[{indices}] is {values[position]}; Input {name} contains NaN or infinity",
         fix="Remove or impute such values before training",
     )
 
@@ -562,7 +565,10 @@ def first_lists(
     """Yield the first ``count`` lists, however blocks are cut; ``whole`` keeps blocks uncut."""
     n_left = count
     for block in blocks:
-        yield block if whole or block.n_queries <= n_left else block.take_queries(np.arange(n_left))
+        if whole or block.n_queries <= n_left:
+            yield block
+        else:
+            yield block.take_queries(np.arange(n_left))
         n_left -= block.n_queries
         if n_left <= 0:
             return
@@ -577,9 +583,9 @@ def drain(items: list[T]) -> Iterator[T]:
 def concat(parts: Iterable[Dataset]) -> Dataset:
     """Stack datasets in order.
 
-    Widths may differ when there are no feature names: the result is as wide as the widest. The
-    result is CSR if any part is. Weights and positions must be in all parts or in none; absent
-    document ids are empty. Nothing makes a dataset without rows.
+    Widths may differ if there are no feature names: the result is as wide as the widest part. The
+    result is CSR if any part is. Weights and positions must be in all parts or in none; missing
+    document ids become empty. Without parts the result has no rows.
 
     Parameters
     ----------

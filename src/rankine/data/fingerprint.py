@@ -1,4 +1,4 @@
-"""Compute a digest that is equal for equal data, whatever its format, storage or blocks.
+"""Compute a digest that is equal for equal data in any format, storage and blocks.
 
 The digest covers labels, query ids, non-zero features and feature names, in row order:
 
@@ -86,12 +86,12 @@ def _entries(X: Any) -> Any:
     lengths = np.zeros(X.shape[0], dtype=np.int64)
     indices = np.empty(X.size, dtype=np.int32)
     values = np.empty(X.size, dtype=np.float64)
-    used = 0
+    n_entries = 0
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             if X[i, j] != 0.0:
-                indices[used] = j
-                values[used] = X[i, j]
-                used += 1
+                indices[n_entries] = j
+                values[n_entries] = X[i, j]
+                n_entries += 1
                 lengths[i] += 1
-    return lengths, indices[:used].copy(), values[:used].copy()
+    return lengths, indices[:n_entries].copy(), values[:n_entries].copy()

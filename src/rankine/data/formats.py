@@ -98,7 +98,7 @@ def _recognise(source: Source, head: bytes) -> Format:
     suffix_form = _by_suffix(source.name)
     if suffix_form is not None and suffix_form.magic and head:
         raise FileKindError(
-            f"the name says {suffix_form.name} but the content does not",
+            f"the suffix of the name is for {suffix_form.name} files, but the content is not",
             file=source.name,
             fix="Check that the file is complete, or pass its format",
         )
@@ -126,7 +126,7 @@ def reader_of(form: Format) -> Any:
 def _by_name(name: str) -> Format:
     if name not in FORMATS:
         raise ParameterError(
-            f"{name!r} is not a known format",
+            f"{name!r} is not the name of a format",
             parameter="format",
             fix="Choose among " + ", ".join(sorted(FORMATS)),
         )

@@ -39,11 +39,11 @@ def dataset_html(data: Dataset) -> str:
 
 
 def _features(data: Dataset) -> Html:
-    kind = "dense"
+    storage = "dense"
     if sparse.issparse(data.X):
         per_row = data.nnz / max(data.n_rows, 1)
-        kind = f"sparse, {per_row:,.1f} non-zeros a row"
-    size = f"{data.n_features:,} ({kind}, {data.X.dtype})"
+        storage = f"sparse, {per_row:,.1f} non-zeros a row"
+    size = f"{data.n_features:,} ({storage}, {data.X.dtype})"
     names = None if data.feature_names is None else [": ", listed(data.feature_names)]
     return join([size, names])
 

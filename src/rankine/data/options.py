@@ -74,7 +74,7 @@ def available_memory() -> int:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of all readers; each uses those of its format.
+    """Options of all readers; each reader uses the options of its format.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class ReadOptions:
         "float64" or "float32"; decimal numbers are rounded once, to the nearest. None: float64
         for text, and for Parquet and Arrow what the file stores.
     dense
-        True or False force the storage; None lets ``load`` choose a dense array when at least
-        half of the matrix is stored, and ``scan`` give CSR blocks of text.
+        True or False force the storage. With None, ``load`` returns a dense array if at least half
+        of the matrix is stored, and ``scan`` returns CSR blocks of text.
     label, query, docid, weight, position, columns, features
         Column names of Parquet and Arrow; ``columns`` are kept as further columns,
         ``features`` names the feature columns (None: all others). A role given as None has no
@@ -163,7 +163,7 @@ class ReadOptions:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(
-                    f"{getattr(self, name)!r} is not known",
+                    f"{getattr(self, name)!r} is not one of the choices",
                     parameter=name,
                     fix="Choose " + " or ".join(map(repr, allowed)),
                 )
@@ -208,4 +208,6 @@ class ReadOptions:
     @property
     def memory_limit(self) -> int:
         """Bytes that the returned arrays may take."""
-        return available_memory() if self.max_memory is None else self.max_memory
+        if self.max_memory is None:
+            return available_memory()
+        return self.max_memory

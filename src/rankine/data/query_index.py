@@ -143,20 +143,20 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
         values = np.asarray(qid, dtype=object)  # NumPy turns a NaN among strings into text
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
-    kind = values.dtype.kind
-    if kind in "iub":
-        if kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+    type_code = values.dtype.kind
+    if type_code in "iub":
+        if type_code == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
             raise SchemaError("qid exceeds 2^63 - 1", fix="Pass such ids as strings")
         return values.astype(np.int64, copy=False)
-    if kind in "UT":
+    if type_code in "UT":
         return values
-    if kind == "f":
+    if type_code == "f":
         with np.errstate(invalid="ignore"):
             bad = ~((values == np.floor(values)) & (np.abs(values) < 2**53))
         if bad.any():
             raise _bad_id(values, int(np.argmax(bad)))
         return values.astype(np.int64)
-    if kind == "O":
+    if type_code == "O":
         return _check_objects(values)
     raise SchemaError(
         f"qid is of type {values.dtype}", fix="Pass integers or strings", column="qid"

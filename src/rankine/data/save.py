@@ -82,10 +82,10 @@ def save(
     return int(write(blocks, path, **options))
 
 
-def _target_format(name: str, chosen: str | None) -> Format:
-    if name == "-" and chosen is None:
-        chosen = "letor"
-    return format_for(name, chosen)
+def _target_format(path: str, name: str | None) -> Format:
+    if path == "-" and name is None:
+        name = "letor"
+    return format_for(path, name)
 
 
 @dataclass

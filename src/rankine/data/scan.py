@@ -1,7 +1,7 @@
 """Stream files as query-aligned blocks, as often as needed.
 
-Readers yield blocks of any size. Here data that are stored apart from the rows (group sizes,
-weights) are attached, blocks are cut where queries end, and a query that reappears is noticed.
+Readers yield blocks of any size. This module attaches data that are stored apart from the rows
+(group sizes, weights), cuts blocks where queries end, and refuses a query that reappears.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.data.dataset import Dataset, check_weight, concat, drain
-from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
@@ -168,7 +167,7 @@ def _sort_hint(sources: Sequence[str], query: str | None) -> str:
 def align(
     blocks: Iterator[Dataset], options: ReadOptions, guard: QueryGuard | None = None
 ) -> Iterator[Dataset]:
-    """Regroup blocks so that each holds whole queries and, but for the last, ``block_rows`` rows.
+    """Regroup blocks so that each has whole queries and, except the last, ``block_rows`` rows.
 
     A block ends at the first query boundary at or after ``block_rows`` rows, so the blocks do not
     depend on how the input was cut.
@@ -187,7 +186,7 @@ def align(
         if pending and block.qid[0] != pending[-1].qid[-1] and pending_rows >= options.block_rows:
             yield concat(drain(pending))
             pending_rows = 0
-        # The last run may continue in the next block: only the ends before it are certain.
+        # The last query may continue in the next block, so its end is not known yet.
         query_ends = ends[:-1]
         while True:
             k = query_ends.searchsorted(start + options.block_rows - pending_rows)
@@ -209,7 +208,7 @@ def align(
 
 
 def _take_rows(block: Dataset, start: int, stop: int) -> Dataset:
-    """Return rows of a block; the reader's counts go with the first of them."""
+    """Return rows of a block; only the part with row 0 gets the reader's counts."""
     if start == 0 and stop == block.n_rows:
         return block
     rows = block.take(slice(start, stop))
@@ -244,19 +243,19 @@ def _check_query_length(block: Dataset, pending: list[Dataset], max_rows: int) -
 
 
 class QueryGuard:
-    """Notices a query that reappears in a stream, in one pass.
+    """Raises an error for a query that reappears in a stream, in one pass.
 
     Ids that only increase (or only decrease) cannot reappear. In case the order breaks, ids are
-    remembered: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
-    (8 bytes each, 16 for strings). When there were more and the order breaks, that is an error:
-    a query that reappears could no longer be noticed.
+    stored: integers exactly, strings as 128 bits of BLAKE2b, at most ``max_queries`` of them (8
+    bytes each, 16 for strings). If there were more and the order breaks, that is an error, because
+    a query that reappears could no longer be detected.
 
     Parameters
     ----------
     max_queries
-        Ids to remember.
+        Maximum number of ids to store.
     fix
-        What the errors advise.
+        Fix to show in the errors.
     """
 
     def __init__(self, max_queries: int, fix: str = "Group the rows by query") -> None:
@@ -271,7 +270,7 @@ class QueryGuard:
         self._complete = True
 
     def check(self, block: Dataset, ends: NDArray[np.int64]) -> None:
-        """Take note of the runs of a block, which end at ``ends``; refuse a query seen before."""
+        """Record the queries of a block, whose rows end at ``ends``; refuse one that reappears."""
         starts = np.concatenate([[0], ends[:-1]])
         if self._last_id is not None and block.qid[0] == self._last_id:
             starts = starts[1:]
@@ -281,11 +280,11 @@ class QueryGuard:
         self._check_order(ids)
         self._last_id = ids[-1]
         if self._complete:
-            self._remember(block, starts, ids)
+            self._store_ids(block, starts, ids)
         if not self._complete and not self._monotone:
             raise LimitError(
                 f"query ids stop being sorted after more than {self._max_queries} queries, "
-                "so a query that comes back can no longer be noticed",
+                "so a query that reappears can no longer be detected",
                 parameter="max_queries",
                 file=_file_of(block),
                 fix=f"{self._fix}; or raise the limit",
@@ -303,7 +302,7 @@ class QueryGuard:
             self._increasing = bool(increases[0])
         self._monotone = bool((increases == self._increasing).all())
 
-    def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
+    def _store_ids(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
         n_free = self._max_queries - self._n_keys
         keys = _to_keys(ids)[:n_free]
         if self._monotone:
@@ -317,7 +316,7 @@ class QueryGuard:
             if repeated.any():
                 row = int(np.argmax(repeated))
                 raise QueryOrderError(
-                    f"query {ids[row]} comes back after other queries",
+                    f"query {ids[row]} reappears after other queries",
                     file=_file_of(block),
                     line=_line_of(block, int(starts[row])),
                     fix=self._fix,
@@ -328,7 +327,7 @@ class QueryGuard:
             self._key_parts = []
 
     def _mark_repeated(self, keys: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which keys came before, and remember all of them."""
+        """Return which keys were stored before, and store all of them."""
         order = np.argsort(keys, kind="stable")
         sorted_keys = keys[order]
         sorted_repeated = np.zeros(len(keys), dtype=np.bool_)
@@ -342,9 +341,10 @@ class QueryGuard:
         return repeated
 
     def _add_part(self, keys: NDArray[Any]) -> None:
-        """Add a part. Each stays at least twice as long as the next: few to search, few merges.
+        """Add a part, and merge parts so that each is at least twice as long as the next.
 
-        Many small parts, one per block, would also keep the memory between them from being freed.
+        There are then few parts to search and few merges. Many small parts, one per block, would
+        also keep the memory between them from being freed.
         """
         self._key_parts.append(keys)
         while len(self._key_parts) > 1 and len(self._key_parts[-2]) < 2 * len(self._key_parts[-1]):
@@ -366,11 +366,13 @@ def _to_keys(ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def _file_of(block: Dataset) -> str | None:
-    return block.sources[-1] if block.sources else None
+    return next(reversed(block.sources), None)
 
 
 def _line_of(block: Dataset, row: int) -> int | None:
-    return None if block.lines is None else int(block.lines[row])
+    if block.lines is None:
+        return None
+    return int(block.lines[row])
 
 
 def regroup(blocks: Iterable[Dataset], n_queries: int) -> Iterator[Dataset]:
@@ -485,7 +487,7 @@ class Scan(LabelledStream):
             raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 
     def raw_blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """Yield blocks as the readers make them: queries may be cut and may come back."""
+        """Yield blocks as the readers return them: queries may be cut and may reappear."""
         options = replace(
             self.options,
             n_features=self.n_features,
@@ -497,10 +499,6 @@ class Scan(LabelledStream):
                 yield self._name_features(side_data.attach(block))
         side_data.finish()
 
-    def compute_fingerprint(self) -> str:
-        """Read all rows once and compute the digest, which is that of the same data in memory."""
-        return fingerprint(self.raw_blocks())
-
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
 
@@ -508,10 +506,10 @@ class Scan(LabelledStream):
         """Return the block with the stream's feature names; refuse a file with other names."""
         if self.options.feature_names is not None:
             return replace(block, feature_names=self.feature_names)
-        # The names of a pipe are not known before its first block.
+        # A pipe has no names to compare with: reading them would use up its first rows.
         if self._sources[0].rereadable and block.feature_names != self.feature_names:
             raise SchemaError(
-                f"the features are not called as in {self.sources[0]}",
+                f"the features have other names than in {self.sources[0]}",
                 parameter="features",
                 file=_file_of(block),
                 fix="Choose the same columns in the same order",

@@ -43,7 +43,7 @@ class SortReport:
     Attributes
     ----------
     rows, queries
-        Their numbers.
+        Numbers of rows and queries.
     runs
         Sorted runs that were merged.
     skipped
@@ -396,9 +396,9 @@ def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
         holding = [run for run in merging if run.rows is not None]
         if not holding:
             return
-        # A query at the end of a run that is not read to its end may go on in its next block.
+        # A query at the end of a run that is not read to its end may continue in its next block.
         ends = [run.last_id for run in holding if not run.finished]
-        cut = min(ends) if ends else None
+        cut = min(ends, default=None)
         parts = [rows for run in holding if (rows := run.take_below(cut)) is not None]
         if parts:
             yield _join(parts).sort()
@@ -427,7 +427,9 @@ class _MergingRun:
     @property
     def last_id(self) -> Any:
         """Largest query id that was read and not yet taken."""
-        return self.rows.qid[-1] if self.rows is not None else None
+        if self.rows is None:
+            return None
+        return self.rows.qid[-1]
 
     def read(self) -> None:
         """Read the next block, behind the rows that were not taken."""
@@ -440,7 +442,7 @@ class _MergingRun:
             self.rows = _join([self.rows, block])
 
     def take_below(self, cut: Any) -> _Rows | None:
-        """Take the rows of queries below ``cut``, or all rows where it is None."""
+        """Take the rows of queries below ``cut``; None takes all rows."""
         rows = self.rows
         if rows is None:
             return None
@@ -449,5 +451,7 @@ class _MergingRun:
             count = int((rows.qid < cut).sum())
         if count == 0:
             return None
-        self.rows = None if count == len(rows.qid) else rows.slice(count, len(rows.qid))
+        self.rows = None
+        if count < len(rows.qid):
+            self.rows = rows.slice(count, len(rows.qid))
         return rows.slice(0, count)

@@ -57,7 +57,7 @@ class Source:
     peeked
         First bytes that were read from a stream, or None.
     taken
-        Whether a stream was opened: it can be opened once.
+        Whether a stream was opened; it can be opened only once.
     """
 
     name: str
@@ -75,7 +75,9 @@ class Source:
     @property
     def size(self) -> int | None:
         """Size of the file in bytes; None before it was opened, and for streams."""
-        return None if self.stamp is None else self.stamp.size
+        if self.stamp is None:
+            return None
+        return self.stamp.size
 
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """Return the first bytes; ``open`` returns them again."""

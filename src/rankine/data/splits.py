@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
-from rankine.data.dataset import Dataset, concat
-from rankine.data.fingerprint import fingerprint
+from rankine.data.dataset import Dataset
 from rankine.data.streams import LabelledStream
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, random_unit, resolve_seed, stream_seed
@@ -90,14 +89,6 @@ class ScanPart(LabelledStream):
             elif len(queries):
                 yield block.take_queries(queries)
 
-    def compute_fingerprint(self) -> str:
-        """Read the chosen rows once and compute their digest."""
-        return fingerprint(self.blocks())
-
-    def load(self) -> Dataset:
-        """Load the part into memory."""
-        return concat(self.blocks())
-
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
 
@@ -150,11 +141,12 @@ def _count_queries(scan: Scan, time: str | None) -> int:
         if time is None:
             continue
         times = query_times(block, time)
-        times = times if latest is None else np.concatenate([[latest], times])
+        if latest is not None:
+            times = np.concatenate([[latest], times])
         if (times[1:] < times[:-1]).any():
             raise QueryOrderError(
                 f"queries are not in order of {time!r}",
-                file=block.sources[-1] if block.sources else None,
+                file=next(reversed(block.sources), None),
                 fix="Sort the files by time, or use rankine.load",
             )
         latest = times[-1]
@@ -198,7 +190,7 @@ def split_queries(
     proportions
         One positive number per part.
     random_state
-        Seed; None draws a fresh one.
+        Seed; None draws a random one.
 
     Returns
     -------
@@ -227,7 +219,7 @@ def query_folds(
 ) -> Iterator[tuple[Dataset, Dataset]]:
     """Yield ``n_folds`` pairs (training, test); every query is in exactly one test part.
 
-    The folds hold equally many queries, up to one.
+    The numbers of queries in two folds differ by at most 1.
     """
     if not 2 <= n_folds <= data.n_queries:
         raise ParameterError(
@@ -317,7 +309,8 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
         if time not in data.columns:
             raise SchemaError(
                 f"no column {time!r}; there are {sorted(data.columns)}",
-                fix="Load it with columns=[...]",
+                parameter="columns",
+                fix="Add it to columns",
                 column=time,
             )
         time = data.columns[time]
@@ -327,9 +320,12 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
             f"times are {values.dtype} of shape {values.shape} for {data.n_rows} rows",
             fix="Pass one number or date per row",
         )
-    missing = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values)
+    if values.dtype.kind == "M":
+        missing = np.isnat(values)
+    else:
+        missing = ~np.isfinite(values)
     if missing.any():
-        raise SchemaError("some times are missing", fix="Give every row its time")
+        raise SchemaError("some times are missing", fix="Give every row a time")
     index = data.queries
     if index.n_queries == 0:
         return values
@@ -357,7 +353,7 @@ def _parts(
     if (np.diff(cuts) == 0).any():
         part = int(np.argmax(np.diff(cuts) == 0))
         raise ParameterError(
-            f"part {part + 1} would hold none of the {len(order)} queries",
+            f"part {part + 1} would get none of the {len(order)} queries",
             parameter="proportions",
             fix="Choose other proportions, or more data",
         )

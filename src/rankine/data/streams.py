@@ -1,4 +1,4 @@
-"""Interfaces of labelled lists that are not in memory: streams and partitions."""
+"""Define the interfaces of labelled lists that are not in memory: streams and partitions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rankine.data.dataset import Dataset, concat
+from rankine.data.fingerprint import fingerprint
 
 
 class LabelledStream(ABC):
@@ -39,12 +40,16 @@ class LabelledStream(ABC):
     def __iter__(self) -> Iterator[Dataset]: ...
 
     def raw_blocks(self) -> Iterator[Dataset]:
-        """Read the rows once; queries may be cut and may come back."""
+        """Yield blocks of rows in one pass; queries may be cut and may reappear."""
         return iter(self)
 
     def load(self) -> Dataset:
         """Read all lists into memory."""
         return concat(self)
+
+    def compute_fingerprint(self) -> str:
+        """Read all rows once and compute their digest, which the same data in memory has too."""
+        return fingerprint(self.raw_blocks())
 
     def log_encoding(self) -> Any:
         """Return how the columns of a raw log become features; None for any other stream.
@@ -90,7 +95,7 @@ class EncodedStream(LabelledStream):
 
 
 class LabelledPartitions(ABC):
-    """Labelled lists cut into partitions of whole queries; ``rankine.distributed.scan`` makes them.
+    """Labelled lists cut into partitions of whole queries, as by ``rankine.distributed.scan``.
 
     The base class is here so that a ranker can recognise partitions without importing
     ``rankine.distributed``, which takes as long as a small fit.

@@ -1,4 +1,4 @@
-"""A partition as a description of rows in a file, and how a file is cut into whole queries.
+"""Describe a partition as rows of a file, and cut a file into partitions of whole queries.
 
 A Parquet footer contains the number of rows, the stored items and the query bounds of every row
 group. Cuts are placed between row groups, or inside one that is too large; a cut is clean when the
@@ -56,8 +56,11 @@ class Partition:
     @property
     def key(self) -> tuple[Any, ...]:
         """Value that is equal for the same rows, read in the same way."""
-        encoding = None if self.encoding is None else self.encoding.key
-        label = None if self.label is None else self.label.text
+        encoding = label = None
+        if self.encoding is not None:
+            encoding = self.encoding.key
+        if self.label is not None:
+            label = self.label.text
         return self.file, self.rows, self.state, repr(self.options), encoding, label
 
     def load(self) -> Dataset:
@@ -81,12 +84,16 @@ class Partition:
             return self.encoding.encode(data)
         if self.label is not None:
             data = self.label.relabelled(data)
-        return check_names(data, self.feature_names) if data.feature_names is None else data
+        if data.feature_names is not None:
+            return data
+        return check_names(data, self.feature_names)
 
     @property
     def name(self) -> str:
         """Description for error messages."""
-        rows = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
+        rows = ""
+        if self.rows is not None:
+            rows = f", rows {self.rows[0] + 1} to {self.rows[1]}"
         return f"partition {self.number} ({self.file}{rows})"
 
 
@@ -189,7 +196,7 @@ class _Cutter:
 
     def _next_query(self, row: int) -> int:
         """Return the first row at or after ``row`` that starts a query."""
-        last = row - 1  # last row of the part before
+        last = row - 1  # last row of the previous part
         group = int(np.searchsorted(self.first_row, last, side="right")) - 1
         if row == self.first_row[group + 1] and self._disjoint(group, group + 1):
             return row
@@ -214,7 +221,7 @@ class _Cutter:
         return self.file.value_bounds(self.groups[number], str(self.file.plan.query))
 
     def _query_ids(self, number: int) -> NDArray[Any]:
-        """Return the query ids of a row group; those of the last one are kept."""
+        """Return the query ids of a row group; the last row group that was read is cached."""
         if self._last_ids is None or self._last_ids[0] != number:
             self.n_groups_read += 1
             rows = (int(self.first_row[number]), int(self.first_row[number + 1]))

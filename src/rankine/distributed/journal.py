@@ -1,15 +1,15 @@
 """Checkpoints of a batch solver: recorded results, and states of loops that replace them.
 
 A solver is a deterministic function of the results of its requests (sums over partitions). It is
-therefore enough to record these results: a resumed run repeats its requests, gets the recorded
-results as long as they last, and continues with the cluster from there, with the same bits, even in
-the middle of a line search or an inner loop. A request that differs from the recorded one is an
-error, so a run can never continue as another one.
+therefore enough to record these results: a resumed run repeats its requests, gets recorded results
+until there are no more, and computes from there, with the same bits, even in the middle of a line
+search or an inner loop. A request that differs from the recorded one is an error, so a run cannot
+be resumed as a different run.
 
 Recording every result of a long run would take too much space. A loop therefore saves its *state*
 before an iteration, everything that it needs to continue, which replaces all results since the loop
-began. What remains are the results before the loop, its last state, and the results since then. A
-loop within a loop saves its state after that of the outer one, until the outer one is saved next.
+began. What remains are the results before the loop, its last state, and the results since then. The
+state of an inner loop is kept until the outer loop saves its next state.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Journal:
             self._n_records += 1
             if recorded_token != token:
                 raise CheckpointError(
-                    f"request {self._n_records} of this run differs from that of the checkpoint",
+                    f"request {self._n_records} of this run differs from the checkpoint",
                     file=str(self._folder.folder),
                     fix="Resume with the same data, parameters and version, or start again",
                 )
@@ -109,7 +109,7 @@ class Journal:
         return result
 
     def recall_or_record(self, name: str, value: int) -> int:
-        """Return the value that the interrupted run recorded, or record this one."""
+        """Return the value that the interrupted run recorded; a new run records ``value``."""
         return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
     def resume_point(self, solver: str, *start: Any) -> ResumePoint:
@@ -117,7 +117,9 @@ class Journal:
 
         ``start`` is what the loop starts from, where no earlier request depends on it.
         """
-        name = f"state of {solver} {token_of(start) if start else ''}"
+        name = f"state of {solver} "
+        if start:
+            name += token_of(start)
         point = _JournalPoint(self, name, self._n_records)
         if self._to_replay and self._to_replay[0][0] == name:
             point.state, monitor_state = self._to_replay.popleft()[1]

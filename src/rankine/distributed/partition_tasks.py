@@ -1,13 +1,13 @@
-"""What workers compute on partitions, and the problems and solvers that use it.
+"""Define what workers compute on partitions, and the problems and solvers that use the results.
 
-* ``RawRowsTask`` keeps the rows as they are, to be counted and measured (the first pass);
+* ``RawRowsTask`` keeps the rows as they are, to count and measure them (the first pass);
 * ``ProblemTask`` builds a risk with the methods of ``solvers.problem``, so that batch solvers run
   unchanged on sums over partitions;
 * ``PairPassTask`` and ``ListPassTask`` run passes of the stochastic solvers, whose weights are then
   averaged.
 
-Averaging passes is another algorithm than a pass over all the data. In pass r every partition i
-starts from the same weights w, learns from its rows alone, and
+Averaged passes are not the same algorithm as passes over all the data. In each pass every partition
+i starts from the same weights w, learns from its rows alone, and
 
     w  <-  sum_i (examples of i / all examples)  w_i
 
@@ -45,13 +45,13 @@ from rankine.transforms.clicks import ContextWeights, apply_position_weights
 from rankine.transforms.scaling import ColumnSizes, ColumnStatistics, Scaling
 from rankine.updates import make_update
 
-#: Default number of passes: the average of weights that saw a part of the data each needs several
-#: passes to come near one pass over all of it.
+#: Default number of passes. Each partition's weights have learned from a part of the data only, so
+#: their average needs several passes to get close to one pass over all the data.
 PASSES = 10
 
 
 # ------------------------------------------------------------------------------ the first pass
-class Contents(NamedTuple):
+class PartitionCounts(NamedTuple):
     """Counts of one partition."""
 
     rows: int
@@ -64,7 +64,7 @@ class Contents(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class TotalCounts:
     """Counts of all partitions."""
 
     rows: int
@@ -79,12 +79,12 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class RawRows:
-    """The rows of a partition as they are."""
+    """The unchanged rows of a partition."""
 
     data: Dataset
     number: int
 
-    def contents(self) -> Contents:
+    def counts(self) -> PartitionCounts:
         """Count the rows, and find the smallest and largest query id."""
         data = self.data
         ids = data.queries.ids
@@ -92,7 +92,7 @@ class RawRows:
             first_id, last_id = ids.min(), ids.max()
         else:  # NumPy has no minimum of strings
             first_id, last_id = min(ids.tolist()), max(ids.tolist())
-        return Contents(
+        return PartitionCounts(
             data.n_rows,
             data.n_queries,
             len(data.labels.queries_with_pairs),
@@ -162,29 +162,30 @@ class WeightedRowsTask(NamedTuple):
         return self.task.build(apply_position_weights(data, self.inverse), threads, number)
 
 
-def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> Measured:
+def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> TotalCounts:
     """Count everything, and raise if a query is in two partitions."""
-    contents: list[Contents] = pool.each("contents")
-    check_queries(pool, partitions, contents)
-    totals = np.array([part[:5] for part in contents], dtype=np.int64).sum(axis=0)
-    ends = np.minimum(np.cumsum([part.queries for part in contents]), SAMPLE_LISTS)
+    counts: list[PartitionCounts] = pool.each("counts")
+    check_queries(pool, partitions, counts)
+    totals = np.array([part[:5] for part in counts], dtype=np.int64).sum(axis=0)
+    ends = np.minimum(np.cumsum([part.queries for part in counts]), SAMPLE_LISTS)
     rows, queries, queries_used, pairs, missing = totals.tolist()
     sample = tuple(np.diff(ends, prepend=0).tolist())
-    return Measured(rows, queries, queries_used, pairs, missing, sample)
+    return TotalCounts(rows, queries, queries_used, pairs, missing, sample)
 
 
 def check_queries(
-    pool: WorkerPool, partitions: Sequence[Partition], contents: Sequence[Contents]
+    pool: WorkerPool, partitions: Sequence[Partition], counts: Sequence[PartitionCounts]
 ) -> None:
     """Raise if the rows of a query are in two partitions, naming the query and its files.
 
     Only where the ranges of ids overlap all ids are compared.
     """
-    by_first_id = sorted(contents, key=lambda part: part.first_id)
-    largest, overlap = None, False
-    for part in by_first_id:
-        overlap |= largest is not None and part.first_id <= largest
-        largest = part.last_id if largest is None else max(largest, part.last_id)
+    by_first_id = sorted(counts, key=lambda part: part.first_id)
+    largest = by_first_id[0].last_id
+    overlap = False
+    for part in by_first_id[1:]:
+        overlap |= part.first_id <= largest
+        largest = max(largest, part.last_id)
     if not overlap:
         return
     ids = pool.each("query_ids")
@@ -196,15 +197,16 @@ def check_queries(
         return
     k = repeated[0]
     first, second = partitions[owners[order[k]]], partitions[owners[order[k + 1]]]
+    location = f"{first.file} and in {second.file}"
     if first.file == second.file:
-        places = f"{first.name} and in {second.name}"
-    else:
-        places = f"{first.file} and in {second.file}"
-    count = f" ({len(repeated) - 1} more are split like it)" if len(repeated) > 1 else ""
+        location = f"{first.name} and in {second.name}"
+    count = ""
+    if len(repeated) > 1:
+        count = f" ({len(repeated) - 1} more are split like it)"
     query = all_ids[order[k : k + 1]].tolist()[0]
     raise QueryOrderError(
-        f"query {query!r} has rows in {places}{count}",
-        fix="Group the rows by query: rankine.distributed.repartition, or --repartition",
+        f"query {query!r} has rows in {location}{count}",
+        fix="Group the rows by query first, with rankine.distributed.repartition or --repartition",
     )
 
 
@@ -272,7 +274,7 @@ class ProblemTask(NamedTuple):
     #: values, among them sums over all the data.
     risk: Callable[..., Any]
     arguments: tuple[Any, ...]
-    #: Measured on all the data.
+    #: TotalCounts on all the data.
     scaling: Scaling
 
     @property
@@ -325,7 +327,7 @@ def _check_margins(source: Any, options: DominationOptions) -> None:
         raise ParameterError(
             "a function or an array can only be used with rows in memory",
             parameter="margin",
-            fix="Pass a number, or the name of a column of the files (columns=[...])",
+            fix="Pass a number, or the name of a column of the files",
         )
     if options.margin_table is None:
         return
@@ -353,7 +355,7 @@ class PairPassTask(NamedTuple):
     max_trials: int
     #: Root of the random streams of all partitions.
     seed: int
-    #: Measured on all partitions.
+    #: TotalCounts on all partitions.
     scaling: Scaling
     #: Number of examples in all partitions; ``average_pairs`` counts them.
     total: float = 0.0
@@ -371,7 +373,7 @@ class PairPassTask(NamedTuple):
 
 
 class _PairPasses:
-    """A partition's share of the steps."""
+    """Runs a partition's share of the steps."""
 
     def __init__(self, data: Dataset, task: PairPassTask, seed: int) -> None:
         self.rows, self.task, self.seed = data.rows, task, seed
@@ -441,9 +443,13 @@ def average_pairs(
         point.save(state)
         w, pass_mean = pool.total("learn", w, number, start is not None)
         # The iterates of the second half of the run are averaged; a pass may be in both halves.
-        fraction = averaged_fraction(number, n_passes) if task.plan.average else 0.0
+        fraction = 0.0
+        if task.plan.average:
+            fraction = averaged_fraction(number, n_passes)
         mean, averaged = mean + fraction * pass_mean, averaged + fraction
-        coef = mean / averaged if averaged else w
+        coef = w
+        if averaged:
+            coef = mean / averaged
         require_weights(coef, number)
         stop = report_progress(callbacks, "passes", number + 1, n_passes, {}, coef)
         if stop and number + 1 < n_passes:
@@ -461,7 +467,7 @@ class ListPassTask(NamedTuple):
     options: Mapping[str, Any]
     #: Loss of a list.
     objective: Any
-    #: Lists per step, and the metric that judges lists before they are learned from.
+    #: Lists per step, and the metric that lists are evaluated with before they are learned from.
     batch_lists: int
     metric: str
     #: As in ``PairPassTask``; examples are lists.
@@ -490,7 +496,7 @@ class ListPassTask(NamedTuple):
 
 
 class _ListPasses:
-    """Passes over the lists of a partition."""
+    """Runs passes over the lists of a partition."""
 
     def __init__(self, data: Dataset, task: ListPassTask, seed: int) -> None:
         self.data, self.task, self.seed = data, task, seed
@@ -504,7 +510,10 @@ class _ListPasses:
         """
         data, task = self.data, self.task
         steps = number * -(-data.n_queries // task.batch_lists)
-        start = w if warm or number else None
+        # A learner without a start may use its update's own initial state, in the first pass only.
+        start = None
+        if warm or number:
+            start = w
         learner = task.learner(data.n_features, self.seed, start, steps)
         learner.lists_seen = number * data.n_queries
         run = OnePassRun(learner, ProgressiveMetric(task.metric))
@@ -547,19 +556,25 @@ def average_lists(
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums
         tally, n_unfit = tally + losses, n_unfit + unfit
-        loss = float(tally[0] / tally[1]) if tally[1] else float("nan")
+        loss = float("nan")
+        if tally[1]:
+            loss = float(tally[0] / tally[1])
         values = {"progressive_loss": loss}
         if not n_unfit:
             values[progressive.name] = progressive.value
         trace.append({"pass": number + 1, **values})
-        coef = w if max_nonzero is None else _keep_largest(w, max_nonzero)
+        coef = w
+        if max_nonzero is not None:
+            coef = _keep_largest(w, max_nonzero)
         stop = report_progress(callbacks, "passes", number + 1, n_passes, values, coef)
         if stop and number + 1 < n_passes:
             stop_reason = "callback"
             break
     if tally[1] == 0 and stop_reason == "passes":
         raise no_learnable_lists(task.objective.name)
-    extra = {"progressive": float("nan") if n_unfit else progressive.value}
+    extra = {"progressive": progressive.value}
+    if n_unfit:
+        extra["progressive"] = float("nan")
     steps = (number + 1) * -(-task.total // task.batch_lists)
     certificate = {**values, "passes": number + 1.0}
     return Solution(coef, float("nan"), certificate, steps, trace, stop_reason, extra)

@@ -1,4 +1,4 @@
-"""Data as partitions: descriptions of rows in files, which workers read when they need them."""
+"""Cut files into partitions: descriptions of rows, which workers read when they need them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankine.data.sources import Source, find_sources
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.distributed.file_partitions import FileCuts, Partition, cut_file, file_state
 from rankine.distributed.journal import Journal
-from rankine.distributed.partition_tasks import Measured, RawRowsTask, measure
+from rankine.distributed.partition_tasks import RawRowsTask, TotalCounts, measure
 from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
 from rankine.distributed.worker_pool import PartitionTask, WorkerPool, token_of
 
@@ -65,11 +65,14 @@ class PartitionedDataset(LabelledPartitions):
     def fingerprint(self) -> str:
         """Digest of the files (size and time of last change) and of where they are cut."""
         labels = {part.label.text for part in self.partitions if part.label is not None}
+        encoding_key = None
+        if self.encoding is not None:
+            encoding_key = self.encoding.key
         return token_of(
             [[part.file, part.rows, part.state] for part in self.partitions],
             self.n_features,
             self.feature_names,
-            None if self.encoding is None else self.encoding.key,
+            encoding_key,
             *sorted(labels),
         )
 
@@ -77,7 +80,7 @@ class PartitionedDataset(LabelledPartitions):
         """Return a pool that runs a task on all partitions."""
         return WorkerPool(self.runner, self.partitions, task, journal)
 
-    def measure(self) -> Measured:
+    def measure(self) -> TotalCounts:
         """Read everything once: count, and check that every query is in one partition."""
         return measure(self.worker_pool(RawRowsTask()), self.partitions)
 
@@ -226,9 +229,10 @@ def _common_names(files: list[str], cuts: list[FileCuts]) -> tuple[str, ...] | N
     for file, cut in zip(files, cuts, strict=True):
         if cut.feature_names != cuts[0].feature_names:
             raise SchemaError(
-                f"the names of the features differ from those of {files[0]}",
+                f"the features have other names than in {files[0]}",
+                parameter="features",
                 file=file,
-                fix="Choose the same columns in the same order with features=[...]",
+                fix="Name the same columns in the same order",
             )
     return cuts[0].feature_names
 

@@ -65,7 +65,7 @@ def cluster_errors(client: Any) -> Iterator[None]:
         address = getattr(getattr(client, "scheduler", None), "address", None)
         raise ClusterError(
             f"the scheduler {address or ''} was lost or cancelled the work: {_first_line(error)}",
-            fix="Start it again and resume from the checkpoint (checkpoint=, resume=True)",
+            fix="Start the scheduler again, and resume the run if it has a checkpoint folder",
         ) from error
 
 
@@ -163,7 +163,9 @@ class DaskRunner(LocalRunner):
     def _share(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Return the future of a task that returns the arguments, if they are large."""
         size = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray))
-        return self._map(tuple, [arguments], "weights") if size > SHARED_BYTES else []
+        if size <= SHARED_BYTES:
+            return []
+        return self._map(tuple, [arguments], "weights")
 
     def _map(
         self, function: Callable[..., Any], items: list[Any], name: str, **keywords: Any
@@ -237,11 +239,12 @@ def connect(address: str, *, timeout: float = SCHEDULER_TIMEOUT, **local: Any) -
     **local
         Further options of ``LocalCluster``, for ``local:N``.
     """
-    kind, _, count = address.partition(":")
-    if kind == "local":
+    scheme, _, count = address.partition(":")
+    if scheme == "local":
         if not count.isdigit() or int(count) < 1:
             raise ParameterError(
-                f"cannot read the cluster {address!r}", fix="Write local:2 for two workers here"
+                f"cannot read the cluster {address!r}",
+                fix="Write local:2 for two worker processes on this machine",
             )
         with _start_local(int(count), local) as client:
             yield client

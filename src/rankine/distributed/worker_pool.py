@@ -1,9 +1,9 @@
 """Compute sums over all partitions, and what a worker does for one of them.
 
-A task is a pure function of a description, a method's name and small arrays. A worker caches the
-partitions it has read while they fit into its share of memory. The cache only saves time: a worker
-without the partition reads it, and returns the same bits. Partial results are added pairwise, in
-the order of partitions: tuples element by element, lists by concatenation.
+A partial result is a pure function of a work item, a method's name and small arrays. A worker
+caches the partitions it has read while they fit into its share of memory. The cache only saves
+time: a worker without the partition reads it, and returns the same bits. Partial results are added
+pairwise, in the order of partitions: tuples element by element, lists by concatenation.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _add(a: Any, b: Any) -> Any:
     """Add two partial results."""
     if hasattr(a, "merge"):
         return a.merge(b)
-    return tuple(map(_add, a, b)) if isinstance(a, tuple) else a + b
+    if isinstance(a, tuple):
+        return tuple(map(_add, a, b))
+    return a + b
 
 
 def sum_in_order(results: Iterable[Any]) -> Any:
@@ -137,8 +139,8 @@ class WorkItem:
 class PartitionCache:
     """The partitions that were used last, as many as fit.
 
-    ``limit`` returns the number of bytes that the cache may take; ``near_limit`` whether a number
-    of bytes more would bring the process, with all else it holds, near its memory limit.
+    ``limit`` returns the number of bytes that the cache may take. ``near_limit`` returns whether
+    the whole process would be near its memory limit with a given number of additional bytes.
     """
 
     def __init__(
@@ -228,7 +230,7 @@ def memory_limit() -> int:
 
 
 def near_limit(size: int) -> bool:
-    """Whether ``size`` bytes more would pause this worker; only Dask's workers have a limit."""
+    """Whether ``size`` additional bytes would pause this worker; only Dask workers have a limit."""
     if "distributed" not in sys.modules:
         return False
     import psutil
@@ -265,14 +267,17 @@ def compute_in_list(item: WorkItem, method: str, arguments: tuple[Any, ...]) -> 
 def estimate_bytes(data: Dataset) -> int:
     """Estimate the memory of a dataset and its index."""
     X: Any = data.X
-    matrix = X.data.nbytes + X.indices.nbytes if hasattr(X, "indptr") else X.nbytes
-    return int(matrix) + ROW_BYTES * data.n_rows
+    if hasattr(X, "indptr"):
+        matrix_bytes = X.data.nbytes + X.indices.nbytes
+    else:
+        matrix_bytes = X.nbytes
+    return int(matrix_bytes) + ROW_BYTES * data.n_rows
 
 
 class WorkerPool:
     """All partitions with one task, and the runner that computes their partial results.
 
-    A journal records sums, or replays those of an interrupted run.
+    A journal records sums, or replays the sums that an interrupted run recorded.
     """
 
     def __init__(
@@ -307,7 +312,9 @@ class WorkerPool:
 
     def _compute_total(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         total: Any = self.runner.total(self._submit(), method, arguments)
-        return tuple(total) if isinstance(total, tuple) else (total,)
+        if isinstance(total, tuple):
+            return tuple(total)
+        return (total,)
 
     def _submit(self) -> Any:
         """Submit the items once."""

@@ -49,6 +49,7 @@ from rankine.logs.clicks import (
     read_clicks,
     sum_by,
 )
+from rankine.transforms.clicks import row_positions
 
 __all__ = ["Counterfactual", "Estimate", "counterfactual", "value_estimates"]
 
@@ -193,7 +194,7 @@ def counterfactual(
             fix="Pass one score per row",
             parameter="scores",
         )
-    old = clicks.required_positions() - 1
+    old = row_positions(clicks) - 1
     new = _new_positions(clicks, np.asarray(values, dtype=np.float64))
     counted, old_counted = np.ones(clicks.n_rows), np.ones(clicks.n_rows)
     if k is not None:
@@ -386,7 +387,7 @@ def _check_overlap(
 def _new_positions(log: ClickLog, scores: Floats) -> Ints:
     """Return the rank of every row in its list by descending score, from 0; ties keep order."""
     # By list, then by falling score, then by the old position.
-    order = np.lexsort((log.required_positions(), -scores, log.lists))
+    order = np.lexsort((row_positions(log), -scores, log.lists))
     starts = np.r_[0, np.cumsum(np.bincount(log.lists))]
     new = np.empty(log.n_rows, dtype=np.int64)
     new[order] = np.arange(log.n_rows) - starts[log.lists[order]]

@@ -34,6 +34,7 @@ from rankine.evaluation.tables import Table
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_below, random_bits, stream_seed
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
+from rankine.transforms.clicks import row_positions
 
 __all__ = [
     "Interleaving",
@@ -369,7 +370,7 @@ def _row_points(log: ClickLog, team: Ints, n_teams: int, credit: str) -> Floats:
     if credit == "any":
         key = log.lists[rows] * n_teams + team[rows]
     else:
-        position = log.required_positions()[rows]
+        position = row_positions(log)[rows]
         if credit == "last":
             position = -position
         rows = rows[np.lexsort((position, log.lists[rows]))]

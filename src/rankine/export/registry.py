@@ -2,7 +2,7 @@
 
 A target is one module of ``rankine.export``, which is imported by being there::
 
-    @register("engine", options=("store",))
+    @register("engine")
     def export_engine(model: LinearModel, options: ExportOptions) -> Export:
         \"\"\"Write a model of Engine. (The help of the command prints this line.)\"\"\"
         require_linear(model, "Engine")

@@ -1,7 +1,7 @@
-"""A click log in memory: which items were shown where, and which of them were clicked.
+"""Read a click log into memory: which items were shown where, and which of them were clicked.
 
-One row per impression. Everything that needs clicks (propensities, labels from clicks over expected
-clicks, evaluation on a log, interleaving) reads them with ``read_clicks``.
+A click log has one row per impression. Everything that needs clicks (propensities, labels from
+clicks over expected clicks, evaluation on a log, interleaving) reads them with ``read_clicks``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.data.splits import ScanPart
 from rankine.logs.schema import log_sources
-from rankine.transforms.clicks import check_positions
+from rankine.transforms.clicks import check_positions, row_positions
 
 if TYPE_CHECKING:
     from rankine.distributed.partitions import PartitionedDataset
@@ -44,9 +44,10 @@ class ClickLog:
     position
         Position that the row was shown at, from 1; None when the log has none.
     item, search
-        Numbers of the item and of the search (the query text, say), from 0; None without columns.
+        Numbers of the item and of the search (such as the query text), from 0; None without a
+        column of them.
     columns
-        Further columns that were requested.
+        Other columns that were requested.
     """
 
     lists: NDArray[np.int64]
@@ -68,7 +69,7 @@ class ClickLog:
 
     @cached_property
     def pair(self) -> NDArray[np.int64]:
-        """Number of the search-item pair of each row; of the item where no search is known."""
+        """Number of the search-item pair of each row; without searches, number of the item."""
         if self.item is None:
             raise ParameterError(
                 "this needs the item that each row shows",
@@ -80,20 +81,13 @@ class ClickLog:
         # Numbers of pairs, with gaps for pairs that do not occur, which encode closes.
         return encode(self.search * (int(self.item.max()) + 1) + self.item)[0]
 
-    def required_positions(self) -> NDArray[np.int64]:
-        """Return the positions, or raise if the log has none."""
-        if self.position is None:
-            raise SchemaError(
-                "this needs the position that each row was shown at",
-                fix="Give a position column (position='position')",
-            )
-        return self.position
-
     def take(self, rows: NDArray[Any]) -> ClickLog:
         """Select rows; their lists are numbered again."""
 
         def select(values: NDArray[Any] | None) -> Any:
-            return None if values is None else values[rows]
+            if values is None:
+                return None
+            return values[rows]
 
         return ClickLog(
             encode(self.lists[rows])[0],
@@ -124,12 +118,12 @@ def read_clicks(
         ``Dataset`` or a stream of them (with their query, label, position and docid fields, and
         other columns by name); a simulated log; or a ``ClickLog``.
     query, label, position
-        Column that names the list of a row; formula of the label (``"clicked + 4*purchased"``);
+        Column with the id of a row's list; formula of the label (``"clicked + 4*purchased"``);
         column of displayed positions, counted from 1.
     item, search
         Columns of the item and of what was searched for.
     columns
-        Further columns to keep.
+        Other columns to keep.
     """
     reject_sets(columns=columns)
     if isinstance(log, ClickLog):
@@ -140,12 +134,19 @@ def read_clicks(
     values = _read_columns(log, names, query, label, position, item)
     if len(values[query]) == 0:
         raise _no_rows()
+    positions = items = searches = None
+    if position is not None:
+        positions = check_positions(values[position])
+    if item is not None:
+        items, _ = encode(values[item], item)
+    if search is not None:
+        searches, _ = encode(values[search], search)
     return ClickLog(
         encode(values[query], query)[0],
         np.asarray(formula(values), dtype=np.float64),
-        None if position is None else check_positions(values[position]),
-        None if item is None else encode(values[item], item)[0],
-        None if search is None else encode(values[search], search)[0],
+        positions,
+        items,
+        searches,
         {name: np.asarray(values[name]) for name in columns},
     )
 
@@ -155,11 +156,11 @@ def coec(
 ) -> NDArray[np.float64]:
     """Compute clicks over expected clicks of each row's search-item pair, without position bias.
 
-    A pair with C clicks and E expected ones has the label ``(C + a) / (E + a)``: 1 is average, and
-    a pair that was rarely shown stays near it. E sums the probability of a click at the positions
-    where the pair was shown: the log's click rate there, or ``propensity`` times one common rate
-    (better where good items are shown at the top, since the click rate at a position also depends
-    on the items shown there).
+    A pair with C clicks and E expected clicks has the label ``(C + a) / (E + a)``: 1 is average,
+    and a pair that was rarely shown stays near 1. E sums the probability of a click at the
+    positions where the pair was shown: the log's click rate there, or ``propensity`` times one
+    common rate. The latter is better where good items are shown at the top, since the click rate at
+    a position also depends on the items shown there.
 
     Parameters
     ----------
@@ -168,8 +169,8 @@ def coec(
     propensity
         By position, from ``estimate_propensity``; its last value applies to all later positions.
     shrinkage
-        a, in expected clicks. None: by moments, where pairs differ from the average with variance
-        1/a, ``1/a = (sum (C - E)^2 - sum E) / sum E^2``.
+        a, in expected clicks. None estimates the variance 1/a of pairs around the average by
+        moments: ``1/a = (sum (C - E)^2 - sum E) / sum E^2``.
 
     Examples
     --------
@@ -181,6 +182,8 @@ def coec(
     clicks = sum_by(log.pair, log.clicked)
     expected = sum_by(log.pair, expected_clicks(log, propensity))
     if shrinkage is None:
+        # Clicks of an average pair have the variance E of a Poisson variable; the excess over it
+        # is what pairs differ by. Little excess gives a large, but finite, shrinkage.
         variance = float(((clicks - expected) ** 2 - expected).sum() / (expected**2).sum())
         shrinkage = 1 / max(variance, 1e-6)
     if not shrinkage > 0:
@@ -208,16 +211,16 @@ def coec_formula(label: str) -> str | None:
 
 
 class CoecLabel:
-    """``coec`` of a log as a formula over its columns: the label of a row is that of its pair.
+    """A label formula that gives every row the ``coec`` of its search-item pair.
 
     Parameters
     ----------
     path, query, position, item, search
         The log, as for ``read_clicks``.
     formula
-        Counts as a click where it is positive.
+        A row counts as clicked where this is positive.
     propensity
-        As for ``coec``.
+        Passed to ``coec``.
     """
 
     def __init__(
@@ -231,7 +234,9 @@ class CoecLabel:
         item: str,
         search: str | None = None,
     ) -> None:
-        self.columns = (item,) if search is None else (item, search)
+        self.columns: tuple[str, ...] = (item,)
+        if search is not None:
+            self.columns = (item, search)
         log = read_clicks(
             path,
             query=query,
@@ -246,7 +251,7 @@ class CoecLabel:
         pairs = self._pairs({name: values[first] for name, values in log.columns.items()})
         labels = coec(log, propensity)[first]
         self._label_of_pair = dict(zip(pairs, labels.tolist(), strict=True))
-        #: Differs for labels that differ.
+        #: Includes a digest of the labels, because this text identifies a formula in cache keys.
         self.text = f"coec({formula}) {sha256(labels.tobytes()).hexdigest()[:16]}"
 
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -270,13 +275,13 @@ def position_propensity(propensity: Sequence[float]) -> NDArray[np.float64]:
         raise ParameterError(
             f"must be one list of propensities, not one for each {context}",
             parameter="propensity",
-            fix=f"Pass its .values, or treat the lists of each {context} separately",
+            fix=f"Estimate it without a context, or treat the lists of each {context} separately",
         )
     return np.asarray(propensity, dtype=np.float64)
 
 
 def relabelled(source: Any, label: CoecLabel) -> Any:
-    """Return rows in memory or a stream with other labels; a stream can be cut into partitions."""
+    """Return rows in memory, or a stream, with other labels; a stream can still be partitioned."""
     if isinstance(source, Dataset):
         return label.relabelled(source)
     if hasattr(source, "relabelled"):
@@ -309,12 +314,18 @@ def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[
 
     It sums to the number of clicks.
     """
-    position, theta = log.required_positions() - 1, position_propensity(propensity)
+    position = row_positions(log) - 1
+    theta = position_propensity(propensity)
     if not log.clicked.any():
-        raise SchemaError("the log has no click", fix="Check the label formula")
+        raise SchemaError(
+            "no row of the log is clicked",
+            parameter="label",
+            fix="Check the formula: clicked rows have a positive label",
+        )
     if len(theta) == 0:
         clicks = sum_by(position, log.clicked)
         return (clicks / np.maximum(np.bincount(position), 1))[position]
+    # Examination probabilities give the ratios between positions; the clicks give the scale.
     examination = theta[np.minimum(position, len(theta) - 1)]
     return examination * (log.clicked.sum() / examination.sum())
 
@@ -330,6 +341,7 @@ def encode(values: Any, name: str = "") -> tuple[NDArray[np.int64], NDArray[Any]
     """
     import pyarrow as pa
 
+    # Arrow numbers text several times faster than numpy.unique, which sorts it.
     array = values
     if not isinstance(array, (pa.Array, pa.ChunkedArray)):
         array = pa.array(array)
@@ -353,6 +365,7 @@ def _read_columns(
 ) -> dict[str, Any]:
     """Read columns from any form of a log."""
     if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _are_paths(log)):
+        # The reader returns these two as fields of the blocks, all others as columns.
         columns = tuple(name for name in names if name not in {query, position})
         options = {}
         if position is not None:
@@ -391,7 +404,8 @@ def _read_blocks(
             field = getattr(block, fields[name])
             if field is None:
                 raise SchemaError(
-                    f"the data has no {fields[name]}", fix=f"Give it one ({fields[name]}=)"
+                    f"the data has no {fields[name]}",
+                    fix=f"Create the Dataset with {fields[name]}, or name one of its columns",
                 )
             values.append(field)
     if not any(parts.values()):
@@ -400,7 +414,7 @@ def _read_blocks(
 
 
 def _no_rows() -> EmptyDataError:
-    return EmptyDataError("the log has no rows", fix="Check the path")
+    return EmptyDataError("the log has no rows", fix="Check the path and any filter on it")
 
 
 def _to_arrow(frame: Any) -> Any:
@@ -412,7 +426,8 @@ def _to_arrow(frame: Any) -> Any:
         return pa.table(frame)
     raise SchemaError(
         f"cannot read a click log from an object of type {type(frame).__name__}",
-        fix="Give files, a table, a mapping of arrays or a Dataset",
+        parameter="log",
+        fix="Pass files, a table, a mapping of arrays or a Dataset",
     )
 
 
@@ -437,5 +452,7 @@ def _to_numpy(column: Any, name: str) -> Any:
 def _reject_nulls(column: Any, name: str) -> None:
     if column.null_count:
         raise SchemaError(
-            f"{column.null_count} rows have no value", fix="Fill or drop them", column=name or None
+            f"{column.null_count} rows have no value",
+            fix="Fill these values, or drop the rows",
+            column=name or None,
         )

@@ -1,7 +1,7 @@
-"""How the rows of a raw log become features, and what a model keeps of the log it learned from.
+"""Encode the rows of a raw log as features, and complete a model with a summary of its log.
 
 A ``LogEncoding`` encodes blocks of raw columns. A ``LogRecord`` samples the lists that one fit
-sees, so that the model can carry a summary of them (``rankine.transforms.drift``).
+reads, so that the model can contain a summary of them (``rankine.transforms.drift``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from rankine.logs.clicks import CoecLabel
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
-    columns_of,
     frequent_texts,
     locate_row_errors,
     schema_of,
@@ -35,7 +34,7 @@ from rankine.logs.schema import (
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
 from rankine.transforms.drift import SEEN_BITS, DriftMonitor, summarise, summary_of
-from rankine.transforms.log_columns import LogEncoder, mark_hashed
+from rankine.transforms.log_columns import LogEncoder, columns_of, mark_hashed
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
 
 #: Number of invented rows that a model of a log is tested with before it serves.
 PROBE_ROWS = 4
-#: Number of lists in the sample that a model is remembered by.
+#: Number of lists in the sample that the summary in a model is computed from.
 SAMPLE_LISTS = 1000
 
 
 class LogEncoding:
-    """Turns raw rows into features and labels, and finishes the models that learn from them.
+    """Encodes raw rows as features and labels, and completes models that were trained on them.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class LogEncoding:
     label
         Formula of the label; None gives all rows the label 0 (scoring).
     raw
-        The log, where the names of hashed features are looked up.
+        The log, to look up the names of hashed features; None where it cannot be read.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class LogEncoding:
         self.raw = raw
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The log stays behind: workers do not name features, and get the rows as partitions.
         return _shared_encoding, (self.schema, self.spec, self.label)
 
     @cached_property
@@ -91,7 +91,9 @@ class LogEncoding:
     @property
     def key(self) -> str:
         """Text that is equal for encodings with the same features and labels."""
-        label = None if self.label is None else self.label.text
+        label = None
+        if self.label is not None:
+            label = self.label.text
         return repr((msgspec.to_builtins(self.spec), msgspec.to_builtins(self.schema), label))
 
     def encode(self, block: Dataset) -> Dataset:
@@ -118,8 +120,8 @@ class LogEncoding:
     def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
         """Return the encoding for a ranker of tables.
 
-        Categories are those of the first lists of the log, or of ``blocks`` where the encoding has
-        no log to read.
+        Categories are collected from the first lists of the log, or of ``blocks`` if the encoding
+        has no log to read.
         """
         if self.spec.tables:
             return self
@@ -128,7 +130,7 @@ class LogEncoding:
             raise ParameterError(
                 f"tables have no cross {schema.crosses[0]!r}",
                 parameter="crosses",
-                fix="Leave crosses out; pairs=[(...)] names columns that share a table",
+                fix="Leave crosses out, and set pairs to the columns that share a table",
             )
         if self.raw is not None:
             blocks = self.raw.blocks()
@@ -143,14 +145,13 @@ class LogEncoding:
         if start_schema is None:
             raise ParameterError(
                 "the model to start from reads features, not the columns of a log",
-                fix="Start from a model of a log, or leave it out",
+                fix="Start from a model of a log, or leave the model out",
             )
         check_same_features(self.schema, start_schema, "the model to start from")
         start_columns = columns_of(model)
         if start_columns is None or start_columns.read_columns != self.spec.read_columns:
             raise FeatureMismatchError(
-                "the one-hot values or cuts of this log differ from those of the model to start "
-                "from",
+                "this log has other one-hot values or cuts than the model to start from",
                 fix="Read the log as the model does: rankine.logs.scan(path, like=model)",
             )
 
@@ -159,7 +160,7 @@ class LogEncoding:
         return LogRecord(self)
 
     def finish(self, model: LinearModel) -> LinearModel:
-        """Return the model with its columns, the names of its weights and rows to test it with."""
+        """Return the model with its columns, the names of its weights, and rows to test it with."""
         transforms = (self.spec, *model.transforms)
         parameters = {**model.parameters, "log": msgspec.to_builtins(self.schema)}
         if self.spec.tables:
@@ -185,9 +186,9 @@ class LogEncoding:
     ) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
         """Invent raw rows of one list, as rows and as columns.
 
-        A model file must not leak a log: no row here was ever seen. Categories are those the file
-        names anyway, in its one-hot lists and the names of its weights, distributed so that no row
-        repeats one.
+        A model file must not leak rows of a log, so these rows are invented. Their categories are
+        names that the file contains anyway, in its one-hot lists and names of weights, combined
+        so that no row repeats a row of the log except by chance.
         """
         rows = [invent_row(self.spec, names, i) for i in range(PROBE_ROWS)]
         return rows, {name: [row[name] for row in rows] for name in self.spec.columns}
@@ -244,28 +245,29 @@ def invent_row(spec: LogColumns, names: Sequence[str], i: int) -> dict[str, Any]
     crossed = {*chain(*spec.crosses)}
     for k, name in enumerate((*spec.numeric, *(field.column for field in spec.binned))):
         number = (7 * i + 5 * k + i * k) % 17 - 8
-        # A number that is part of a cross is a category there, so it must be whole.
-        row[name] = number if name in crossed else number / 4
+        row[name] = number / 4
+        if name in crossed:
+            row[name] = number  # a cross reads numbers as categories, which must be whole
     for k, field in enumerate(spec.one_hot):
-        row[field.column] = _deal_value(field.values, i, k, row[field.column])
+        row[field.column] = _pick_value(field.values, i, k, row[field.column])
     for k, column in enumerate(spec.hashed):
         prefix = f"{column}="
         matching = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        row[column] = _deal_value(list(islice(matching, 2 * PROBE_ROWS)), i, k, row[column])
+        row[column] = _pick_value(list(islice(matching, 2 * PROBE_ROWS)), i, k, row[column])
     return row
 
 
-def _deal_value(values: Sequence[str], i: int, k: int, default: str) -> str:
-    """Return the value of row i in the k-th column: neighbouring columns start differently."""
+def _pick_value(values: Sequence[str], i: int, k: int, default: str) -> str:
+    """Return a value for row i of the k-th column; adjacent columns start at different values."""
     if not values:
         return default
     return values[(i + k) % len(values)]
 
 
 class LogRecord:
-    """Sample of the lists that one fit saw, and the hashed features that were in use.
+    """Samples the lists that one fit reads, and records which hashed features occur.
 
-    The sample holds the lists whose ids have the smallest hashes, so that it is the same for any
+    The sample contains the lists whose ids have the smallest hashes, so it does not depend on
     blocks, passes and partitions.
     """
 
@@ -275,12 +277,12 @@ class LogRecord:
         bits = 0
         if spec.n_features > spec.hash_start:
             bits = min(SEEN_BITS, spec.hash_bits)
-        self._used_places = np.zeros(1 << bits, dtype=np.bool_)
+        self._used_slots = np.zeros(1 << bits, dtype=np.bool_)
         self._list_hashes = np.zeros(0)
         self._samples: list[Dataset] = []
         #: Lists with a larger hash cannot enter the sample any more.
         self._hash_bound = 1.0
-        #: The log again, until one pass over it is complete: a run may stop before.
+        #: Blocks that this fit has not read yet; None once all of the log is recorded.
         self.remaining_blocks: Iterable[Dataset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -288,28 +290,29 @@ class LogRecord:
 
     def add_block(self, block: Dataset) -> None:
         """Record encoded lists that are not scaled yet."""
-        self.add(sample_lists(block, len(self._used_places), self._hash_bound))
+        self.add(sample_lists(block, len(self._used_slots), self._hash_bound))
 
     def add(self, sample: tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]) -> None:
         """Record the result of ``sample_lists`` for a part of the log."""
-        hashes, lists, places = sample
-        self._used_places[places] = True
-        # A later pass meets the same lists again.
-        unknown = np.flatnonzero(~np.isin(hashes, self._list_hashes))
-        if len(unknown):
-            self._list_hashes = np.append(self._list_hashes, hashes[unknown])
-            self._samples.append(lists.take_queries(unknown))
+        hashes, lists, slots = sample
+        self._used_slots[slots] = True
+        # A later pass reads the same lists again.
+        new = np.flatnonzero(~np.isin(hashes, self._list_hashes))
+        if len(new):
+            self._list_hashes = np.append(self._list_hashes, hashes[new])
+            self._samples.append(lists.take_queries(new))
+        # Reducing only at twice the size keeps the cost of sorting small for each block.
         if len(self._list_hashes) > 2 * SAMPLE_LISTS:
             self._reduce_sample()
 
     def add_partitions(self, parts: PartitionedDataset) -> None:
         """Record the lists of all partitions."""
         for group in parts.groups():
-            for sample in group.each(sample_lists, len(self._used_places), self._hash_bound):
+            for sample in group.each(sample_lists, len(self._used_slots), self._hash_bound):
                 self.add(sample)
 
     def _reduce_sample(self) -> Dataset:
-        """Keep only the lists with the smallest hashes, in order of these, and return them."""
+        """Keep only the lists with the smallest hashes, ordered by hash, and return them."""
         smallest = np.argsort(self._list_hashes, kind="stable")[:SAMPLE_LISTS]
         sample = concat(self._samples).take_queries(smallest)
         self._list_hashes, self._samples = self._list_hashes[smallest], [sample]
@@ -322,7 +325,7 @@ class LogRecord:
         self.encoding.check_start(model)
 
     def finish(self, model: LinearModel) -> LinearModel:
-        """Return the finished model of the log, with a summary of what it learned from."""
+        """Return the completed model, with a summary of the lists it was trained on."""
         finished = self.encoding.finish(model)
         for block in self.remaining_blocks or ():
             self.add_block(block)
@@ -339,22 +342,23 @@ class LogRecord:
             sample.columns,
             centre_by_list(scores, sample),
             sample.n_queries,
-            self._used_places,
+            self._used_slots,
         )
         provenance = {**finished.provenance, "log": msgspec.to_builtins(summary)}
         return replace(finished, provenance=provenance)
 
 
 def sample_lists(
-    block: Dataset, n_places: int, hash_bound: float = 1.0
+    block: Dataset, n_slots: int, hash_bound: float = 1.0
 ) -> tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]:
     """Sample the lists of a block with the smallest hashes, and find the hashed features in use.
 
     Returns the hashes of the sampled lists, the lists, and the hashed features of all rows, folded
-    into ``n_places`` places.
+    into ``n_slots`` slots.
     """
     ids = block.queries.ids
-    if ids.dtype.kind != "i":  # a quick checksum is random enough once it is mixed
+    if ids.dtype.kind != "i":
+        # A checksum is fast, and query_units mixes its bits.
         checksums = (crc32(text.encode("utf-8", "surrogatepass")) for text in ids.tolist())
         ids = np.fromiter(checksums, dtype=np.int64, count=len(ids))
     hashes = query_units(ids, np.uint64(0))
@@ -362,12 +366,13 @@ def sample_lists(
     selected = selected[np.argsort(hashes[selected], kind="stable")[:SAMPLE_LISTS]]
     # Rows by number are copies: a slice would keep the whole block in memory.
     rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, selected.tolist())]
+    # Line numbers and files describe the whole block, not the sampled rows.
     bare = replace(block, read_counts={}, lines=None, sources=())
     lists = bare.take(np.concatenate(rows))
-    used_places = np.zeros(n_places, dtype=np.bool_)
+    used_slots = np.zeros(n_slots, dtype=np.bool_)
     if hasattr(block.X, "indices"):
-        mark_hashed(block.X.indices, block.encoding.spec.hash_start, used_places)
-    return hashes[selected], replace(lists, encoding=None), np.flatnonzero(used_places)
+        mark_hashed(block.X.indices, block.encoding.spec.hash_start, used_slots)
+    return hashes[selected], replace(lists, encoding=None), np.flatnonzero(used_slots)
 
 
 def centre_by_list(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:
@@ -378,7 +383,7 @@ def centre_by_list(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.flo
 
 
 def monitor_log(model: LinearModel, blocks: Iterable[Dataset]) -> DriftMonitor:
-    """Count all lists of a log, read for a model, against the summary of its training log."""
+    """Compare all lists of a log, as read for a model, with the summary of the training log."""
     summary = summary_of(model)
     spec = columns_of(model)
     if summary is None or spec is None:

@@ -1,21 +1,21 @@
 """Estimate position bias: users examine the top of a list more often than its end.
 
-A click at position k happens with probability theta_k gamma: examined at k, and wanted. Clicks
-determine theta only relative to the first position, so this is what is estimated (theta_1 = 1):
+A click at position k happens with probability theta_k gamma: the item is examined (theta_k) and
+wanted (gamma). Clicks determine theta only up to a factor, so theta_1 = 1. There are three methods:
 
 randomised
-    Lists in random order: theta_k is the click rate at k over that at 1.
+    For lists in random order: theta_k is the click rate at position k divided by the rate at 1.
 harvest
-    Natural changes of rank: the same search-item pair shown at several positions, by several
+    For natural changes of rank: the same search-item pair shown at several positions, by several
     rankers or over time. Pair i was shown n_ik times at position k and clicked c_ik times. Given
     its C_i clicks, they are distributed over the positions in proportion to n_ik theta_k, for any
     gamma, so theta maximises ``sum_i [sum_k c_ik log theta_k - C_i log sum_k n_ik theta_k]``: all
     pairs of positions at once (the interventional sets of Agarwal et al. 2019). It is concave in
     log theta.
 em
-    Neither: gamma is a logistic function of the features, or one number per item, and theta and
-    gamma maximise the likelihood of all clicks (the regression-EM of Wang et al. 2018; Fisher
-    scoring maximises the same likelihood faster).
+    For logs with neither: gamma is a logistic function of the features, or one number per item,
+    and theta and gamma maximise the likelihood of all clicks (the regression-EM of Wang et al.
+    2018; Fisher scoring maximises the same likelihood faster).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import reject_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
+from rankine.transforms.clicks import row_positions
 
 __all__ = ["Propensity", "estimate_propensity"]
 
@@ -74,14 +75,14 @@ class Propensity(Sequence[float]):
         Number of groups that the estimate is based on: search-item pairs shown at several positions
         and clicked (harvest), items or different feature rows (em), lists (randomised).
     rows, clicks
-        Impressions and clicks by position that it is based on.
+        Impressions and clicks at each position that the estimate is based on.
     unit, n_units
-        What the bootstrap draws (``"search"`` or ``"query"``), and the number of them.
+        What the bootstrap draws (``"search"`` or ``"query"``), and how many there are.
     confidence, n_resamples
         Confidence level of the intervals, and number of bootstrap resamples.
     context, contexts
         The context column, and an estimate for each of its values. Rankers that are trained with
-        these weight each click by its own context.
+        these weight each click by the estimate for the context of its row.
     """
 
     values: Floats
@@ -136,7 +137,7 @@ class Propensity(Sequence[float]):
             raise SchemaError(
                 f"not a file of propensities: {error}",
                 file=str(path),
-                fix="Write it with rankine clicks propensity --out",
+                fix="Write one with Propensity.save or rankine clicks propensity --out",
             ) from error
 
     def __repr__(self) -> str:
@@ -169,31 +170,32 @@ def estimate_propensity(
     log
         Any log that ``read_clicks`` reads: files, tables, mappings of arrays, datasets ...
     method
-        ``"randomised"``, ``"harvest"`` or ``"em"``, as above; None harvests where ``item`` is
-        named and otherwise raises an error, since a log does not show whether its order was
-        random.
+        ``"randomised"`` (lists in random order), ``"harvest"`` (the same item shown at several
+        positions) or ``"em"`` (a model of relevance). None is ``"harvest"`` if ``item`` is named
+        and an error otherwise, since a log does not show whether its order was random.
     query, label, position, item, search
         Columns, as for ``read_clicks``. Without ``search`` an item is assumed to be wanted equally
-        in every list. Of a ``Dataset`` the query, label, position and docid are used.
+        in every list.
     features
         Columns of the relevance model of ``"em"``; without them it has one number per item.
     context
-        Column (a device, say): add an estimate for each of its values.
+        Column such as the device; an estimate for each of its values is added.
     max_position
-        Later positions count as this one.
+        Last position to estimate; later positions are counted as this one.
     min_rows
-        Impressions that a position needs; the first with fewer ends the estimate.
+        Minimum number of impressions at a position. The estimate ends before the first position
+        with fewer.
     falling
         Assume that users examine a lower position at most as often as a higher one, and pool
         estimates that contradict it (isotonic regression). Use False for grids and carousels.
     confidence, n_resamples, random_state
-        Settings of the bootstrap over searches (over lists, without ``search``); with 0 resamples
-        there are no intervals.
+        Settings of the bootstrap over searches (over lists without ``search``); 0 resamples give
+        no intervals.
 
     Returns
     -------
     Propensity
-        Values with intervals, and the amount of data they are based on.
+        Values with intervals, and the amount of data behind them.
 
     Raises
     ------
@@ -205,8 +207,8 @@ def estimate_propensity(
     --------
     >>> from rankine.logs.simulation import simulate
     >>> log = simulate(20_000, exploration=0.5, random_state=0)
-    >>> found = estimate_propensity(log, item="item", search="search", n_resamples=0)
-    >>> bool(abs(found.values - log.propensity).max() < 0.1)
+    >>> propensity = estimate_propensity(log, item="item", search="search", n_resamples=0)
+    >>> bool(abs(propensity.values - log.propensity).max() < 0.1)
     True
     """
     if method is None:
@@ -235,7 +237,9 @@ def estimate_propensity(
             part = clicks.take(np.flatnonzero(codes == code))
             parts[str(name)] = _estimate(part, *settings, random_state)
         except (OverlapError, SchemaError) as error:
-            raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
+            raise type(error)(
+                f"{context} = {name}: {error.reason}", parameter=error.parameter, fix=error.fix
+            ) from error
     return replace(overall, context=context, contexts=parts)
 
 
@@ -253,7 +257,7 @@ def _check_arguments(
             f"{method!r} is unknown", parameter="method", fix=f"Use {', '.join(_METHODS)}"
         )
     reject_sets(features=features)
-    for name, unused, other in (
+    for name, unused, better_method in (
         ("features", features and method != "em", "em"),
         ("item", item and method == "randomised", "harvest"),
     ):
@@ -261,7 +265,7 @@ def _check_arguments(
             raise ParameterError(
                 f"method {method!r} does not use it",
                 parameter=name,
-                fix=f"Leave it out, or use method {other!r}",
+                fix=f"Leave it out, or set method to {better_method!r}",
             )
     for name, valid, default in (
         ("max_position", max_position >= 1, 50),
@@ -270,7 +274,9 @@ def _check_arguments(
         ("confidence", 0 < confidence < 1, 0.95),
     ):
         if not valid:
-            raise ParameterError("is out of range", parameter=name, fix=f"Use {default}")
+            raise ParameterError(
+                "is out of range", parameter=name, fix=f"Use for example {default}"
+            )
 
 
 @dataclass(frozen=True)
@@ -280,8 +286,8 @@ class _Cells:
     unit: Ints
     group: Ints
     position: Ints
-    shown: Floats
-    clicked: Floats
+    impressions: Floats
+    clicks: Floats
     n_positions: int
     n_groups: int
     n_units: int
@@ -293,11 +299,17 @@ class _Cells:
         """
         key = self.group * self.n_positions + self.position
         size = self.n_groups * self.n_positions
-        times = 1.0 if weight is None else weight[self.unit]
-        shown = sum_by(key, times * self.shown, size)
-        clicked = sum_by(key, times * self.clicked, size)
-        cells = np.flatnonzero(shown)
-        return cells // self.n_positions, cells % self.n_positions, shown[cells], clicked[cells]
+        impressions, clicks = self.totals_by(key, size, weight)
+        cells = np.flatnonzero(impressions)
+        group, position = np.divmod(cells, self.n_positions)
+        return group, position, impressions[cells], clicks[cells]
+
+    def totals_by(self, key: Ints, size: int, weight: Floats | None) -> tuple[Floats, Floats]:
+        """Sum impressions and clicks of cells by key, with each unit counted ``weight`` times."""
+        impressions, clicks = self.impressions, self.clicks
+        if weight is not None:
+            impressions, clicks = weight[self.unit] * impressions, weight[self.unit] * clicks
+        return sum_by(key, impressions, size), sum_by(key, clicks, size)
 
 
 def _estimate(
@@ -311,15 +323,16 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    position = np.minimum(log.required_positions(), max_position) - 1
+    position = np.minimum(row_positions(log), max_position) - 1
     enough = np.bincount(position, minlength=max_position) >= min_rows
     n_positions = max_position
     if not enough.all():
         n_positions = int(np.argmin(enough))
     if n_positions == 0:
         raise OverlapError(
-            f"position 1 has {int((position == 0).sum())} rows, fewer than min_rows={min_rows}",
-            fix="Give a longer log, or lower min_rows",
+            f"position 1 has only {int((position == 0).sum())} rows, and {min_rows} are required",
+            parameter="min_rows",
+            fix="Use a longer log, or a smaller number",
         )
     inside = position < n_positions
     if not inside.all():
@@ -328,11 +341,11 @@ def _estimate(
     cells = _count(log, group, position, n_positions)
     cells, solve = _prepare(cells, method, group_features)
     theta = solve(None, None)
-    shown = sum_by(cells.position, cells.shown, n_positions)
-    clicks = sum_by(cells.position, cells.clicked, n_positions)
+    impressions, clicks = cells.totals_by(cells.position, n_positions, None)
     values = _relative(theta, clicks, falling)
     low = high = values
     if n_resamples:
+        # Each resample has a separate generator, so the first ones do not depend on their number.
         draws = np.empty((n_resamples, n_positions))
         for b in range(n_resamples):
             rng = np.random.default_rng([random_state, b])
@@ -341,15 +354,21 @@ def _estimate(
             draws[b] = _relative(solve(weight, theta), clicks, falling)
         tail = (1 - confidence) / 2
         low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    n_pairs = cells.n_groups
+    if method == "randomised":
+        n_pairs = cells.n_units
+    unit = "search"
+    if log.search is None:
+        unit = "query"
     return Propensity(
         values,
         low,
         high,
         method,
-        pairs=cells.n_units if method == "randomised" else cells.n_groups,
-        rows=shown.astype(np.int64),
+        pairs=n_pairs,
+        rows=impressions.astype(np.int64),
         clicks=clicks.astype(np.int64),
-        unit="query" if log.search is None else "search",
+        unit=unit,
         n_units=cells.n_units,
         confidence=confidence,
         n_resamples=n_resamples,
@@ -365,12 +384,16 @@ def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints
     if features:
         X = np.column_stack([np.asarray(log.columns[name], dtype=np.float64) for name in features])
         if not np.isfinite(X).all():
-            raise SchemaError("a feature is not finite", fix="Fill or drop missing values")
+            raise SchemaError(
+                "a value is not finite", parameter="features", fix="Fill or drop missing values"
+            )
         group, first = _equal_rows(X)
         return group, X[first]
     if log.item is None:
         raise ParameterError(
-            "'em' needs features or items", parameter="method", fix="Name features, or item"
+            "'em' needs features or items",
+            parameter="method",
+            fix="Set features to the columns of the relevance model, or item to the items' column",
         )
     return log.item, None
 
@@ -387,13 +410,15 @@ def _equal_rows(X: Floats) -> tuple[Ints, Ints]:
     np.minimum.at(first, group, np.arange(len(X)))
     if (X[first][group] == X).all():
         return group, first
-    # Two different rows have the same hash (practically never): every row is a group.
+    # Two different rows have the same hash (practically never): treat every row as a group.
     return np.arange(len(X)), np.arange(len(X))
 
 
 def _count(log: ClickLog, group: Ints, position: Ints, n_positions: int) -> _Cells:
     # The bootstrap draws whole searches: the lists of one search are not independent.
-    units = log.lists if log.search is None else log.search
+    units = log.search
+    if units is None:
+        units = log.lists
     unit = encode(units)[0]
     group = encode(group)[0]
     n_groups = int(group.max()) + 1
@@ -403,8 +428,8 @@ def _count(log: ClickLog, group: Ints, position: Ints, n_positions: int) -> _Cel
         unit=key // n_positions // n_groups,
         group=key // n_positions % n_groups,
         position=key % n_positions,
-        shown=np.bincount(cell).astype(np.float64),
-        clicked=sum_by(cell, log.clicked),
+        impressions=np.bincount(cell).astype(np.float64),
+        clicks=sum_by(cell, log.clicked),
         n_positions=n_positions,
         n_groups=n_groups,
         n_units=int(unit.max()) + 1,
@@ -412,8 +437,9 @@ def _count(log: ClickLog, group: Ints, position: Ints, n_positions: int) -> _Cel
 
 
 def _relative(rate: Floats, clicks: Floats, falling: bool) -> Floats:
-    """Divide rates by that of the first position, after isotonic regression if ``falling``."""
+    """Divide rates by the first one, after isotonic regression if ``falling``."""
     if falling:
+        # Weighted by clicks, because rates of positions with few clicks are the least certain.
         from scipy.optimize import isotonic_regression
 
         rate = isotonic_regression(rate, weights=np.maximum(clicks, 1), increasing=False).x
@@ -425,7 +451,10 @@ Solver = Callable[[Floats | None, Floats | None], Floats]
 
 
 def _prepare(cells: _Cells, method: str, group_features: Floats | None) -> tuple[_Cells, Solver]:
-    """Return the cells that a method uses, and a function of unit weights and a start for theta."""
+    """Return the cells that a method uses, and its solver.
+
+    The solver computes theta from weights of the units (None: 1 each) and a start for theta.
+    """
     if method == "harvest":
         connecting = _connecting(cells)
         _check_connected(connecting, "search-item pair")
@@ -441,14 +470,15 @@ def _prepare(cells: _Cells, method: str, group_features: Floats | None) -> tuple
 
 def _connecting(cells: _Cells) -> _Cells:
     """Select the cells of groups that were clicked, and shown at two positions or more."""
-    group, _, _, clicked = cells.by_group(None)
+    group, _, _, clicks = cells.by_group(None)
     n_positions = np.bincount(group, minlength=cells.n_groups)
-    clicks = sum_by(group, clicked, cells.n_groups)
-    selected = np.flatnonzero(((n_positions > 1) & (clicks > 0))[cells.group])
+    group_clicks = sum_by(group, clicks, cells.n_groups)
+    selected = np.flatnonzero(((n_positions > 1) & (group_clicks > 0))[cells.group])
     if len(selected) == 0:
         raise OverlapError(
             "no search-item pair was shown at two positions and clicked",
-            fix="Log some randomised lists, or estimate with method='em'",
+            parameter="method",
+            fix="Log some randomised lists, or set method to 'em'",
         )
     group = encode(cells.group[selected])[0]
     return replace(
@@ -456,19 +486,20 @@ def _connecting(cells: _Cells) -> _Cells:
         unit=cells.unit[selected],
         group=group,
         position=cells.position[selected],
-        shown=cells.shown[selected],
-        clicked=cells.clicked[selected],
+        impressions=cells.impressions[selected],
+        clicks=cells.clicks[selected],
         n_groups=int(group.max()) + 1,
     )
 
 
 def _check_clicks(cells: _Cells) -> None:
     """Raise if a position has no clicks."""
-    clicks = sum_by(cells.position, cells.clicked, cells.n_positions)
+    clicks = sum_by(cells.position, cells.clicks, cells.n_positions)
     if not clicks.all():
         raise OverlapError(
             f"position {int(np.argmin(clicks)) + 1} has 0 clicks",
-            fix="Give a longer log, or a smaller max_position",
+            parameter="max_position",
+            fix="Use a longer log, or a smaller number",
         )
 
 
@@ -481,10 +512,10 @@ def _check_connected(cells: _Cells, what: str) -> None:
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    group, position, _, clicked = cells.by_group(None)
+    group, position, _, clicks = cells.by_group(None)
     shape = (cells.n_groups, cells.n_positions)
     shown_at = sparse.csr_array((np.ones(len(group)), (group, position)), shape=shape)
-    clicked_at = sparse.csr_array(((clicked > 0).astype(float), (group, position)), shape=shape)
+    clicked_at = sparse.csr_array(((clicks > 0).astype(float), (group, position)), shape=shape)
     edges = (clicked_at.T @ shown_at) > 0
     n_components, component = connected_components(edges, connection="weak")
     if n_components > 1:
@@ -493,51 +524,55 @@ def _check_connected(cells: _Cells, what: str) -> None:
         raise OverlapError(
             f"no {what} with a click was shown both at {_list_positions(first)} and at "
             f"{_list_positions(separate)}",
-            fix="Log lists whose order changes more, lower max_position, or name features for "
-            "method='em'",
+            parameter="method",
+            fix="Log lists whose order changes more, set max_position to a smaller number, or set "
+            "method to 'em' and name features",
         )
     if connected_components(edges, connection="strong")[0] > 1:
-        clicks = sum_by(position, clicked, cells.n_positions)
+        clicks_at = sum_by(position, clicks, cells.n_positions)
         raise OverlapError(
-            f"clicks are too few to connect the positions (position {int(np.argmin(clicks)) + 1} "
-            f"has {int(clicks.min())} on a {what} that was shown elsewhere too)",
-            fix="Give a longer log, or a smaller max_position",
+            "clicks are too few to connect the positions "
+            f"(position {int(np.argmin(clicks_at)) + 1} has {int(clicks_at.min())} "
+            f"on a {what} that was also shown at another position)",
+            parameter="max_position",
+            fix="Use a longer log, or a smaller number",
         )
 
 
 def _list_positions(positions: list[int]) -> str:
     if len(positions) == 1:
         return f"position {positions[0]}"
-    ellipsis = ["..."] if len(positions) > 6 else []
-    return f"positions {', '.join([*map(str, positions[:6]), *ellipsis])}"
+    parts = [*map(str, positions[:6])]
+    if len(positions) > 6:
+        parts.append("...")
+    return f"positions {', '.join(parts)}"
 
 
 def _click_rates(cells: _Cells, weight: Floats | None) -> Floats:
-    times = 1.0 if weight is None else weight[cells.unit]
-    shown = sum_by(cells.position, times * cells.shown, cells.n_positions)
-    clicked = sum_by(cells.position, times * cells.clicked, cells.n_positions)
-    return clicked / np.maximum(shown, 1)
+    impressions, clicks = cells.totals_by(cells.position, cells.n_positions, weight)
+    return clicks / np.maximum(impressions, 1)
 
 
 def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floats:
     """Maximise the likelihood, concave in log theta (theta_1 = 1), by damped Newton steps."""
     from scipy import sparse
 
-    group, position, shown, clicked = cells.by_group(weight)
+    group, position, impressions, clicks = cells.by_group(weight)
     count = cells.n_positions
-    clicks_at = sum_by(position, clicked, count)
-    clicks_of = sum_by(group, clicked, cells.n_groups)
+    clicks_at = sum_by(position, clicks, count)
+    clicks_of = sum_by(group, clicks, cells.n_groups)
     if start is None:
         start = _click_rates(cells, None)
+    # The likelihood depends only on ratios of theta, so theta_1 stays 1 and only the others move.
     log_theta = np.log(start)
     log_theta -= log_theta[0]
 
     def value(log_theta: Floats) -> tuple[float, Floats]:
         """Return the loss, and the share of each cell in the expected clicks of its group."""
-        expected = shown * np.exp(log_theta[position])
+        expected = impressions * np.exp(log_theta[position])
         sums = sum_by(group, expected, cells.n_groups)
-        live = clicks_of > 0
-        loss = clicks_of[live] @ np.log(sums[live]) - clicks_at @ log_theta
+        is_clicked = clicks_of > 0
+        loss = clicks_of[is_clicked] @ np.log(sums[is_clicked]) - clicks_at @ log_theta
         return float(loss), expected / sums[group]
 
     loss, share = value(log_theta)
@@ -548,14 +583,15 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
             return np.exp(log_theta)
         shares = sparse.csr_array((share, (group, position)), shape=(cells.n_groups, count))
         flows = sparse.csr_array((flow, (group, position)), shape=(cells.n_groups, count))
-        # Of sum_i C_i log sum_k n_ik theta_k: the variances of the clicks' positions.
+        # The Hessian of sum_i C_i log sum_k n_ik theta_k: covariances of the clicked positions.
         hessian = np.diag(sum_by(position, flow, count))
         hessian = (hessian - (shares.T @ flows).toarray())[1:, 1:]
-        # A resample may leave a direction flat.
+        # The Hessian of a resample may be singular.
         hessian[np.diag_indices_from(hessian)] += 1e-12 * clicks_of.sum()
         # Far from the maximum an unlimited step may overflow in exp.
         step = np.r_[0.0, np.clip(np.linalg.solve(hessian, -gradient), -5, 5)]
         slope = float(gradient @ step[1:])
+        # Halve the step until the loss decreases enough (Armijo); the last term allows rounding.
         length = 1.0
         while True:
             trial, trial_share = value(log_theta + length * step)
@@ -563,10 +599,11 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
                 break
             length /= 2
         log_theta, loss, share = log_theta + length * step, trial, trial_share
-    # A resample that lacks the clicks of a position has no maximum: its last iterate serves.
+    # A resample without clicks at some position has no maximum: return its last iterate.
     if weight is None:
         raise DivergenceError(
-            "the propensities did not converge in 100 Newton steps", fix="Report this log, please"
+            "the propensities did not converge in 100 Newton steps",
+            fix="Please report this as a bug, with a part of the log",
         )
     return np.exp(log_theta)
 
@@ -583,15 +620,17 @@ def _regression_em(
     from scipy import sparse
     from scipy.special import expit, logit
 
-    group, position, shown, clicked = cells.by_group(weight)
-    missed = shown - clicked
+    group, position, impressions, clicks = cells.by_group(weight)
+    skips = impressions - clicks
     count, n_groups = cells.n_positions, cells.n_groups
-    design = np.ones((n_groups, 1))
+    design, n_items = np.ones((n_groups, 1)), n_groups
     if group_features is not None:
+        n_items = 0
         spread = group_features.std(axis=0)
         centred = group_features - group_features.mean(axis=0)
         design = np.column_stack([design, centred / np.where(spread > 0, spread, 1.0)])
-    n_items = n_groups if group_features is None else 0
+    # No penalty on positions and the intercept, a small one on features, a larger one on items,
+    # whose parameters would be infinite where all or none of the few impressions are clicked.
     ridge = np.r_[np.zeros(count), np.full(design.shape[1] - 1, 1e-3), np.full(n_items, 0.1)]
     rates = _click_rates(cells, None)
     if start is None:
@@ -606,22 +645,26 @@ def _regression_em(
         """Return the loss, theta, gamma, and the click probability of each cell."""
         theta = np.r_[1.0, expit(x[: count - 1])]
         logits = design @ x[count - 1 : n_dense]
-        gamma = expit(logits + x[n_dense:] if n_items else logits)
+        if n_items:
+            logits = logits + x[n_dense:]
+        gamma = expit(logits)
+        # Clipped, so that no logarithm is infinite.
         chance = np.clip(theta[position] * gamma[group], 1e-300, 1 - 1e-12)
-        fit = clicked @ np.log(chance) + missed @ np.log1p(-chance)
+        fit = clicks @ np.log(chance) + skips @ np.log1p(-chance)
         return float(ridge @ (x * x) / 2 - fit), theta, gamma, chance
 
     loss, theta, gamma, chance = value(x)
     for _ in range(200):
-        pull = missed * chance / (1 - chance) - clicked
-        by_group = sum_by(group, pull, n_groups) * (1 - gamma)
-        by_position = sum_by(position, pull, count) * (1 - theta)
+        # Derivative of the loss by log theta and by log gamma of each cell.
+        slope = skips * chance / (1 - chance) - clicks
+        by_group = sum_by(group, slope, n_groups) * (1 - gamma)
+        by_position = sum_by(position, slope, count) * (1 - theta)
         parts = [by_position[1:], by_group @ design]
         if n_items:
             parts.append(by_group)
         gradient = np.concatenate(parts) + ridge * x
         information = sparse.csr_array(
-            (shown * chance / (1 - chance), (position, group)), shape=(count, n_groups)
+            (impressions * chance / (1 - chance), (position, group)), shape=(count, n_groups)
         )
         cross = (information * (1 - theta)[:, None] * (1 - gamma)).tocsr()[1:]
         diagonal = np.asarray(information.sum(axis=0)).ravel() * (1 - gamma) ** 2
@@ -633,9 +676,10 @@ def _regression_em(
         ]) + np.diag(ridge[:n_dense])  # fmt: skip
         step = _arrow_solve(dense, cross, diagonal, design, ridge[n_dense:], gradient)
         decrement = float(gradient @ step)
+        # The Newton decrement bounds what further steps can gain.
         if decrement <= 1e-9 * max(1.0, abs(loss) * 1e-6):
             return theta
-        # A longer step may lead to a probability of 1, where every gradient is 0.
+        # A longer step may reach a probability of 1, where every gradient is 0.
         length = min(1.0, _MAX_LOGIT_STEP / np.abs(step).max())
         while True:
             trial = value(x - length * step)
@@ -654,13 +698,14 @@ def _regression_em(
 def _arrow_solve(
     dense: Floats, cross: Any, diagonal: Floats, design: Floats, ridge: Floats, gradient: Floats
 ) -> Floats:
-    """Solve with a dense block and, where each group has a parameter, a diagonal one."""
+    """Solve for a step with a dense block and, if each group has a parameter, a diagonal block."""
     n_dense = len(dense)
     if len(ridge) == 0:
         return np.asarray(np.linalg.solve(_regularise(dense), gradient), dtype=np.float64)
     from scipy import sparse
 
     edge = sparse.vstack([cross, sparse.csr_array((diagonal[:, None] * design).T)]).tocsr()
+    # Schur complement: eliminate the diagonal block, of one entry per group.
     scaled = edge / (diagonal + ridge)
     reduced = dense - (scaled @ edge.T).toarray()
     first = np.linalg.solve(_regularise(reduced), gradient[:n_dense] - scaled @ gradient[n_dense:])
@@ -675,7 +720,11 @@ def _regularise(matrix: Floats) -> Floats:
 def _from_file(file: _PropensityFile) -> Propensity:
     values = np.asarray(file.propensity, dtype=np.float64)
     if len(values) == 0 or not ((values > 0) & np.isfinite(values)).all():
-        raise SchemaError("propensities must be positive numbers", fix="Estimate them again")
+        raise SchemaError(
+            "propensities must be positive numbers",
+            parameter="propensity",
+            fix="Estimate them again",
+        )
     fields = msgspec.structs.asdict(file)
     del fields["propensity"]
     for name in ("low", "high"):

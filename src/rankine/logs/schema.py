@@ -1,7 +1,7 @@
-"""The use of each column of a raw log, stated once in Python, in a TOML file or by options.
+"""Describe how each column of a raw log is used: in Python, in a TOML file or by options.
 
-A ``LogSchema`` names the columns. Values of one-hot columns and cuts of binned ones are measured on
-a log; every model of the log keeps the schema and these measurements.
+A ``LogSchema`` names the columns. The values of one-hot columns and the cuts of binned columns are
+measured on a log; every model of the log contains the schema and these measurements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
 from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
-from rankine.transforms.log_columns import numeric_values
+from rankine.transforms.log_columns import columns_of, numeric_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,25 +53,28 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     Attributes
     ----------
     query
-        Column that names the list of a row; the rows of a list must be consecutive.
+        Column with the id of a row's list; the rows of a list must be consecutive.
     label
-        Formula over columns (``"clicked + 4*purchased"``); ``"coec"`` or ``"coec(formula)"``, which
-        are clicks over expected clicks, counted separately in each log; or None.
-    numeric, categorical, one_hot, binned, crosses
-        Columns to use as numbers, to hash, to give a feature per value, to give a feature per range
-        of values; groups ``"a*b"`` to hash together.
+        Formula over columns (``"clicked + 4*purchased"``); ``"coec"`` or ``"coec(formula)"`` for
+        clicks over expected clicks, which are counted separately in each log; or None.
+    numeric, categorical
+        Columns to use as numbers; columns to hash.
+    one_hot, binned
+        Columns with a feature for each value; columns with a feature for each range of values.
+    crosses
+        Groups of columns, such as ``"brand*size"``, that are hashed together.
     hash_bits
         The hashed space has 2^hash_bits features, up to 2^26.
     bins
-        Maximum number of ranges of a binned column; they hold about the same number of rows of the
-        first 10,000 lists.
+        Maximum number of ranges of a binned column. Each range covers about the same number of
+        rows of the first 10,000 lists.
     position, time, item, search
         Columns of the displayed position (from 1), of the time of a row, of the item and of what
         was searched for.
     weight
         Column of row weights.
     columns
-        Further columns to keep (for ``recall@shown`` or margins).
+        Other columns to keep, for metrics such as ``recall@shown`` or for margins.
     """
 
     query: str
@@ -116,14 +119,19 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         if base is not None and not fields:
             return base
         reject_sets(**fields)
-        if crosses := fields.get("crosses"):
-            for cross in crosses:
+        if "crosses" in fields:
+            joined = []
+            for cross in fields["crosses"]:
                 reject_sets(crosses=cross)
-            fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
+                if isinstance(cross, str):
+                    joined.append(cross)
+                else:
+                    joined.append("*".join(cross))
+            fields["crosses"] = joined
         merged: dict[str, Any] = {}
         if base is not None:
             merged = msgspec.to_builtins(base)
-        # A column with a new use loses the one it has in ``base``.
+        # A column that gets a new use loses its use in ``base``.
         uses = ("numeric", "categorical", "one_hot", "binned")
         moved = {name for use in uses for name in fields.get(use, ())}
         for use in uses:
@@ -143,9 +151,9 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         ):
             if name in fields and not columns:
                 raise ParameterError(
-                    f"applies to columns that are {uses_of_option}, and there are none",
+                    f"applies only to columns that are {uses_of_option}",
                     parameter=name,
-                    fix="Leave it out",
+                    fix="Name such columns, or leave it out",
                 )
         return schema
 
@@ -206,11 +214,6 @@ def read_schema(path: str | Path) -> LogSchema:
     return _convert(fields, "not a schema", file)
 
 
-def columns_of(model: LinearModel) -> LogColumns | None:
-    """Return how a model encodes raw columns; None where its rows are features already."""
-    return next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
-
-
 def schema_of(model: LinearModel) -> LogSchema | None:
     """Return the schema of the log that a model was trained on; None where it reads features."""
     spec = columns_of(model)
@@ -234,15 +237,18 @@ def schema_of(model: LinearModel) -> LogSchema | None:
 def check_same_features(
     schema: LogSchema, model_schema: LogSchema, owner: str = "the model"
 ) -> None:
-    """Raise if a schema makes other features than that of a model."""
+    """Raise if a schema gives other features than the schema of a model."""
     for name, expected in model_schema.features.items():
         value = getattr(schema, name)
-        in_any_order = set if isinstance(value, tuple) else int
-        if in_any_order(value) != in_any_order(expected):
+        same = value == expected
+        # The order of columns does not matter here: the model's own spec decides the order.
+        if isinstance(value, tuple):
+            same = set(value) == set(expected)
+        if not same:
             raise FeatureMismatchError(
-                f"{name} is {_format_field(value)} here and {_format_field(expected)} in {owner}: "
-                "it encodes other columns",
-                fix="Leave the options of columns out, or name those of the model "
+                f"is {_format_field(value)} here and {_format_field(expected)} in {owner}",
+                parameter=name,
+                fix="Leave the options of columns out, or name the columns of the model "
                 "(rankine inspect MODEL --schema)",
             )
 
@@ -326,11 +332,13 @@ def one_hot_values(
 
 
 def _no_values(name: str) -> SchemaError:
-    return SchemaError(f"column {name!r} holds no value", column=name, fix="Leave it out")
+    return SchemaError(
+        f"column {name!r} contains no value", column=name, fix="Leave the column out"
+    )
 
 
 def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[OneHot, ...]:
-    """Find the most frequent texts of columns in the first lists, one for each cell of a table."""
+    """Find the most frequent texts of columns in the first lists, at most one per table cell."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     if names:
         for block in first_lists(blocks):
@@ -369,7 +377,7 @@ def read_cuts(cuts: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:
         raise ParameterError(
             f"cuts are given for column {unused[0]!r}, which is not binned",
             parameter="cuts",
-            fix="Name the column in binned (--binned), or leave its cuts out",
+            fix="Add the column to binned, or leave its cuts out",
         )
     return checked
 
@@ -380,11 +388,12 @@ def measure_cuts(
     bins: int,
     fixed: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Binned, ...]:
-    """Measure quantiles of columns on the rows of the first lists; ``fixed`` cuts are kept.
+    """Measure quantiles of columns on the rows of the first lists, except for ``fixed`` cuts.
 
     The result does not depend on how the rows are split into blocks.
     """
     cuts = {name: tuple(values) for name, values in (fixed or {}).items()}
+    # An empty array first, so that concatenating works for a log without rows.
     columns: dict[str, list[Any]] = {name: [np.zeros(0)] for name in names if name not in cuts}
     if columns:
         for block in first_lists(blocks):
@@ -420,14 +429,15 @@ _ID_SHARE = 0.5
 def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]]:
     """Propose a schema for a log by the names, types and cardinalities of its columns.
 
-    Returns the schema and a reason for each column. Only the first rows are read, so read the
+    Returns the schema and a reason for each column. Only the first rows are read, so check the
     proposal before you train with it.
     """
     names = column_names(path)
     query = next((name for name in _QUERY if name in names), None)
     if query is None:
         raise SchemaError(
-            f"no column is called like a list's id; there are {', '.join(names[:20])}",
+            f"no column has a usual name for the id of a list; the columns are "
+            f"{', '.join(names[:20])}",
             fix="Write a schema by hand: query = '...' names the column",
         )
     names = [name for name in names if name != query]

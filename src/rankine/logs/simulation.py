@@ -1,10 +1,10 @@
-"""Simulate click logs whose true relevance is known: ``rankine.logs.simulate(...)``.
+"""Simulate click logs together with the true relevance of their items.
 
-A catalogue contains the items of every search, each with features and an attraction: the
-probability that a user who examines it wants it, sigmoid(base + strength u) where u is the
-standardised taste. In each session a ranker orders the items of one search, and a user examines and
-clicks them as the user model describes. Use it to test a pipeline: estimate, train and evaluate on
-the log, then compare with the truth.
+A catalogue contains the items of every search. Each item has features and an attraction: the
+probability that a user who examines the item wants it, sigmoid(base + strength u), where u is the
+standardised taste (a function of the features). In each session a ranker orders the items of one
+search, and a user examines and clicks them as the user model describes. Use it to test a pipeline:
+estimate, train and evaluate on the log, then compare the results with the truth.
 
 All random draws follow from ``random_state``: the same arguments give the same log.
 """
@@ -40,7 +40,7 @@ _GRADES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: Whether each item was examined, and clicked: rows are sessions, columns positions.
+#: Whether each item was examined, and whether it was clicked: rows are sessions, columns positions.
 Read = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
@@ -154,12 +154,12 @@ class SimulatedLog:
         Features of every item of every search; its labels are the true grades 0 to 4 by attraction
         (at the end of the log, where taste drifts).
     session, row, position, ranker
-        Per impression: number of the session; row of the catalogue; position it was shown at, from
-        1; number of the ranker that made the list, of ``ranker_names``.
+        For each impression: number of the session; row of the catalogue; displayed position, from
+        1; number of the ranker that ordered the list, an index into ``ranker_names``.
     clicked, purchased
         What the user did.
     attraction, examined
-        The truth about each impression: how much it is wanted, and whether it was examined.
+        The truth about each impression: probability that it is wanted, and whether it was examined.
     """
 
     catalogue: Dataset
@@ -184,19 +184,19 @@ class SimulatedLog:
         """Convert to a pyarrow table, as a shop would have logged it.
 
         Columns ``session``, ``search``, ``item``, ``ranker``, ``position``, ``clicked``,
-        ``purchased``; with ``features`` those of the items; with ``truth`` also ``attraction`` and
-        ``examined``.
+        ``purchased``; with ``features`` also the features of the items; with ``truth`` also
+        ``attraction`` and ``examined``.
         """
         import pyarrow as pa
 
         items = self.catalogue
-        docids = np.arange(items.n_rows)
-        if items.docid is not None:
-            docids = np.asarray(items.docid)
+        docids = self._docids()
+        if docids is None:
+            docids = self.row
         columns: dict[str, Any] = {
             "session": self.session,
             "search": np.asarray(items.qid)[self.row],
-            "item": docids[self.row],
+            "item": docids,
             "ranker": pa.DictionaryArray.from_arrays(
                 self.ranker.astype(np.int32), list(self.ranker_names)
             ),
@@ -218,11 +218,17 @@ class SimulatedLog:
             items.X[self.row],
             self.clicked + purchase * self.purchased,
             self.session,
-            docid=None if items.docid is None else np.asarray(items.docid)[self.row],
+            docid=self._docids(),
             feature_names=items.feature_names,
             position=self.position,
             columns={"search": np.asarray(items.qid)[self.row], "item": self.row},
         )
+
+    def _docids(self) -> NDArray[Any] | None:
+        """Return the document id of each impression."""
+        if self.catalogue.docid is None:
+            return None
+        return np.asarray(self.catalogue.docid)[self.row]
 
 
 def simulate(
@@ -249,20 +255,20 @@ def simulate(
     Parameters
     ----------
     n_sessions
-        Lists that are shown.
+        Number of lists to show.
     users
         ``"position_based"``, ``"cascade"``, ``"dependent_click"``, ``"trust_bias"``, or one of
         their classes with other parameters, or an object with the same ``read``.
     rankers
         What orders the lists: a function of the features, a ``LinearModel`` or an object with
         ``predict``, an array of scores of the catalogue's rows, ``"random"`` (a new random order
-        in each session), or a mapping of names to several of these; each session draws one. None:
-        a linear ranker whose scores are half taste, half noise.
+        in each session), or a mapping of names to several of these, from which each session draws
+        one. None is a linear ranker whose scores are half taste, half noise.
     catalogue
         Items with features, one query per search; None makes ``n_searches`` searches of
         ``n_items`` items with ``n_features`` standard normal features each.
     list_length
-        Positions shown; shorter where a search has fewer items.
+        Maximum number of positions; a search with fewer items has a shorter list.
     taste
         ``"linear"``, ``"curved"`` (steps, bumps and products, which no linear model fits), a
         function of the features, or an array with the taste for each row of the catalogue.
@@ -298,7 +304,7 @@ def simulate(
     """
     _check_arguments(random_state, n_sessions, list_length, drift, purchase, exploration)
     user = _make_user(users)
-    # Separate generators: changing the users, say, does not change the catalogue.
+    # Separate generators: other users must not change the catalogue, for example.
     catalogue_rng, taste_rng, session_rng = (
         np.random.default_rng([random_state, part]) for part in range(3)
     )
@@ -310,6 +316,7 @@ def simulate(
     searches = _draw_searches(session_rng, n_sessions, len(search_rows), popularity)
     ranker_numbers = session_rng.integers(0, len(scores), n_sessions)
     score_table = np.stack(list(scores.values()))
+    # Sessions are drawn in chunks, to bound the memory of the matrices of candidates.
     chunk_sessions = max(1, _CHUNK // search_rows.shape[1])
     chunks = []
     for start in range(0, n_sessions, chunk_sessions):
@@ -321,6 +328,7 @@ def simulate(
         rows = ranked[:, :list_length]
         age = (sessions / max(n_sessions - 1, 1))[:, None]
         tastes = first_taste[rows] + age * (last_taste - first_taste)[rows]
+        # Padding of short lists has no attraction, so it is never clicked.
         attraction = np.where(rows < 0, 0.0, 1 / (1 + np.exp(-base - strength * tastes)))
         examined, clicked = user.read(attraction, session_rng)
         purchased = clicked & (session_rng.random(clicked.shape) < purchase * attraction)
@@ -333,6 +341,7 @@ def simulate(
     session, row, position, ranker, clicked, purchased, attraction, examined = (
         np.concatenate(column) for column in zip(*chunks, strict=True)
     )
+    # Grades are shares of the catalogue by final taste: a log with drift is graded by its end.
     bounds = np.quantile(last_taste, np.cumsum(_GRADES)[:-1])
     graded = Dataset.from_arrays(
         catalogue.X,
@@ -366,7 +375,9 @@ def _check_arguments(
             raise ParameterError(f"{count} is not positive", parameter=name, fix="Use at least 1")
     for name, share in (("drift", drift), ("purchase", purchase)):
         if not 0 <= share <= 1:
-            raise ParameterError(f"{share} is not in [0, 1]", parameter=name, fix="Use a share")
+            raise ParameterError(
+                f"{share} is not in [0, 1]", parameter=name, fix="Use a number from 0 to 1"
+            )
     if not exploration >= 0:
         raise ParameterError(
             f"{exploration} is negative", parameter="exploration", fix="Use 0 for none"
@@ -379,7 +390,7 @@ def _make_user(users: Any) -> User:
             raise ParameterError(
                 f"{users!r} is not a user model: it has no method read",
                 parameter="users",
-                fix="Pass PositionBased() or another user model",
+                fix="Pass PositionBased(), or another object with read(attraction, rng)",
             )
         return users
     if users not in _USERS:
@@ -416,7 +427,7 @@ def _make_tastes(
         raise ParameterError(
             f"{len(first)} values for {X.shape[0]} rows of the catalogue",
             parameter="taste",
-            fix="Give one value per row",
+            fix="Pass one value per row",
         )
     return first, _standardise((1 - drift) * first + drift * target)
 
@@ -478,13 +489,13 @@ def _score(ranker: Any, items: Dataset) -> Floats:
         raise ParameterError(
             f"a ranker gives scores of shape {scores.shape} for {items.n_rows} items",
             parameter="rankers",
-            fix="Give one score per row of the catalogue",
+            fix="Pass one score per row of the catalogue",
         )
     return _standardise(scores)
 
 
 def _rows_by_search(items: Dataset) -> Ints:
-    """Return the rows of the catalogue by search, filled up with -1."""
+    """Return the rows of the catalogue for each search, padded with -1."""
     queries = items.queries
     sizes = queries.sizes
     rows = np.full((queries.n_queries, int(sizes.max())), -1)
@@ -509,7 +520,7 @@ def _rank_items(
     rows: Ints,
     exploration: float,
 ) -> Ints:
-    """Sort the rows of the catalogue of each session by the scores of its ranker; -1 is last."""
+    """Sort the items of each session by the scores of its ranker; padding (-1) is last."""
     keys = scores[ranker_numbers[:, None], rows]
     # Sorting by scores with Gumbel noise draws from a softmax of the scores.
     if exploration > 0:
@@ -517,11 +528,13 @@ def _rank_items(
     random_order = np.isnan(keys[:, 0])
     if random_order.any():
         keys[random_order] = rng.random((int(random_order.sum()), keys.shape[1]))
+    # Padding is sorted to the end of the list.
     keys[rows < 0] = -np.inf
     return np.take_along_axis(rows, np.argsort(-keys, axis=1, kind="stable"), axis=1)
 
 
-#: A shop's features with their weights in the shoppers' taste (0: noise to be ignored).
+#: Features of the products of a shop, and their weights in the taste of its users; features of
+#: weight 0 are noise.
 SHOP = {
     "title_match": 1.6,
     "description_match": 0.7,
@@ -549,9 +562,9 @@ _PRODUCTS = np.array(
 def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 24) -> Dataset:
     """Simulate a shop's search log: every search once, with labels 0, 1 (clicked), 2 (bought).
 
-    Taste is a linear function of the features plus noise, the old engine ranks by the title alone,
-    and shoppers examine position k with probability k^-0.35. Lists contain half to one and a half
-    of ``list_length`` products. ``columns["query_text"]`` is the text of each row's query,
+    Taste is a linear function of the features plus noise, the ranker of the log uses only the match
+    with the title, and users examine position k with probability k^-0.35. Lists contain 0.5 to 1.5
+    times ``list_length`` products. ``columns["query_text"]`` is the text of each row's query,
     ``position`` the position of the product, ``docid`` its name.
     """
     rng = np.random.default_rng(random_state)

@@ -1,6 +1,6 @@
-"""Raw logs as streams of labelled lists: Parquet, Arrow, CSV or JSON lines, one row per item.
+"""Read raw logs as streams of labelled lists: Parquet, Arrow, CSV or JSON lines, one row per item.
 
-``scan`` reads a log by a ``LogSchema``; ``read_for`` reads data in the way that a model needs.
+``scan`` reads a log as a ``LogSchema`` describes; ``read_for`` reads data as a model needs it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 from rankine.core.specs import LogColumns, OneHot, RunScores
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
 from rankine.data.open import scan as scan_files
@@ -27,7 +27,6 @@ from rankine.logs.schema import (
     LogSchema,
     check_same_features,
     column_names,
-    columns_of,
     log_sources,
     measure_cuts,
     one_hot_values,
@@ -35,6 +34,7 @@ from rankine.logs.schema import (
     schema_of,
     vocabulary,
 )
+from rankine.transforms.log_columns import columns_of
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
@@ -52,12 +52,12 @@ _PARTITION_OPTIONS = (
     "format",
     "on_bad_row",
 )
-#: Options of reading that a raw log ignores: its schema decides about its features.
+#: Options of reading that a raw log ignores, because its schema determines its features.
 _IGNORED_OPTIONS = ("n_features", "feature_names", "dtype", "dense", "features", "group")
 
 
 class LogScan(LabelledStream):
-    """A raw log, read as encoded blocks of whole lists as often as needed.
+    """A raw log, which can be read as encoded blocks of whole lists any number of times.
 
     Every ranker's ``fit`` takes it, and so do ``tune``, ``cross_validate``, ``path`` and
     ``report``; rankers that need all rows at once load it.
@@ -98,13 +98,17 @@ class LogScan(LabelledStream):
         self.cuts = cuts or {}
         self.options = raw.options
         self.sources = raw.sources
-        self._encoding = None if spec is None else LogEncoding(schema, spec, label, raw)
+        self._encoding: LogEncoding | None = None
+        if spec is not None:
+            self._encoding = LogEncoding(schema, spec, label, raw)
 
     @property
     def nulls(self) -> int | None:
         """Number of missing values in the columns that are read; None before a full pass."""
         read_counts = self.raw.read_counts
-        return None if read_counts is None else read_counts.get("missing_values", 0)
+        if read_counts is None:
+            return None
+        return read_counts.get("missing_values", 0)
 
     def log_encoding(self) -> LogEncoding:
         """Return how rows become features.
@@ -151,13 +155,11 @@ class LogScan(LabelledStream):
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
 
-    def load(self) -> Dataset:
-        """Read all lists into memory."""
-        return concat(self.blocks())
-
     def relabelled(self, label: Expression | CoecLabel) -> LogScan:
         """Return the log with other labels."""
-        spec = None if self._encoding is None else self._encoding.spec
+        spec = None
+        if self._encoding is not None:
+            spec = self._encoding.spec
         return LogScan(self.raw, self.schema, label, spec, self.cuts)
 
     def split(self, text: str = "time:9/11,1/11,1/11") -> dict[str, Any]:
@@ -172,7 +174,7 @@ class LogScan(LabelledStream):
         """Return the same log for a ranker of tables."""
         encoding = self._encoding
         if encoding is None or not encoding.spec.tables:
-            # Tables count their categories themselves, so nothing is measured here.
+            # The encoding for tables collects their categories, so nothing is measured here.
             spec = self.schema.spec((), (), self._ignored_columns())
             encoding = LogEncoding(self.schema, spec, self.label, self.raw).for_tables(())
         return LogScan(self.raw, self.schema, self.label, encoding.spec)
@@ -184,7 +186,7 @@ class LogScan(LabelledStream):
         reading = {name: getattr(self.raw.options, name) for name in _PARTITION_OPTIONS}
         parts = scan_partitions(list(self.sources), **options, **reading)
         if self._encoding is None:
-            # One-hot values are measured where the partitions are, not in this process.
+            # One-hot values are collected by the workers, not in this process.
             spec = self._measure_spec(lambda: parts.each(vocabulary, self.schema.one_hot))
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return parts.encoded(self._encoding)
@@ -226,8 +228,8 @@ def scan(
     schema
         Use of the columns; the fields below (see ``LogSchema``) change it.
     like
-        A model, or a log that was read before: rows become the same features, so that training
-        continues from the model, or that this log is held out. Other columns are an error.
+        A model, or another log: rows are encoded as the same features. Use it to continue training
+        from the model, or to read a log held out from training. Other columns are an error.
     query, label, numeric, categorical, one_hot, binned, crosses, hash_bits, bins, position, time
         Fields of ``LogSchema``.
     item, search, weight, columns
@@ -235,8 +237,8 @@ def scan(
     propensity
         For the label ``"coec"``: examination probability by position.
     cuts
-        Cuts of binned columns, by column, or a JSON file of them; others are quantiles of the
-        first 10,000 lists.
+        Cuts of binned columns, as a mapping by column or a JSON file. The cuts of other columns
+        are quantiles of the first 10,000 lists.
     **options
         Options of ``rankine.scan``: ``format``, ``on_bad_row``, ``block_rows``, ``progress`` ...
 
@@ -316,8 +318,9 @@ def _label_formula(
 
 def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any]) -> Scan:
     """Scan the columns of a log that its schema names."""
-    formula_columns = () if formula is None else formula.columns
-    names = [*schema.spec().columns, *formula_columns]
+    names: list[str | None] = [*schema.spec().columns]
+    if formula is not None:
+        names += formula.columns
     names += [schema.time, schema.item, schema.search, *schema.columns]
     distinct = dict.fromkeys(name for name in names if name not in (None, schema.position))
     log_sources(path)
@@ -327,6 +330,7 @@ def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[s
         label=None,
         features=(),
         columns=tuple(distinct),
+        # Where the schema names none, a column of the usual name is read if there is one.
         position=schema.position or "position",
         weight=schema.weight,
         **{name: value for name, value in options.items() if name not in _IGNORED_OPTIONS},
@@ -345,22 +349,28 @@ def read_for(
     """Read data as a model needs it: a ``Dataset``, or a stream of them with ``stream=True``.
 
     A model of a raw log reads its own columns, encoded as in training. ``schema`` and the fields of
-    a ``LogSchema`` may change how this log is judged (``label``, ``query``, ``position``,
-    ``time``); features they name must be those of the model. A log without the columns of the
-    label has the label 0 everywhere, and models that learned from coec are judged by clicks. Other
-    models read files as ``rankine.load`` and ``rankine.scan`` do, with their width and index base.
+    a ``LogSchema`` may change how this log is evaluated (``label``, ``query``, ``position``,
+    ``time``); any features that they name must be the model's features. A log without the columns
+    of the label has the label 0 everywhere, and models that learned from coec are evaluated on
+    clicks. For other models, files are read as by ``rankine.load`` and ``rankine.scan``, with the
+    model's number of features and index base.
     """
     if schema_of(model) is not None:
         log = _scan_log_for(model, path, schema, columns, options)
-        return log if stream else log.load()
+        if stream:
+            return log
+        return log.load()
     if schema is not None:
         raise _not_a_log_model()
     if not stream and _holds_retriever_scores(model, path):
         return _read_retriever_scores(model, path, columns, options)
     options = {"base": model.base, "columns": tuple(columns), **options}
+    # Files with names are aligned by name later, so their width may differ from the model's.
     if model.column_names is None:
         options = {"n_features": model.n_columns, **options}
-    return scan_files(path, **options) if stream else load(path, **options)
+    if stream:
+        return scan_files(path, **options)
+    return load(path, **options)
 
 
 def _scan_log_for(
@@ -372,9 +382,10 @@ def _scan_log_for(
 ) -> LogScan:
     """Scan a raw log with the columns of a model."""
     fields = {name: options.pop(name) for name in LogSchema.__struct_fields__ if name in options}
-    for name in ("base", "qid_type"):  # options of files of features
+    # Callers pass these for files of features; raw logs have neither.
+    for name in ("base", "qid_type"):
         options.pop(name, None)
-    # Columns that were requested here must be present; those of the model's schema may be absent.
+    # Columns requested here must be present; columns of the model's schema may be absent.
     requested = dict(fields)
     if schema is not None:
         requested |= msgspec.to_builtins(schema)
@@ -391,7 +402,7 @@ def _scan_log_for(
 def _drop_absent_columns(
     schema: LogSchema, present: set[str], requested: Mapping[str, Any]
 ) -> LogSchema:
-    """Leave out columns that the files lack and nobody requested: a log without outcomes is scored.
+    """Leave out columns that the files lack and nobody requested, so that any log can be scored.
 
     A label of clicks over expected clicks becomes the clicks themselves.
     """
@@ -421,7 +432,7 @@ def _holds_retriever_scores(model: LinearModel, path: Any) -> bool:
 def _read_retriever_scores(
     model: LinearModel, path: Any, columns: Sequence[str], options: Mapping[str, Any]
 ) -> Dataset:
-    """Read a column per retriever, null where it did not return the document, as features."""
+    """Read the scores of each retriever as a feature; null where it did not return the document."""
     names = tuple(model.feature_names or ())
     data = load(path, **{**options, "features": (), "columns": (*columns, *names)})
     other_columns = {name: values for name, values in data.columns.items() if name not in names}

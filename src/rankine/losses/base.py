@@ -67,7 +67,7 @@ class PairLoss(NamedTuple):
 
     @property
     def can_be_smoothed(self) -> bool:
-        """Whether the exact sum has ``smoothed(width)``, which rounds the kinks of the loss."""
+        """Whether the exact sum has ``smoothed(width)``, a sum of the loss without its kinks."""
         return hasattr(self.exact_sum, "smoothed")
 
     def spec(self, margin: float = 1.0) -> Any:
@@ -107,11 +107,12 @@ def register_pair_loss(
         * ``evaluate(scores)``: value of the sum, and its slopes by row;
         * ``evaluate_with_curvature(scores)``, if the loss is smooth: the same and the curvature, an
           object with ``times(values)`` and ``diagonal()``, for Newton's method;
-        * ``smoothed(width)``, if a kink can be rounded: a smooth sum below this one.
+        * ``smoothed(width)``, if the kinks can be smoothed: a smooth sum below this one.
 
         ``omega`` holds the factor of each query, with its weight; ``counting`` is the parameter
-        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss and visits
-        each pair.
+        ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss: it calls
+        ``pair_loss`` for each pair. A class with a closed form computes the loss itself, and the
+        contract tests compare it with the sum over listed pairs.
     """
     PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, exact_sum)
 

@@ -16,7 +16,7 @@ from rankine.data.query_index import QueryIndex
 from rankine.rankers.inputs import read_matrix, read_query_index, require_same_columns
 from rankine.rankers.sources import StreamSource, classify
 from rankine.transforms.apply import transformed_scores
-from rankine.transforms.missing import UNTRAINED, refuse_missing
+from rankine.transforms.missing import refuse_missing
 
 if TYPE_CHECKING:
     from rankine.transforms.scaling import Scaling
@@ -44,7 +44,7 @@ class PredictionMixin:
         scaling = self.scaling_
         if not scaling.transforms:
             # All of the scaling is folded into the weights.
-            refuse_missing(matrix, getattr(self, "feature_names_in_", None), UNTRAINED)
+            refuse_missing(matrix, getattr(self, "feature_names_in_", None), scoring=True)
             return row_scores(matrix, self.coef_)
         purpose = None
         if scaling.kind == "query":

@@ -59,8 +59,9 @@ class RankSVM(BaseRanker):
         sum over pairs (``docs/add-a-loss.md``).
     solver
         ``"bundle"``: cutting planes with a line search, for every loss; ``"newton"``: truncated
-        Newton, for smooth losses and, its kink rounded less and less, the hinge; ``"auto"``: Newton
-        for smooth losses, cutting planes for others, and Newton where these are slow.
+        Newton, for smooth losses and for the hinge, whose kink is smoothed less and less;
+        ``"auto"``: Newton for smooth losses, cutting planes for others, and Newton where these are
+        slow.
     normalization
         ``"query"``: om_q = 1 / (Q N_q), mean over the Q queries that hold a pair of the mean over
         their N_q pairs; ``"pair"``: 1 / N; ``"sum"``: 1. Weights enter as repetitions would.
@@ -201,13 +202,13 @@ class RankSVM(BaseRanker):
         return RowsProblem.from_dataset(data, risk, self.n_threads)
 
     def _solver(self, problem: Problem) -> Callable[..., Solution]:
-        """Return the solver of a problem; cuts of the bundle method serve every l2."""
+        """Return ``solve(l2, start=, tol=, callbacks=)`` for a problem, by the chosen method."""
         pair_loss = find_pair_loss(self.loss, exact=True)
         shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
         if pair_loss.smooth and self.solver != "bundle":
             return partial(solve_newton, problem, **shared)
-        # Newton's method rounds the kinks of the hinge less and less; by default it takes over from
-        # cutting planes where these are slow.
+        # Newton's method solves the hinge with its kink smoothed less and less; by default it takes
+        # over from cutting planes where these are slow.
         if pair_loss.can_be_smoothed and self.solver == "newton":
             return partial(solve_smoothed, problem, **shared)
         # The planes do not depend on l2, so every strength reuses them.
@@ -219,7 +220,10 @@ class RankSVM(BaseRanker):
     def _coarse_start(
         self, data: Dataset, query_weight: NDArray[np.float64], l2: float
     ) -> NDArray[np.float64] | None:
-        """Weights learnt from a sample of the data, itself started in the same way."""
+        """Return weights learnt from a sample of the data, None if the data is small.
+
+        The run on the sample starts from a sample of the sample, and so on.
+        """
         sample = coarsen(data, query_weight)
         if sample is None:
             return None

@@ -295,7 +295,7 @@ class StreamSource(TrainingSource):
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
-        self.n_features += self._scaling.n_marks + self.correction.n_columns
+        self.n_features += self._scaling.n_indicators + self.correction.n_columns
         return self._scaling
 
     def _buffer_first_lists(self) -> None:
@@ -413,7 +413,7 @@ class PartitionSource(TrainingSource):
         scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, n_lists))
         warn_uneven_columns(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self.correction.n_positions)
-        self.n_features += self.scaling.n_marks + self.correction.n_columns
+        self.n_features += self.scaling.n_indicators + self.correction.n_columns
         return self.scaling
 
     def worker_pool(self, task: Any) -> WorkerPool:

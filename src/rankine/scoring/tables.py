@@ -23,16 +23,16 @@ from rankine.scoring.rows import (
     raise_not_finite,
     uniform_rows,
 )
-from rankine.transforms.bins import FEW, code_rows, cut_search, layout_of
+from rankine.transforms.bins import CHUNK_ROWS, code_rows, cut_search, layout_of
 from rankine.transforms.log_columns import LogEncoder
 
 
 @jit
 def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -> None:
     """Set out[i] to the sum of all table entries of row i."""
-    codes = np.empty((values.shape[1], FEW), dtype=np.uint8)
-    for first in range(0, values.shape[0], FEW):
-        n = min(FEW, values.shape[0] - first)
+    codes = np.empty((values.shape[1], CHUNK_ROWS), dtype=np.uint8)
+    for first in range(0, values.shape[0], CHUNK_ROWS):
+        n = min(CHUNK_ROWS, values.shape[0] - first)
         code_rows(values[first : first + n], search, codes)
         scores = out[first : first + n]
         scores[:] = 0.0

@@ -15,8 +15,8 @@ from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
 from rankine.transforms.bins import score_tables
-from rankine.transforms.log_columns import LogEncoder
-from rankine.transforms.missing import UNTRAINED, fill_missing, refuse_missing
+from rankine.transforms.log_columns import LogEncoder, columns_of
+from rankine.transforms.missing import fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
 
 __all__ = ["align_columns", "encode_csr", "score_dataset", "transformed_scores"]
@@ -35,15 +35,17 @@ def transformed_scores(
     transforms: Sequence[Any], data: Dataset, coef: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Score rows after transforms that cannot be folded into the weights, in row order."""
-    index, added_scores = data.queries, None
+    index = data.queries
+    added_scores = None
     types = {type(spec) for spec in transforms}
     if LogColumns in types and MissingValues not in types:
-        transforms = (MissingValues("zero"), *transforms)  # as rows of a scorer are filled
+        # Scorer gives a missing number of a raw row no entry, which is the same as 0.
+        transforms = (MissingValues("zero"), *transforms)
     elif not types & {MissingValues, RunScores}:
-        refuse_missing(data.X, data.feature_names, UNTRAINED)
+        refuse_missing(data.X, data.feature_names, scoring=True)
     for spec in transforms:
         if isinstance(spec, LogColumns):
-            continue  # the columns are encoded already
+            continue  # align_columns has encoded the columns
         if isinstance(spec, MissingValues):
             X, added_scores = fill_missing(spec, data.X, index.starts, index.rows)
         elif isinstance(spec, (ListRange, RunScores)):
@@ -55,7 +57,9 @@ def transformed_scores(
             )
         data = replace(data, X=X, query_index=index)
     scores = row_scores(data.X, coef)
-    return scores if added_scores is None else scores + added_scores
+    if added_scores is not None:
+        scores = scores + added_scores
+    return scores
 
 
 def align_columns(model: LinearModel, data: Dataset) -> Dataset:
@@ -63,9 +67,9 @@ def align_columns(model: LinearModel, data: Dataset) -> Dataset:
 
     Lists of a raw log that were encoded for another model are encoded again.
     """
-    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    spec = columns_of(model)
     if spec is not None and data.encoding is not None:
-        return _encoded(spec, data)
+        return _encode_again(spec, data)
     names = model.column_names
     if names is not None and data.feature_names is not None and names != data.feature_names:
         return _select_columns(names, data)
@@ -96,15 +100,15 @@ def _select_columns(names: Sequence[str], data: Dataset) -> Dataset:
     return replace(data, X=X, feature_names=tuple(names), query_index=data.queries)
 
 
-def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
-    """Encode lists of a raw log again, as the features of another spec."""
+def _encode_again(spec: LogColumns, data: Dataset) -> Dataset:
+    """Encode lists of a raw log again, as the features of another model."""
     if data.encoding.spec.read_columns == spec.read_columns:
         return data
     absent = [name for name in spec.columns if name not in data.columns]
     if absent:
         raise FeatureMismatchError(
             f"the log was read without column {absent[0]!r} of the model",
-            fix="Read it for this model, or keep the column too (columns=[...])",
+            fix="Read the log for this model, or add the column to columns",
             column=absent[0],
         )
     columns: Any = data.columns
@@ -119,4 +123,4 @@ def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
 def encode_csr(encoder: LogEncoder, columns: Mapping[str, Any], n_rows: int) -> Any:
     """Encode raw columns as a CSR matrix."""
     rows = encoder.encode(columns, n_rows)
-    return make_csr(rows.values, rows.indices, rows.indptr, (n_rows, encoder.n_features))
+    return make_csr(rows.values, rows.indices, rows.indptr, (n_rows, encoder.spec.n_features))

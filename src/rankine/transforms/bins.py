@@ -1,9 +1,12 @@
-"""Cuts of columns, and columns as cells: the same numbers are in the same cells everywhere.
+"""Cut the values of columns into bins, and encode rows as the numbers of their cells.
+
+Training, prediction and serving put the same value into the same cell.
 
 Cuts are quantiles of a column's distinct values. A value with the mass of two bins or more (often
-zero) has a separate bin, and the other values are distributed by mass. A cut is between two values
-that occur, on a float32 where one fits, so that a comparison in single precision gives the same
-cell. Missing values (NaN) have a separate cell; infinities are in the outer bins.
+zero) gets a separate bin, and the other values share the remaining bins by mass. A cut is between
+two values that occur, at a float32 number if there is one in between, so that a comparison in
+single precision gives the same cell. Missing values (NaN) have a separate cell; infinities are in
+the outer bins.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from rankine.kernels.shards import map_shards
 SAMPLE_ROWS = 65_536
 #: Number of buckets of a column; its cuts are in all but the first and the last.
 BUCKETS = 1024
-#: Number of rows whose columns are searched one after the other.
-FEW = 128
+#: Number of rows that are searched together, column by column: they fit into the first-level cache.
+CHUNK_ROWS = 128
 
 
 def quantile_cuts(
@@ -61,8 +64,9 @@ def _even_boundaries(mass: NDArray[np.int64], start: int, stop: int, n: int) -> 
 
 def _between(low: float, high: float) -> float:
     """Return a number above low and at most high: a float32 in the middle, if there is one."""
-    # The second form cannot overflow.
-    middle = low + (high - low) / 2 if np.isfinite(high - low) else low / 2 + high / 2
+    middle = low + (high - low) / 2
+    if not np.isfinite(high - low):
+        middle = low / 2 + high / 2  # cannot overflow, but loses the last digit of tiny numbers
     with np.errstate(over="ignore"):
         single = float(np.float32(middle))
     if low < single <= high:
@@ -121,7 +125,9 @@ def fit_bins(X: Any, bins: int, *, unordered: Sequence[int] = ()) -> Bins:
             parameter="bins",
             fix="Use 64, which suits most data",
         )
-    columns = X.tocsc() if hasattr(X, "indptr") else X
+    columns = X
+    if hasattr(X, "indptr"):
+        columns = X.tocsc()
     cuts: list[tuple[float, ...]] = []
     for j in range(X.shape[1]):
         values, counts = _distinct(columns, j)
@@ -159,11 +165,12 @@ class CutSearch(NamedTuple):
 
     The *bucket* of a value x is given by the high bits of the number max(x + added, least): such
     numbers are positive, so their bits have their order, and a bucket never decreases as x grows.
-    A value is above all cuts of lower buckets: ``guide`` counts them, and one cut remains to be
-    compared. Buckets grow with the logarithm, or, where ``added`` is large, in proportion: each
-    column has the steps that separate its cuts. Columns for which no steps do are searched in
-    eighths. Both add up comparisons instead of branching on them: values come in random order,
-    which a processor cannot predict.
+    A value is above all cuts of lower buckets: ``guide`` counts these, and one cut remains to be
+    compared. Buckets are spaced logarithmically, or almost evenly if ``added`` is large; each
+    column has a spacing with at most one cut per bucket. A column without such a spacing is
+    *scanned*: a value is compared with every eighth cut, then with seven. Both searches add up
+    comparisons instead of branching on them: values come in random order, which a processor cannot
+    predict.
 
     Attributes
     ----------
@@ -177,9 +184,9 @@ class CutSearch(NamedTuple):
         Bits of bucket 0, and number of low bits that a bucket ignores.
     guide
         Number of cuts below each bucket.
-    guided, sought, named
-        Columns with cells: those to search from their buckets, the other ordered ones, and the
-        unordered ones.
+    bucketed, scanned, unordered
+        Columns with cells, by search: ordered columns with buckets, ordered columns that are
+        scanned, and unordered columns.
     """
 
     cuts: NDArray[np.float64]
@@ -189,9 +196,9 @@ class CutSearch(NamedTuple):
     base: NDArray[np.int64]
     shift: NDArray[np.int64]
     guide: NDArray[np.uint8]
-    guided: NDArray[np.uint64]
-    sought: NDArray[np.uint64]
-    named: NDArray[np.uint64]
+    bucketed: NDArray[np.uint64]
+    scanned: NDArray[np.uint64]
+    unordered: NDArray[np.uint64]
 
 
 @jit
@@ -200,7 +207,7 @@ def _bits(x: Any) -> Any:
 
 
 @jit
-def _guided_cell(
+def _bucketed_cell(
     x: Any, cuts: Any, guide: Any, added: Any, least: Any, base: Any, shift: Any, missing: Any
 ) -> Any:
     """Return the cell of a value in an ordered column with at most one cut per bucket."""
@@ -226,14 +233,14 @@ def _above(x: Any, cuts: Any) -> Any:
 
 
 @jit
-def _sought_cell(x: Any, cuts: Any, missing: Any) -> Any:
+def _scanned_cell(x: Any, cuts: Any, missing: Any) -> Any:
     """Return the cell of a value in any ordered column."""
     # A missing value is above no cut.
     return _above(x, cuts) + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124
 
 
 @jit
-def _named_cell(x: Any, cuts: Any, missing: Any) -> Any:
+def _unordered_cell(x: Any, cuts: Any, missing: Any) -> Any:
     """Return the cell of a value in an unordered column."""
     cell = _above(x, cuts)
     hit = cell > np.uint64(0) and cuts[cell - np.uint64(1)] == x
@@ -246,11 +253,11 @@ def cut_search(bins: Bins, used: NDArray[np.bool_] | None = None) -> CutSearch:
     n_columns = len(bins.cuts)
     n_cuts = max((len(cuts) for cuts in bins.cuts), default=0)
     table = np.full((n_columns, 8 * (n_cuts // 8 + 1)), np.nan)
-    linear = set(bins.linear)
-    sizes = np.array([-1 if j in linear else len(cuts) for j, cuts in enumerate(bins.cuts)])
-    guided, sought, named = range(3)
-    search_kinds = np.where(sizes >= 0, guided, -1)
-    search_kinds[list(bins.unordered)] = named
+    sizes = np.array([len(cuts) for cuts in bins.cuts], dtype=np.int64)
+    sizes[list(bins.linear)] = -1
+    bucketed, scanned, unordered = range(3)
+    search_kinds = np.where(sizes >= 0, bucketed, -1)
+    search_kinds[list(bins.unordered)] = unordered
     if used is not None:
         search_kinds[~used] = -1
     added, least = np.zeros(n_columns), np.ones(n_columns)
@@ -258,26 +265,31 @@ def cut_search(bins: Bins, used: NDArray[np.bool_] | None = None) -> CutSearch:
     guide = np.zeros((n_columns, BUCKETS), dtype=np.uint8)
     for j, cuts in enumerate(bins.cuts):
         table[j, : len(cuts)] = cuts
-        if search_kinds[j] != guided or not cuts:
+        if search_kinds[j] != bucketed or not cuts:
             continue
-        steps = _bucket_steps(cuts)
-        if steps is None:
-            search_kinds[j] = sought
+        spacing = _bucket_spacing(cuts)
+        if spacing is None:
+            search_kinds[j] = scanned
         else:
-            added[j], least[j], base[j], shift[j], buckets = steps
+            added[j], least[j], base[j], shift[j], buckets = spacing
             guide[j] = np.searchsorted(buckets, np.arange(BUCKETS), side="left")
-    columns = [np.flatnonzero(search_kinds == kind).astype(np.uint64) for kind in range(3)]
-    return CutSearch(table, sizes.astype(np.int64), added, least, base, shift, guide, *columns)
+    columns = [
+        np.flatnonzero(search_kinds == search_kind).astype(np.uint64)
+        for search_kind in (bucketed, scanned, unordered)
+    ]
+    return CutSearch(table, sizes, added, least, base, shift, guide, *columns)
 
 
-def _bucket_steps(
+def _bucket_spacing(
     cuts: tuple[float, ...],
 ) -> tuple[float, float, int, int, NDArray[np.int64]] | None:
-    """Find steps (added, least, base, shift) that separate all cuts, and the buckets of the cuts.
+    """Find a spacing (added, least, base, shift) that separates all cuts, and the cuts' buckets.
 
-    Steps in proportion are tried first, then more and more logarithmic ones; None where all fail.
+    Even spacing is tried first, then more and more logarithmic ones; None if none separates them.
     """
-    span = cuts[-1] - cuts[0] if len(cuts) > 1 else 1.0
+    span = 1.0
+    if len(cuts) > 1:
+        span = cuts[-1] - cuts[0]
     for power in (4, 0, -4, -8, -16, -32, -64, -128, -256):
         least = span * 2.0**power
         if not 0.0 < least < np.inf:
@@ -299,23 +311,23 @@ def code_rows(values: Any, search: Any, codes: Any) -> None:
 
     A few rows at a time stay in the first-level cache while their columns are searched one by one.
     """
-    for first in range(0, values.shape[0], FEW):
-        last = min(first + FEW, values.shape[0])
-        for j in search.guided:
+    for first in range(0, values.shape[0], CHUNK_ROWS):
+        last = min(first + CHUNK_ROWS, values.shape[0])
+        for j in search.bucketed:
             cuts, guide, out = search.cuts[j], search.guide[j], codes[j]
             added, least, missing = search.added[j], search.least[j], search.sizes[j] + 1
             base, shift = search.base[j], search.shift[j]
             for i in range(first, last):
                 x = np.float64(values[i, j])
-                out[i] = _guided_cell(x, cuts, guide, added, least, base, shift, missing)
-        for j in search.sought:
+                out[i] = _bucketed_cell(x, cuts, guide, added, least, base, shift, missing)
+        for j in search.scanned:
             cuts, missing, out = search.cuts[j], search.sizes[j] + 1, codes[j]
             for i in range(first, last):
-                out[i] = _sought_cell(np.float64(values[i, j]), cuts, missing)
-        for j in search.named:
+                out[i] = _scanned_cell(np.float64(values[i, j]), cuts, missing)
+        for j in search.unordered:
             cuts, missing, out = search.cuts[j], search.sizes[j] + 1, codes[j]
             for i in range(first, last):
-                out[i] = _named_cell(np.float64(values[i, j]), cuts, missing)
+                out[i] = _unordered_cell(np.float64(values[i, j]), cuts, missing)
 
 
 @jit
@@ -342,9 +354,9 @@ def _code_csr(
     last: int,
 ) -> None:
     cuts, sizes = search.cuts, search.sizes
-    named = np.zeros(sizes.shape[0], dtype=np.bool_)
-    for j in search.named:
-        named[j] = True
+    is_unordered = np.zeros(sizes.shape[0], dtype=np.bool_)
+    for j in search.unordered:
+        is_unordered[j] = True
     block = codes.shape[2]
     for i in range(first, last):
         k, at = (offset + i) // block, (offset + i) % block
@@ -355,10 +367,10 @@ def _code_csr(
             if sizes[j] >= 0:
                 x = np.float64(values[p])
                 missing = sizes[j] + 1
-                if named[j]:
-                    codes[k, j, at] = _named_cell(x, cuts[j], missing)
+                if is_unordered[j]:
+                    codes[k, j, at] = _unordered_cell(x, cuts[j], missing)
                 else:
-                    codes[k, j, at] = _sought_cell(x, cuts[j], missing)
+                    codes[k, j, at] = _scanned_cell(x, cuts[j], missing)
 
 
 class BinCoder:
@@ -379,7 +391,7 @@ class BinCoder:
         if X.shape[1] != len(self.bins.cuts):
             raise SchemaError(
                 f"{X.shape[1]} columns for bins of {len(self.bins.cuts)}",
-                fix="Give the columns of the fit",
+                fix="Pass the columns that the ranker was fitted to",
             )
         n_rows, search = X.shape[0], self.search
         shards = [*range(0, n_rows, 8 * BLOCK), n_rows]
@@ -406,7 +418,7 @@ class BinCoder:
 class CodeStore:
     """Codes of rows that are appended in parts; the result does not depend on the parts.
 
-    There is room for ``expected`` rows; more can be appended.
+    ``expected`` rows get memory at once; more can be appended.
     """
 
     def __init__(self, coder: BinCoder, expected: int = 0) -> None:
@@ -489,7 +501,10 @@ def score_tables(
     if bins.linear:
         part = linear_part(X, bins.linear, bins.names)
         for k in range(part.shape[1]):
-            column = part[:, [k]].toarray().ravel() if hasattr(part, "indptr") else part[:, k]
+            if hasattr(part, "indptr"):
+                column = part[:, [k]].toarray().ravel()
+            else:
+                column = part[:, k]
             scores += weights[layout.size + k] * column
     return scores
 
@@ -505,8 +520,9 @@ def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> A
         rows, columns = np.nonzero(~np.isfinite(part))
     if len(rows):
         row, j = int(rows[0]), int(linear[columns[0]])
-        reason = f"is {X[row, j]}, and the column is linear: only tables have a cell for it"
-        raise cell_error(row, j, names, reason, "Fill it, or take the column out of linear")
+        reason = f"is {X[row, j]}, but the column is linear, and only tables have a cell for it"
+        fix = "Fill the value, or take the column out of linear"
+        raise cell_error(row, j, names, reason, fix, "linear")
     return part
 
 

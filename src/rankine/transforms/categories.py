@@ -1,4 +1,4 @@
-"""Categorical values as text, and text as indices of features.
+"""Convert categorical values to text, and text to indices of features.
 
 The index of a hashed value is the first 8 bytes (little-endian) of BLAKE2b over the column names
 and the values, modulo the size of the hashed space. It depends on neither machine nor process.
@@ -43,10 +43,10 @@ def categories(values: Any, name: str) -> Sequence[Any]:
 
 
 def distinct(columns: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence[Any], Any]:
-    """Return the values of a column (tuples of them for several), and the index of each row's.
+    """Return the values of a column (tuples for several columns) and the index of each row's value.
 
-    Text that is stored as codes is not decoded. The second is None where each row has its own
-    value.
+    Text that is stored as codes is not decoded. Without codes the first result has one value per
+    row, and there is no index (None).
     """
     get_coded = getattr(columns, "coded", None)
     coded: list[Any] = [None] * len(names)

@@ -1,9 +1,9 @@
 """Corrections for position bias in training: weights by position, and offsets of positions.
 
 A click at position k weighs 1 / P(examined at k), which makes the weighted loss unbiased (Joachims,
-Swaminathan and Schnabel 2017). An offset is a further weight per position, which is learned
-together with those of the features and left out when scoring: it explains what the position
-explains, so that features need not.
+Swaminathan and Schnabel 2017). An offset is a weight of a position itself, learned together with
+the weights of the features and left out when scoring: it absorbs the effect of the position, which
+the features would otherwise learn.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _MAX_OFFSETS = 1000
 
 
 class ContextWeights(NamedTuple):
-    """Weights of clicks by position, for each value of a column (a device, say)."""
+    """Weights of clicks by position, for each value of a column such as the device."""
 
     column: str
     tables: tuple[tuple[str, tuple[float, ...]], ...]
 
 
-#: Weight of a click by position, or that by context; empty: 1 everywhere.
+#: Weight of a click by position, the same for all rows or by context; empty: 1 everywhere.
 Inverse = Sequence[float] | ContextWeights
 
 
 def apply_position_weights(data: Dataset, inverse: Inverse) -> Dataset:
-    """Multiply row weights by the weights of positions (with an empty ``inverse``: as they are)."""
+    """Multiply row weights by the weights of positions; without ``inverse`` they stay unchanged."""
     if len(inverse) == 0:
         return data
     weight = position_weights(data, inverse)
@@ -121,7 +121,7 @@ def inverse_propensity(
         raise ParameterError(
             "must be probabilities in (0, 1], one per position from 1",
             parameter="propensity",
-            fix="Pass for example [1.0, 0.6, 0.4], or estimate_propensity(...)",
+            fix="Pass for example [1.0, 0.6, 0.4], or propensities estimated from a click log",
         )
     if not (np.isfinite(max_weight) and max_weight >= 1):
         raise ParameterError(f"{max_weight!r} is not >= 1", parameter="max_weight", fix="Use 10.0")
@@ -129,7 +129,7 @@ def inverse_propensity(
 
 
 def position_weights(data: Dataset, inverse: Inverse) -> NDArray[np.float64]:
-    """Return the weight of each row: that of its position where its label is positive, else 1."""
+    """Return the weight of the position of each row with a positive label, and 1 for other rows."""
     positions = row_positions(data)
     if not isinstance(inverse, ContextWeights):
         return np.where(data.y > 0, _look_up(inverse, positions), 1.0)
@@ -137,7 +137,8 @@ def position_weights(data: Dataset, inverse: Inverse) -> NDArray[np.float64]:
     if column not in data.columns:
         raise SchemaError(
             f"the propensities differ by {column!r}, and the rows have no such column",
-            fix=f"Read it too (columns=[{column!r}])",
+            parameter="columns",
+            fix=f"Add {column!r} to columns",
         )
     values = np.asarray(data.columns[column])
     if values.dtype.kind not in "UT":
@@ -149,8 +150,9 @@ def position_weights(data: Dataset, inverse: Inverse) -> NDArray[np.float64]:
     unknown = np.flatnonzero(np.isnan(weights))
     if len(unknown):
         raise SchemaError(
-            f"no propensity is known for {column} = {values[unknown[0]]}",
-            fix="Estimate it on a log that holds this value",
+            f"there is no estimate for {column} = {values[unknown[0]]}",
+            parameter="propensity",
+            fix="Estimate propensities on a log that contains this value",
         )
     return np.where(data.y > 0, weights, 1.0)
 
@@ -160,12 +162,13 @@ def _look_up(table: Sequence[float], positions: NDArray[np.int64]) -> NDArray[np
     return np.asarray(table)[np.minimum(positions, len(table)) - 1]
 
 
-def row_positions(data: Dataset) -> NDArray[np.int64]:
-    """Return the position that each row was shown at, from 1."""
+def row_positions(data: Any) -> NDArray[np.int64]:
+    """Return the position that each row of a dataset or click log was shown at, from 1."""
     if data.position is None:
         raise SchemaError(
             "this needs the position that each row was shown at",
-            fix="Give a position column (position='position')",
+            parameter="position",
+            fix="Name the column of displayed positions, such as 'position'",
         )
     return check_positions(data.position)
 
@@ -178,6 +181,8 @@ def check_positions(values: Any) -> NDArray[np.int64]:
     )
     if not in_range:
         raise SchemaError(
-            f"positions must be integers from 1 to {_MAX_POSITION:,}", fix="Count positions from 1"
+            f"positions must be integers from 1 to {_MAX_POSITION:,}",
+            parameter="position",
+            fix="Count positions from 1",
         )
     return positions.astype(np.int64)

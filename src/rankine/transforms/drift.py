@@ -1,6 +1,6 @@
-"""Compare the columns of a log and the scores of a model with those of its training.
+"""Compare the columns of a log, and a model's scores of it, with the model's training log.
 
-A model of a raw log keeps a summary of the lists it learned from: shares, never rows. A number is
+A model of a raw log stores a summary of its training lists: shares, never rows. A number is
 summarised by its deciles, a category by 16 groups of its values (by hash), the scores of a list by
 their distances from its mean. The population stability index of a column,
 
@@ -32,7 +32,7 @@ from rankine.transforms.log_columns import numeric_values
 
 #: Groups of a category, as a power of two.
 _GROUP_BITS = 4
-#: Maximum number of places of hashed values that are distinguished, as a power of two.
+#: Maximum number of slots that hashed values are recorded in, as a power of two.
 SEEN_BITS = 18
 #: Minimum share of a group in a PSI.
 _MIN_SHARE = 1e-4
@@ -62,7 +62,7 @@ class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scores
         Distances of scores from the mean of their list.
     seen
-        Places of the hashed space that some row of the whole log had: packed bits, compressed.
+        Slots of the hashed space that some row of the whole log used: packed bits, compressed.
     """
 
     lists: int
@@ -80,7 +80,7 @@ class ColumnDrift(NamedTuple):
     psi
         Population stability index.
     missing, missing_before
-        Share of missing values, and that in training.
+        Share of missing values now and in training.
     unseen
         Share of the values that were not in the training log; None for numbers.
     shift
@@ -132,6 +132,7 @@ def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
 def _summarise_categories(values: Any, name: str) -> ColumnSummary:
     groups = feature_indices(_group_features(name), categories(values, name))
     present = groups[groups >= 0]
+    # An empty column has shares of 0, rather than a division by zero.
     shares = np.bincount(present, minlength=1 << _GROUP_BITS) / max(len(present), 1)
     missing = 1 - len(present) / max(len(groups), 1)
     return ColumnSummary(round(missing, 6), _rounded(shares))
@@ -179,7 +180,7 @@ class DriftMonitor:
 
     @cached_property
     def _seen(self) -> NDArray[np.bool_]:
-        """Whether each place of the hashed space was in use in training."""
+        """Whether each slot of the hashed space was used in training."""
         if not self.summary.seen:
             return np.zeros(0, dtype=np.bool_)
         packed = zlib.decompress(base64.b64decode(self.summary.seen))
@@ -192,6 +193,7 @@ class DriftMonitor:
 
         An absent column is missing everywhere.
         """
+        # A server scores requests in several threads, which share one monitor.
         with self._lock:
             self.rows += n_rows
             for name, summary in self.summary.columns.items():
@@ -223,8 +225,8 @@ class DriftMonitor:
             )
         elif name in self._hashed and len(self._seen):
             indices = feature_indices(self._hashed[name], keys)
-            places = indices[indices >= 0] & (len(self._seen) - 1)
-            self._unseen[name] += int((~self._seen[places]).sum())
+            slots = indices[indices >= 0] & (len(self._seen) - 1)
+            self._unseen[name] += int((~self._seen[slots]).sum())
 
     def drift(self) -> list[ColumnDrift]:
         """Compare every column with the training; the last one, without a name, is the scores."""
@@ -247,8 +249,8 @@ class DriftMonitor:
         elif name in self._one_hot:
             unseen = self._unseen[name] / max(n_present, 1)
         elif name in self._hashed and len(self._seen):
-            # A new value may share the place of another one. The share of free places corrects for
-            # it, unless hardly any is free.
+            # A new value may hash into a used slot, and is then not counted. Dividing by the share
+            # of free slots corrects for this, unless hardly any slot is free.
             free = 1 - float(self._seen.mean())
             if free > 0.1:
                 unseen = min(1.0, self._unseen[name] / max(n_present, 1) / free)
@@ -301,7 +303,9 @@ class Drift:
         *columns, scores = monitor.drift()
         alarms = []
         for drift in (*columns, scores):
-            name = f"column {drift.column!r}" if drift.column else "the scores"
+            name = "the scores"
+            if drift.column:
+                name = f"column {drift.column!r}"
             if drift.psi > threshold:
                 alarms.append(f"{name}: PSI {drift.psi:.3f} is above {threshold:g}")
             if drift.unseen is not None and drift.unseen > max_unseen:
@@ -324,21 +328,27 @@ class Drift:
 
     def cells(self) -> list[tuple[str, ...]]:
         """Format the columns and the scores as rows of a table with ``DRIFT_HEADER``."""
-        return [
-            (
-                drift.column or "(scores)",
-                f"{drift.psi:.3f}",
-                "" if drift.unseen is None else f"{drift.unseen:.1%}",
-                "" if drift.shift is None else f"{drift.shift:.3f}",
-                f"{drift.missing:.1%}",
-                f"{drift.missing_before:.1%}",
-            )
-            for drift in (*self.columns, self.scores)
-        ]
+        return [_format_cells(drift) for drift in (*self.columns, self.scores)]
 
 
 #: Names of the cells.
 DRIFT_HEADER = ("column", "PSI", "unseen", "shift", "missing", "in training")
+
+
+def _format_cells(drift: ColumnDrift) -> tuple[str, ...]:
+    unseen = shift = ""
+    if drift.unseen is not None:
+        unseen = f"{drift.unseen:.1%}"
+    if drift.shift is not None:
+        shift = f"{drift.shift:.3f}"
+    return (
+        drift.column or "(scores)",
+        f"{drift.psi:.3f}",
+        unseen,
+        shift,
+        f"{drift.missing:.1%}",
+        f"{drift.missing_before:.1%}",
+    )
 
 
 def _to_dict(drift: ColumnDrift) -> dict[str, Any]:

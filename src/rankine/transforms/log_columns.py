@@ -1,4 +1,4 @@
-"""Raw columns of a log as rows of features, by a ``LogColumns`` spec.
+"""Encode raw columns of a log as rows of features, as a ``LogColumns`` spec describes.
 
 Training and serving run this same code; it needs only NumPy and the compiler.
 """
@@ -44,9 +44,9 @@ class LogEncoder:
     Attributes
     ----------
     required
-        Columns that the non-zero weights need (all, when the weights are not known).
+        Columns that the non-zero weights need; all columns without ``weights``.
     known
-        All columns that a row may hold.
+        All columns that a row may contain.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class LogEncoder:
             start += binned.n_cells
         for columns in (*((name,) for name in spec.hashed), *spec.crosses):
             self._fields.append((columns, HashedFeatures(columns, spec.hash_bits, start)))
-        #: The last dictionary of texts of each field, and their feature indices.
+        #: The previous dictionary of texts of each field, and their feature indices: blocks often
+        #: share one dictionary, whose texts then need to be hashed only once.
         self._last_lookups: dict[int, tuple[Any, NDArray[np.int64]]] = {}
         self.required = spec.columns
         if weights is not None:
@@ -93,11 +94,6 @@ class LogEncoder:
             names.extend(name for cross in spec.crosses for name in cross)
         return tuple(dict.fromkeys(names))
 
-    @property
-    def n_features(self) -> int:
-        """Size of the feature space."""
-        return self.spec.n_features
-
     def encode(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> CsrRows:
         """Encode rows as CSR; absent columns count as missing values."""
         numeric = self.spec.numeric
@@ -112,8 +108,10 @@ class LogEncoder:
                 continue
             lookup = self._look_up(j, columns)
             if lookup is not None:
-                _, codes, indices_of_values = lookup
-                fields[j] = indices_of_values if codes is None else indices_of_values[codes]
+                _, codes, value_indices = lookup
+                if codes is not None:
+                    value_indices = value_indices[codes]
+                fields[j] = value_indices
         indptr = np.zeros(n_rows + 1, dtype=np.int64)
         capacity = n_rows * (len(numeric) + len(self._fields))
         indices = np.empty(capacity, dtype=np.int32)
@@ -131,7 +129,7 @@ class LogEncoder:
 
     def matrix(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> NDArray[np.float64]:
         """Encode rows as columns of tables; absent columns are missing."""
-        X = np.full((n_rows, self.n_features), np.nan)
+        X = np.full((n_rows, self.spec.n_features), np.nan)
         numeric = self.spec.numeric
         for j, name in enumerate(numeric):
             if name in columns:
@@ -148,8 +146,8 @@ class LogEncoder:
     ) -> tuple[Sequence[Any], Any, NDArray[np.int64]] | None:
         """Return the distinct values of field j, the code of each row, and their feature indices.
 
-        Codes are None where each row has its own value. A dictionary of texts that is the same as
-        in the block before is not looked up again.
+        The codes are None if ``values`` has one entry per row. A dictionary of texts that is the
+        same as in the previous block is not looked up again.
         """
         names, features = self._fields[j]
         if any(name not in columns for name in names):
@@ -176,7 +174,7 @@ class LogEncoder:
             values, codes, indices = lookup
             matching = np.flatnonzero(np.isin(indices, unnamed))
             if codes is not None:
-                # The value of the first row gives the name, not the first of the dictionary.
+                # The first row in the log gives the name: dictionaries may be ordered otherwise.
                 first = first_rows(codes, len(values))
                 matching = matching[first[matching] >= 0]
                 matching = matching[np.argsort(first[matching])]
@@ -203,14 +201,20 @@ class BinnedFeatures:
         return self._start + cells.astype(np.int64)
 
 
+def columns_of(model: LinearModel) -> LogColumns | None:
+    """Return how a model encodes raw columns; None where its rows are features already."""
+    return next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+
+
 def encoder_of(model: LinearModel) -> LogEncoder | None:
     """Return the encoder of a model of raw columns; None where its rows are features already."""
-    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    spec = columns_of(model)
     if spec is None:
         return None
     missing = model.missing
     indices = model.indices
-    if missing is not None:  # missing values of a feature without a weight may add to a score
+    if missing is not None:
+        # A feature without a weight still adds to a score where its values are missing.
         indices = np.union1d(indices, missing.columns)
     return LogEncoder(spec, indices.astype(np.int64), keeps_missing=missing is not None)
 

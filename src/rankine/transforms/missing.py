@@ -1,8 +1,8 @@
-"""Values that replace missing ones: NaN in rows, NULL in text, null in columns.
+"""Find missing values and fill them: NaN in rows, NULL in text, null in columns.
 
-A *rule* is a parameter of every ranker. ``error`` refuses missing values, ``bin`` leaves them to
-tables that have a cell for them; the others become a ``MissingValues`` spec, which the model keeps,
-so that training, prediction and serving fill in the same values.
+The parameter ``missing`` of every ranker names a *rule*. ``error`` refuses missing values; ``bin``
+leaves them to tables, which have a cell for them. Every other rule becomes a ``MissingValues`` spec
+in the model, so that training, prediction and serving fill in the same values.
 """
 
 from __future__ import annotations
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
 #: Values of the rankers' parameter ``missing``.
 RULES = ("auto", "error", "zero", "mean", "query_min", "indicator")
-#: Fix for training data with missing values.
-CHOICES = (
-    "Choose how to fill missing values (missing='zero', missing='mean', missing='query_min' or "
-    "missing='indicator'), or "
-    "use AdditiveRanker, which has a cell for them"
-)
-#: Fix for data to be scored by a model without a rule.
-UNTRAINED = (
-    "The model was trained without a rule for missing values: train it with one "
-    "(zero, mean, query_min or indicator), or fill them"
-)
 
 
 def check_rule(rule: str) -> str:
@@ -56,9 +45,11 @@ class MissingPositions(NamedTuple):
 
 
 def find_missing(X: Any) -> MissingPositions | None:
-    """Find NaN in a dense matrix or in compressed rows of any library; None if there is none."""
-    values = X.data if hasattr(X, "indptr") else X
-    # A finite sum is proof enough and several times faster than isnan.
+    """Find NaN in a dense matrix or in compressed rows of any library; None without any NaN."""
+    values = X
+    if hasattr(X, "indptr"):
+        values = X.data
+    # NaN would make the sum NaN, and summing is several times faster than isnan.
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return None
@@ -74,13 +65,25 @@ def find_missing(X: Any) -> MissingPositions | None:
     return MissingPositions(outer, inner, flat)
 
 
-def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
-    """Raise an error about the first missing value, if there is one."""
+def refuse_missing(X: Any, names: Any = None, *, scoring: bool = False) -> None:
+    """Raise an error about the first missing value of rows for training, or for scoring."""
     missing = find_missing(X)
     if missing is None:
         return
-    reason = f"is missing ({len(missing.flat):,} values are); Input X contains NaN"
-    raise cell_error(int(missing.rows[0]), int(missing.columns[0]), names, reason, fix)
+    # scikit-learn's checks of estimators look for the words "Input X contains NaN".
+    reason = f"is missing, one of {len(missing.flat):,} missing values: Input X contains NaN"
+    parameter: str | None = "missing"
+    fix = (
+        "Set missing to 'zero', 'mean', 'query_min' or 'indicator' to fill missing values, or use "
+        "AdditiveRanker, which has a cell for them"
+    )
+    if scoring:
+        parameter = None
+        fix = (
+            "The model was trained without a rule for missing values: train it with missing set to "
+            "'zero', 'mean', 'query_min' or 'indicator', or fill the values"
+        )
+    raise cell_error(int(missing.rows[0]), int(missing.columns[0]), names, reason, fix, parameter)
 
 
 def fill_missing(
@@ -103,7 +106,9 @@ def fill_missing(
         listed, nearest = _match_columns(spec, missing)
         values = np.where(listed, np.asarray(spec.values)[nearest], 0.0)
     if spec.rule == "indicator":
-        n_rows = len(X.indptr) - 1 if hasattr(X, "indptr") else X.shape[0]
+        n_rows = X.shape[0]
+        if hasattr(X, "indptr"):
+            n_rows = len(X.indptr) - 1
         added_scores = np.zeros(n_rows)
         np.add.at(added_scores, missing.rows, values)
         values = np.zeros(len(missing.flat))
@@ -115,17 +120,23 @@ def fill_missing(
 def _match_columns(
     spec: MissingValues, missing: MissingPositions
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return whether the column of each missing value is one of the spec's, and which."""
+    """Return whether the spec lists the column of each missing value, and its place in the list.
+
+    The place means nothing where the column is not listed.
+    """
     columns = np.asarray(spec.columns)
     nearest = np.minimum(np.searchsorted(columns, missing.columns), len(columns) - 1)
     return columns[nearest] == missing.columns, nearest
 
 
 def _with_values(X: Any, flat: NDArray[np.int64], replacements: NDArray[np.float64]) -> Any:
-    values = np.array(X.data if hasattr(X, "indptr") else X)
-    values.flat[flat] = replacements
+    # The caller's X must not change, so its values are copied, but a sparse structure is shared.
     if not hasattr(X, "indptr"):
+        values = np.array(X)
+        values.flat[flat] = replacements
         return values
+    values = np.array(X.data)
+    values[flat] = replacements
     if hasattr(X, "_replace"):
         return X._replace(data=values)
     return type(X)((values, X.indices, X.indptr), shape=X.shape)
@@ -143,7 +154,7 @@ def _list_of_rows(starts: NDArray[np.int64], order: NDArray[np.int64] | None) ->
 def _list_minima(
     X: Any, missing: MissingPositions, list_of: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Find the minimum of each missing value's column within its list; 0 where there is none."""
+    """Find the minimum of each missing value's column within its list; 0 without other values."""
     if hasattr(X, "indptr"):
         rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
         columns, values = X.indices.astype(np.int64), X.data
@@ -171,7 +182,9 @@ def fill_dataset(spec: MissingValues, data: Dataset) -> Dataset:
     """Return the data with missing values filled, without indicators and their scores."""
     index = data.queries
     X, _ = fill_missing(spec, data.X, index.starts, index.rows)
-    return data if X is data.X else replace(data, X=X, query_index=index)
+    if X is data.X:
+        return data
+    return replace(data, X=X, query_index=index)
 
 
 def add_missing_indicators(spec: MissingValues, unfilled: Any, data: Dataset) -> Dataset:
@@ -207,10 +220,10 @@ def measure_missing(rule: str, statistics: Any) -> MissingValues | None:
         largest = sizes.largest[columns]
         # Divided by the largest magnitude first, so that sums of 1e300 do not overflow.
         sums, _ = filled.moments(columns, 1.0 / largest, np.zeros(len(columns)))
-        known = sizes.n_rows - missing_weights[columns]
-        # Where few values are known the difference has lost digits, and they are summed instead.
-        few = known < 1e-3 * sizes.n_rows
+        present = sizes.n_rows - missing_weights[columns]
+        # The difference loses digits where few values are present; then their weights are summed.
+        few = present < 1e-3 * sizes.n_rows
         if few.any():
-            known[few] = statistics.known_weights(columns[few])
-        values = sums / known * largest
+            present[few] = statistics.known_weights(columns[few])
+        values = sums / present * largest
     return MissingValues(rule, tuple(columns.tolist()), tuple(values.tolist()))  # type: ignore[arg-type]

@@ -72,14 +72,14 @@ class Scaling:
     positions
         Positions with a separate offset in training rows (``add_position_columns``); 0 for none.
     missing, keeps_missing
-        Values that replace missing ones before scaling; whether missing values are left to the
-        ranker instead. With neither they are refused.
-    chosen
-        Decisions of ``auto``: number of columns ``by_deviation``, ``by_largest`` and
-        ``as_they_are``, and of the ``lists`` they are based on.
+        Values that replace missing ones before scaling; whether missing values are passed to the
+        ranker unfilled instead. With neither, missing values are an error.
+    decisions
+        What ``auto`` chose: number of columns ``by_deviation``, ``by_largest`` and
+        ``as_they_are``, and number of ``lists`` that this is based on.
     uneven
-        With ``none``: columns and their deviations, the three largest and the smallest, where they
-        differ by more than ``UNEVEN_FROM``.
+        With ``none``: columns of the three largest standard deviations and of the smallest, with
+        these deviations, where they differ by a factor of more than ``UNEVEN_FROM``.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Scaling:
     positions: int = 0
     missing: MissingValues | None = None
     keeps_missing: bool = False
-    chosen: Mapping[str, int] = field(default_factory=dict)
+    decisions: Mapping[str, int] = field(default_factory=dict)
     uneven: tuple[tuple[int, float], ...] = ()
 
     def apply(self, data: Dataset) -> Dataset:
@@ -100,14 +100,16 @@ class Scaling:
             data = fill_dataset(self.missing, data)
         elif not (self.keeps_missing or data.complete):
             # In a raw log only numbers can be missing, and they are its first features.
-            log = data.encoding
-            refuse_missing(unfilled, data.feature_names if log is None else log.spec.numeric)
+            names = data.feature_names
+            if data.encoding is not None:
+                names = data.encoding.spec.numeric
+            refuse_missing(unfilled, names)
         if self.kind == "query":
             data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
         elif self.factors is not None:
             scaled = _multiply_columns(data.X, self.factors, self._n_scaled)
             data = replace(data, X=scaled, query_index=data.queries)
-        if self.missing is not None and self.n_marks:
+        if self.missing is not None and self.n_indicators:
             data = add_missing_indicators(self.missing, unfilled, data)
         return data
 
@@ -122,41 +124,45 @@ class Scaling:
         return add_position_columns(self.apply(data), self.positions)
 
     @property
-    def n_marks(self) -> int:
-        """Number of indicator columns of missing values, which follow those of the data."""
+    def n_indicators(self) -> int:
+        """Number of indicator columns of missing values, which follow the columns of the data."""
         if self.missing is None or self.missing.rule != "indicator":
             return 0
         return len(self.missing.columns)
 
     def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Split weights into those of features, of missing indicators, and of positions."""
-        n_scored = len(coef) - max(self.positions - 1, 0)  # scores leave the positions out
-        n_features = n_scored - self.n_marks
+        """Split weights into three parts: features, missing indicators and positions."""
+        n_scored = len(coef) - max(self.positions - 1, 0)  # position 1 has no weight
+        n_features = n_scored - self.n_indicators
         return coef[:n_features], coef[n_features:n_scored], coef[n_scored:]
 
     def with_learned_missing(self, coef: NDArray[np.float64]) -> Scaling:
         """Return the scaling with the learned weights of missing indicators."""
-        if self.missing is None or not self.n_marks:
+        if self.missing is None or not self.n_indicators:
             return self
         learned = tuple(self.split(coef)[1].tolist())
         return replace(self, missing=msgspec.structs.replace(self.missing, values=learned))
 
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
-        coef = self.split(coef)[0]
-        return coef if self.factors is None else coef * self.factors
+        coef, _, _ = self.split(coef)
+        if self.factors is not None:
+            coef = coef * self.factors
+        return coef
 
     def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return weights for training rows from folded ones, for a warm start; offsets are 0."""
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
-        marks = self.missing.values if self.missing is not None and self.n_marks else ()
-        return np.r_[coef, np.array(marks), np.zeros(max(self.positions - 1, 0))]
+        indicator_weights: tuple[float, ...] = ()
+        if self.missing is not None and self.n_indicators:
+            indicator_weights = self.missing.values
+        return np.r_[coef, np.array(indicator_weights), np.zeros(max(self.positions - 1, 0))]
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Record of the scaling in a model."""
-        return {"kind": self.kind, **self.chosen}
+        return {"kind": self.kind, **self.decisions}
 
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
@@ -170,9 +176,9 @@ class Scaling:
 
 
 class ColumnSizes(NamedTuple):
-    """Number of rows and lists, and largest magnitude and non-zero values of each column.
+    """Number of rows and lists; largest magnitude and number of non-zero values of each column.
 
-    A row counts as often as its weight: weight 2 is the row twice.
+    Rows are counted by weight: a row of weight 2 counts twice.
     """
 
     n_rows: float
@@ -193,8 +199,9 @@ class ColumnSizes(NamedTuple):
 class ColumnStatistics:
     """Statistics of the columns of blocks of rows; each method reads the blocks once.
 
-    Sums go over spans of rows, counted from the first row of all, so neither the size of blocks nor
-    the number of threads changes a bit. Zeros are never added, so sparse storage does not either.
+    Rows are summed in spans that are counted from the first row, so neither the size of blocks
+    nor the number of threads changes a bit of the result. Zeros are never added, so sparse and
+    dense rows give the same bits too.
     """
 
     def __init__(
@@ -262,7 +269,7 @@ class ColumnStatistics:
 
 
 class _Spans:
-    """Two statistics of every column, computed for each span of rows and joined in order."""
+    """Computes two statistics of every column for each span of rows, and joins them in order."""
 
     def __init__(
         self, columns: ColumnStatistics, width: int, join: tuple[np.ufunc, np.ufunc]
@@ -277,8 +284,10 @@ class _Spans:
         rows, weight = block.rows, _weights(block)
 
         def measure_span(first: int, last: int) -> NDArray[np.float64]:
-            # The first span of a block continues the one that the block before began.
-            result = self._current if first == 0 else np.zeros_like(self._complete)
+            result = np.zeros_like(self._complete)
+            if first == 0:
+                # The first span of a block continues the last span of the previous block.
+                result = self._current
             kernel(rows, first, last, weight, *arguments, *result)
             return result
 
@@ -298,7 +307,9 @@ class _Spans:
 
 
 def _weights(block: Dataset) -> NDArray[np.float64]:
-    return np.ones(block.n_rows) if block.weight is None else block.weight
+    if block.weight is None:
+        return np.ones(block.n_rows)
+    return block.weight
 
 
 def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
@@ -336,7 +347,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     deviations = _deviations(statistics, sizes, columns)
     if kind == "none":
         return Scaling(kind, uneven=_find_uneven(columns, deviations))
-    # A smaller deviation is the rounding error of a constant column.
+    # A smaller deviation is only the rounding error of a constant column.
     varying = deviations > 1e-12 * largest[columns]
     spreads = np.where(varying, deviations, largest[columns])
     divisors = np.ones(len(largest))
@@ -349,7 +360,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     n_by_deviation = int(np.count_nonzero(by_deviation))
     n_by_largest = int(np.count_nonzero(divisors > 1.0))
     divisors[columns[by_deviation]] = spreads[by_deviation]
-    chosen = {
+    decisions = {
         "by_deviation": n_by_deviation,
         "by_largest": n_by_largest,
         "as_they_are": len(largest) - n_by_deviation - n_by_largest,
@@ -357,8 +368,8 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     }
     unscaled = n_by_deviation == n_by_largest == 0
     if unscaled:
-        return Scaling(kind, chosen=chosen)
-    return Scaling(kind, 1.0 / divisors, chosen=chosen)
+        return Scaling(kind, decisions=decisions)
+    return Scaling(kind, 1.0 / divisors, decisions=decisions)
 
 
 def _deviations(
@@ -369,7 +380,10 @@ def _deviations(
     # Divided by the largest magnitude first, so that the square of 1e300 does not overflow.
     factors, means, squares = 1.0 / largest, np.zeros(len(columns)), np.zeros(len(columns))
     # Two passes: squares around the means of the first lose no digits.
-    for _ in range(2 if len(columns) else 0):
+    n_passes = 2
+    if len(columns) == 0:
+        n_passes = 0
+    for _ in range(n_passes):
         sums, squares = statistics.moments(columns, factors, means)
         squares = squares + n_zeros * means**2
         means = sums / sizes.n_rows
@@ -379,7 +393,7 @@ def _deviations(
 def _find_uneven(
     columns: NDArray[np.int64], deviations: NDArray[np.float64]
 ) -> tuple[tuple[int, float], ...]:
-    """Find the three columns of the largest deviations and that of the smallest, if they differ."""
+    """Find the columns of the three largest deviations and of the smallest one, if they differ."""
     varying = np.flatnonzero(deviations > 0)
     order = varying[np.argsort(-deviations[varying], kind="stable")]
     if len(order) < 2 or deviations[order[0]] <= UNEVEN_FROM * deviations[order[-1]]:
@@ -418,8 +432,8 @@ def scale_lists(
 ) -> Any:
     """Apply a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
 
-    Scores are computed from float64 features, for rows of any type; training rows keep
-    theirs.
+    Scores are computed from float64 features, for rows of any type; for training,
+    ``dtype`` keeps the type of the rows.
     """
     index = data.queries
     if isinstance(spec, RunScores):

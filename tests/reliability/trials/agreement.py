@@ -1,12 +1,12 @@
-"""Valid but unusual problems: every way into a ranker and out of its model says the same.
+"""Train on valid but unusual problems: all inputs and all exports must give the same result.
 
-A way in is arrays, a frame, a ``Dataset``, a group vector with empty lists, files, streams in
-blocks of several sizes, partitions, other threads. Ways of one group must give the same bits or
-the same class of error; partitions must reach the optimum within the certificates. A model is
-saved, loaded, served and exported (``outlets``). Objectives and optima of small problems are held
-against
-definitions, and a problem against what must not change it: rows and queries in another order, a
-shifted column, a column in other units, weights split over copies. Raw logs have their own cases.
+The inputs are arrays, a frame, a ``Dataset``, a group vector with empty lists, files, streams with
+several block sizes, partitions, and other numbers of threads. Inputs of one group must give the
+same bits or the same class of error; partitions must reach the optimum within the certificates. A
+model is saved, loaded, served and exported (``outlets``). Objectives and optima of small problems
+are compared with their definitions. Changes that must not matter are tried: rows and queries in
+another order, a shifted column, a column in other units, weights split over copies. Raw logs have
+separate cases.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from reference.pairs import pair_risk
 from reference.slow_domination import brute_loss
 from reliability.harness.outcome import Job, Outcome
 from reliability.trials.outlets import answer, scores_agree
-from reliability.trials.problems import Problem, problem, raw_log
+from reliability.trials.problems import Problem, draw_problem, raw_log
 
-#: What is compiled anyway: the kernels of a run are those of these settings.
+#: Few settings, since each compiles kernels.
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("spd", {"n_steps": 300}),
     ("spd", {"n_steps": 300, "sampling": "uniform", "solver": "passive_aggressive"}),
@@ -65,17 +65,17 @@ SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("additive", {"bins": 3, "pairs": 0, "smooth": 1.0, "loss": "softmax"}),
 )
 SCALES = ("none", "standard", "maxabs", "query", "auto")
-#: What may stand for missing values.
+#: Rules for missing values.
 RULES = ("zero", "mean", "query_min", "indicator")
 BATCH = ("ranksvm", "least-squares", "domination")
-#: For runs on a few rankers, or on logs ("log"), only.
+#: The environment may limit a run to some rankers, or to logs ("log").
 CHOSEN = [name for name in os.environ.get("RELIABILITY_ONLY", "").split(",") if name]
-#: One case in so many is a raw log.
+#: One case in this number is a raw log.
 LOGS = 6
 
 
-class Way(NamedTuple):
-    """How data reach a ranker; ways of one ``group`` promise the same bits."""
+class Input(NamedTuple):
+    """An input format; all inputs of one ``group`` must give the same bits."""
 
     group: str
     name: str
@@ -84,7 +84,7 @@ class Way(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A ranker, its options, its scale, what stands for missing values."""
+    """A ranker, its options, its scaling and its rule for missing values."""
 
     system: str
     options: dict[str, Any]
@@ -96,23 +96,23 @@ class Setting(NamedTuple):
         return ranker_class(self.system)(random_state=0, **{**own, **self.options, **more})
 
 
-def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
-    """Every way from a problem to a fitted ranker."""
-    data, more = given.data(), {"query_weight": given.query_weight}
+def inputs(problem: Problem, folder: Any, setting: Setting) -> list[Input]:
+    """Return every input through which a ranker can be fitted to a problem."""
+    data, more = problem.data(), {"query_weight": problem.query_weight}
     kinds = ranker_class(setting.system).capabilities
     found = [
-        Way("memory", "Dataset", lambda r: r.fit(data, **more)),
-        Way("memory", "two threads", lambda r: r.fit(data, **more), 2),
+        Input("memory", "Dataset", lambda r: r.fit(data, **more)),
+        Input("memory", "two threads", lambda r: r.fit(data, **more), 2),
     ]
     if "propensity" not in setting.options:
-        found += _arrays(given, more)
+        found += _arrays(problem, more)
     reading = {
-        "dtype": str(given.X.dtype),
-        "dense": not given.sparse,
-        "qid_type": "str" if given.qid.dtype.kind == "U" else "int",
+        "dtype": str(problem.X.dtype),
+        "dense": not problem.sparse,
+        "qid_type": "str" if problem.qid.dtype.kind == "U" else "int",
     }
-    # What is promised of streams: other blocks, the same bits; of tables, and of a sample that
-    # holds everything, also those of memory; of one pass, those of rows that are handed over.
+    # Streams give the same bits for all block sizes. Additive rankers, and samples that hold all
+    # rows, also give those of memory; one pass gives those of partial_fit.
     streams = "memory" if setting.system == "additive" else "stream"
     sampled = setting.system == "spd" and not {"sampling", "propensity"} & set(setting.options)
     for suffix in ("txt", "parquet"):
@@ -120,16 +120,16 @@ def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
             continue
         path, own = folder / f"rows.{suffix}", {**reading, "qid_type": "int"}
         if suffix == "txt":
-            replace(given, weight=None, position=None).data().save(path)
-            own = {**reading, "n_features": data.n_features, "sample_weight": given.weight,
-                   "feature_names": given.names}  # fmt: skip
+            replace(problem, weight=None, position=None).data().save(path)
+            own = {**reading, "n_features": data.n_features, "sample_weight": problem.weight,
+                   "feature_names": problem.names}  # fmt: skip
         else:
             data.save(path)
         loaded = lambda r, p=path, o=own: r.fit(rankine.load(p, **o), **more)  # noqa: E731
-        found.append(Way("memory", suffix, loaded))
+        found.append(Input("memory", suffix, loaded))
         if "stream" in kinds.fit and data.queries.rows is None:
             found += [
-                Way(
+                Input(
                     streams, f"{suffix} in blocks of {k} rows",
                     lambda r, p=path, o=own, k=k: r.fit(rankine.scan(p, block_rows=k, **o), **more),
                 )
@@ -141,61 +141,61 @@ def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
                     r.set_params(sampling="reservoir")
                     return r.fit(rankine.scan(p, block_rows=7, **o), **more)
 
-                found.append(Way("memory", f"{suffix} kept in a reservoir", keep))
+                found.append(Input("memory", f"{suffix} kept in a reservoir", keep))
     one_pass = setting.system == "elastic" and setting.options.get("n_passes", 1) == 1
     if one_pass and data.queries.rows is None:
-        found.append(Way(streams, "partial_fit", lambda r: r.partial_fit(data, **more)))
+        found.append(Input(streams, "partial_fit", lambda r: r.partial_fit(data, **more)))
     return found
 
 
-def _arrays(given: Problem, more: dict[str, Any]) -> list[Way]:
-    """Arrays, a frame, and a group vector in which lists are empty."""
-    y, weight, rows = given.y, given.weight, given.rows
+def _arrays(problem: Problem, more: dict[str, Any]) -> list[Input]:
+    """Return inputs as arrays, as a frame, and with a group vector that has empty lists."""
+    y, weight, rows = problem.y, problem.weight, problem.rows
     found = [
-        Way("memory", "arrays",
-            lambda r: r.fit(rows, y, qid=given.qid, sample_weight=weight, **more)),
+        Input("memory", "arrays",
+            lambda r: r.fit(rows, y, qid=problem.qid, sample_weight=weight, **more)),
     ]  # fmt: skip
-    if given.names is not None and not given.sparse:
-        frame = pd.DataFrame(given.X, columns=list(given.names)).assign(qid=given.qid)
+    if problem.names is not None and not problem.sparse:
+        frame = pd.DataFrame(problem.X, columns=list(problem.names)).assign(qid=problem.qid)
         found.append(
-            Way("memory", "frame", lambda r: r.fit(frame, y, sample_weight=weight, **more))
+            Input("memory", "frame", lambda r: r.fit(frame, y, sample_weight=weight, **more))
         )
-    index = given.data().queries
+    index = problem.data().queries
     if index.rows is None:
         sizes = np.zeros(2 * index.n_queries + 1, dtype=np.int64)
         sizes[1::2] = index.sizes
         weights = more["query_weight"]
         each = None if weights is None else [weights[q] for q in index.ids.tolist()]
         found.append(
-            Way("memory", "empty groups",
+            Input("memory", "empty groups",
                 lambda r: r.fit(rows, y, group=sizes, sample_weight=weight, query_weight=each))
         )  # fmt: skip
     return found
 
 
-def outcome_of(fit: Any, ranker: Any, threads: int = 1, given: Problem | None = None) -> Any:
-    """The fitted ranker, with its scores of a problem's rows, or the class of the error."""
+def outcome_of(fit: Any, ranker: Any, threads: int = 1, problem: Problem | None = None) -> Any:
+    """Return the fitted ranker with its scores of the problem, or the class of the error."""
     os.environ["RANKINE_NUM_THREADS"] = str(threads)
     try:
         with warnings.catch_warnings(record=True) as said, np.errstate(all="ignore"):
             warnings.simplefilter("always")
             fit(ranker)
-            ranker.agreement_scores = None if given is None else ranker.predict(
-                given.X, given.qid
+            ranker.agreement_scores = None if problem is None else ranker.predict(
+                problem.X, problem.qid
             )  # fmt: skip
     except RankineError as error:
         return type(error).__name__
-    ranker.agreement_sure = not any(issubclass(w.category, ConvergenceWarning) for w in said)
+    ranker.agreement_converged = not any(issubclass(w.category, ConvergenceWarning) for w in said)
     return ranker
 
 
-def told(found: Any) -> str:
-    """An outcome in a few words."""
+def describe(found: Any) -> str:
+    """Describe a fitted ranker or an error."""
     return found if isinstance(found, str) else f"weights {found.coef_.tolist()}"
 
 
-def same(one: Any, other: Any) -> bool:
-    """The same bits, or the same class of error."""
+def identical(one: Any, other: Any) -> bool:
+    """Return whether both have the same bits, or the same class of error."""
     if isinstance(one, str) or isinstance(other, str):
         return isinstance(one, str) and isinstance(other, str) and one == other
     return np.array_equal(one.coef_, other.coef_) and (
@@ -205,14 +205,14 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
-def sure(*found: Any) -> bool:
-    """Whether all are fitted, with a certificate that holds."""
-    return all(not isinstance(one, str) and one.agreement_sure for one in found)
+def converged(*found: Any) -> bool:
+    """Return whether all were fitted and converged."""
+    return all(not isinstance(one, str) and one.agreement_converged for one in found)
 
 
 def same_optimum(one: Any, other: Any) -> bool:
-    """Objectives within the certificates of both (least squares: of its residual)."""
-    if not sure(one, other):
+    """Return whether the objectives agree within both certificates (least squares: residuals)."""
+    if not converged(one, other):
         return True
     first, second = one.solution_, other.solution_
     slack = 1e-9 + max(
@@ -222,36 +222,40 @@ def same_optimum(one: Any, other: Any) -> bool:
     return abs(first.objective - second.objective) <= slack * size
 
 
-# -- small problems against definitions
+# Small problems compared with definitions
 
 
-def objective(setting: Setting, ranker: Any, given: Problem) -> Any:
-    """J(w) from its definition."""
-    X, qid, weight = np.nan_to_num(given.X.astype(np.float64)), given.qid, given.weight
-    of_query = given.query_weight
+def objective(setting: Setting, ranker: Any, problem: Problem) -> Any:
+    """Return J(w) computed from its definition."""
+    X, qid, weight = np.nan_to_num(problem.X.astype(np.float64)), problem.qid, problem.weight
+    query_weight = problem.query_weight
     weight = np.ones(len(X)) if weight is None else weight
     if setting.system == "domination":
         l1, l2 = ranker.l1, ranker.l2 or 0.0
-        how = {"weight": weight, "query_weight": of_query, "mean": ranker.normalization == "query"}
+        how = {
+            "weight": weight,
+            "query_weight": query_weight,
+            "mean": ranker.normalization == "query",
+        }
         return lambda w: (
-            l1 * np.abs(w).sum() + l2 / 2 * w @ w + brute_loss(w, X, given.y, qid, **how)
+            l1 * np.abs(w).sum() + l2 / 2 * w @ w + brute_loss(w, X, problem.y, qid, **how)
         )
     if setting.system == "ranksvm":
-        how = (setting.options.get("loss", "hinge"), ranker.normalization, weight, of_query)
-        return lambda w: ranker.l2 / 2 * w @ w + pair_risk(X @ w, given.y, qid, *how)[0]
-    return lambda w: ranker.l2_ / 2 * w @ w + _residuals(X @ w - given.y, given, ranker, weight)
+        how = (setting.options.get("loss", "hinge"), ranker.normalization, weight, query_weight)
+        return lambda w: ranker.l2 / 2 * w @ w + pair_risk(X @ w, problem.y, qid, *how)[0]
+    return lambda w: ranker.l2_ / 2 * w @ w + _residuals(X @ w - problem.y, problem, ranker, weight)
 
 
-def _residuals(e: Any, given: Problem, ranker: Any, s: Any) -> float:
-    """omega_q |L_q e|^2 summed over queries of two labels, pair by pair."""
-    of_query = given.query_weight or {}
+def _residuals(e: Any, problem: Problem, ranker: Any, s: Any) -> float:
+    """Sum omega_q |L_q e|^2 over the queries with two labels, pair by pair."""
+    query_weight = problem.query_weight or {}
     total, mass, all_pairs = 0.0, 0.0, 0.0
-    for q in dict.fromkeys(given.qid.tolist()):
-        rows = np.flatnonzero((given.qid == q) & (s > 0))
-        v = of_query.get(q, 1.0)
-        if v == 0 or len(set(given.y[rows].tolist())) < 2:
+    for q in dict.fromkeys(problem.qid.tolist()):
+        rows = np.flatnonzero((problem.qid == q) & (s > 0))
+        v = query_weight.get(q, 1.0)
+        if v == 0 or len(set(problem.y[rows].tolist())) < 2:
             continue
-        untied = given.y[rows][:, None] != given.y[rows][None, :]
+        untied = problem.y[rows][:, None] != problem.y[rows][None, :]
         pairs = np.outer(s[rows], s[rows]) * (untied if ranker.pairs == "untied" else 1.0)
         own = (pairs * (e[rows][:, None] - e[rows][None, :]) ** 2).sum() / (2 * s[rows].sum())
         if ranker.normalization == "pair":  # (d_i - d_j)^2 over all pairs, each once
@@ -265,20 +269,20 @@ def _residuals(e: Any, given: Problem, ranker: Any, s: Any) -> float:
     return total / max(divisor, 1e-300)
 
 
-def by_definition(setting: Setting, found: Any, given: Problem, rng: Any) -> str:
-    """What is wrong with the objective or the optimum; empty when nothing is."""
-    small = len(given.y) <= 40 and 1e-3 < given.wide < 1e3 and setting.scale == "none"
-    heavy = given.weight is not None and given.weight.max() > 100
-    light = any(v > 100 for v in (given.query_weight or {}).values())
+def compare_with_definition(setting: Setting, found: Any, problem: Problem, rng: Any) -> str:
+    """Describe what is wrong with the objective or the optimum; empty if nothing is."""
+    small = len(problem.y) <= 40 and 1e-3 < problem.magnitude < 1e3 and setting.scale == "none"
+    heavy = problem.weight is not None and problem.weight.max() > 100
+    light = any(v > 100 for v in (problem.query_weight or {}).values())
     if not small or heavy or light or setting.system not in BATCH:
         return ""
-    if "propensity" in setting.options or (given.missing and setting.missing != "zero"):
+    if "propensity" in setting.options or (problem.missing and setting.missing != "zero"):
         return ""
-    value = objective(setting, found, given)
+    value = objective(setting, found, problem)
     at = value(found.coef_)
     if not np.isclose(at, found.solution_.objective, rtol=1e-7, atol=1e-9):
         return f"objective {found.solution_.objective} is {at} by definition"
-    if not sure(found):
+    if not converged(found):
         return ""
     random = np.random.default_rng(rng.getrandbits(32))
     zero = value(np.zeros_like(found.coef_))
@@ -291,216 +295,226 @@ def by_definition(setting: Setting, found: Any, given: Problem, rng: Any) -> str
     return ""
 
 
-# -- what must change nothing
+# Changes that must not matter
 
 
 class Change(NamedTuple):
-    """Two problems (``before`` None: as it was fitted) and what must hold of their rankers."""
+    """A changed problem and the relation that must hold between both rankers.
+
+    ``before`` is None if the unchanged problem has been fitted already.
+    """
 
     name: str
     before: Problem | None
     after: Problem
     holds: Any
-    #: What both are fitted with.
+    #: The setting of both fits.
     setting: Any = None
 
 
-def changed(given: Problem, setting: Setting, rng: Any) -> Change | None:
-    """A change of a problem that must change nothing; None where nothing is promised."""
+def draw_change(problem: Problem, setting: Setting, rng: Any) -> Change | None:
+    """Draw a change of a problem that must not matter; None if there is none for this setting."""
     batch = setting.system in BATCH and "propensity" not in setting.options
     names = [_other_units]
     if batch:
         names += [_order, _shift, _storage, _no_weight, _query_copies, _row_copies]
     elif setting.options.get("objective") == "pairwise":
         names += [_row_copies]
-    # Systems that give each query the same share, whatever its rows weigh.
+    # These rankers give each query the same share, whatever the weights of its rows.
     apart = setting.system in ("spd", "ranksvm", "least-squares", "additive")
-    apart &= setting.missing != "mean"  # which is that of heavy rows
+    apart &= setting.missing != "mean"  # the mean follows the heavy rows
     if apart and not {"normalization", "sampling", "propensity"} & set(setting.options):
         names += [_heavy_query]
     random = np.random.default_rng(rng.getrandbits(32))
     rng.shuffle(names)
-    return next(filter(None, (change(given, setting, rng, random) for change in names)), None)
+    return next(filter(None, (change(problem, setting, rng, random) for change in names)), None)
 
 
-def _unscaled(given: Problem, setting: Setting) -> tuple[Problem | None, Setting]:
-    """The setting without a scale, and what to fit again with it."""
+def _unscaled(problem: Problem, setting: Setting) -> tuple[Problem | None, Setting]:
+    """Return the problem to fit again, if any, and the setting without scaling."""
     fresh = setting.scale != "none" and setting.system != "additive"
-    return (given if fresh else None), setting._replace(scale="none")
+    return (problem if fresh else None), setting._replace(scale="none")
 
 
-def _heavy_query(given: Problem, setting: Setting, rng: Any, random: Any) -> Change:
-    """One query whose rows are heavy or light; means and ranges would be those of heavy rows."""
-    usual = np.ones(len(given.y)) if given.weight is None else given.weight
-    here = given.qid == random.choice(np.unique(given.qid))
+def _heavy_query(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change:
+    """Make the rows of one query heavy or light.
+
+    Scaling is off, because means and ranges would follow the heavy rows.
+    """
+    usual = np.ones(len(problem.y)) if problem.weight is None else problem.weight
+    here = problem.qid == random.choice(np.unique(problem.qid))
     heavy = np.where(here, usual * 2.0 ** rng.choice((60, -60)), usual)
-    _, plain = _unscaled(given, setting)
-    after = replace(given, weight=heavy)
-    return Change("heavy query", replace(given, weight=usual), after, same, plain)
+    _, plain = _unscaled(problem, setting)
+    after = replace(problem, weight=heavy)
+    return Change("heavy query", replace(problem, weight=usual), after, identical, plain)
 
 
-def _storage(given: Problem, setting: Setting, rng: Any, random: Any) -> Change:
+def _storage(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change:
     del setting, rng, random
-    return Change("storage", None, replace(given, sparse=not given.sparse), same_optimum)
+    return Change("storage", None, replace(problem, sparse=not problem.sparse), same_optimum)
 
 
-def _order(given: Problem, setting: Setting, rng: Any, random: Any) -> Change:
+def _order(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change:
     del setting, rng
-    queries = random.permutation(np.unique(given.qid))
-    rows = [random.permutation(np.flatnonzero(given.qid == q)) for q in queries]
-    return Change("order", None, given.take(np.concatenate(rows)), same_optimum)
+    queries = random.permutation(np.unique(problem.qid))
+    rows = [random.permutation(np.flatnonzero(problem.qid == q)) for q in queries]
+    return Change("order", None, problem.take(np.concatenate(rows)), same_optimum)
 
 
-def _shift(given: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
-    """A constant added to a column moves all scores of a list alike."""
+def _shift(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
+    """Add a constant to a column, which moves all scores of a list alike."""
     del random
-    if not 1e-3 < given.wide < 1e3 or given.X.dtype == np.float32 or given.missing:
+    if not 1e-3 < problem.magnitude < 1e3 or problem.X.dtype == np.float32 or problem.missing:
         return None
-    X = given.X.copy()
+    X = problem.X.copy()
     X[:, rng.randrange(X.shape[1])] += rng.choice((0.5, -2.0))
-    before, plain = _unscaled(given, setting)
-    return Change("shift", before, replace(given, X=X), same_optimum, plain)
+    before, plain = _unscaled(problem, setting)
+    return Change("shift", before, replace(problem, X=X), same_optimum, plain)
 
 
-def _no_weight(given: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
-    """Rows and queries that weigh nothing, and without them."""
-    usual = np.ones(len(given.y)) if given.weight is None else given.weight
+def _no_weight(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
+    """Remove the rows and queries of weight zero."""
+    usual = np.ones(len(problem.y)) if problem.weight is None else problem.weight
     if (usual > 0).all() and rng.random() < 0.8:
-        given = replace(given, weight=np.where(random.random(len(usual)) < 0.3, 0.0, usual))
-    none = {q for q, v in (given.query_weight or {}).items() if v == 0}
-    gone = np.isin(given.qid, sorted(none))
-    gone |= False if given.weight is None else given.weight == 0
+        problem = replace(problem, weight=np.where(random.random(len(usual)) < 0.3, 0.0, usual))
+    none = {q for q, v in (problem.query_weight or {}).items() if v == 0}
+    gone = np.isin(problem.qid, sorted(none))
+    gone |= False if problem.weight is None else problem.weight == 0
     if gone.all() or not gone.any() or setting.missing == "query_min":
-        return None  # the smallest value of a list is that of any row
-    _, plain = _unscaled(given, setting)
-    return Change("no weight", given, given.take(np.flatnonzero(~gone)), same_optimum, plain)
+        return None  # the minimum of a list includes rows without weight
+    _, plain = _unscaled(problem, setting)
+    return Change("no weight", problem, problem.take(np.flatnonzero(~gone)), same_optimum, plain)
 
 
-def _row_copies(given: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
-    """Rows of weight 2, and the rows twice."""
+def _row_copies(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
+    """Replace rows of weight 2 by two copies of weight 1."""
     del rng
     own = setting.options
     all_pairs = setting.system == "least-squares" and own.get("pairs", "all") == "all"
     if all_pairs and own.get("normalization") == "pair":
         return None  # the docs name the factor by which it differs
-    twice = np.flatnonzero(random.random(len(given.y)) < 0.3)
-    heavy = np.ones(len(given.y)) if given.weight is None else given.weight.copy()
+    twice = np.flatnonzero(random.random(len(problem.y)) < 0.3)
+    heavy = np.ones(len(problem.y)) if problem.weight is None else problem.weight.copy()
     heavy[twice] *= 2
-    copies = given.take(np.concatenate([np.arange(len(given.y)), twice]))
-    # sums in another order round otherwise, and so does every feature
-    _, plain = _unscaled(given, setting)
+    copies = problem.take(np.concatenate([np.arange(len(problem.y)), twice]))
+    # sums in another order are rounded differently, and so would scaled features be
+    _, plain = _unscaled(problem, setting)
     holds = same_optimum if setting.system in BATCH else _same_steps
-    return Change("row copies", replace(given, weight=heavy), copies, holds, plain)
+    return Change("row copies", replace(problem, weight=heavy), copies, holds, plain)
 
 
 def _same_steps(one: Any, other: Any) -> bool:
-    """Steps that were summed in another order."""
+    """Return whether weights agree up to the rounding of sums in another order."""
     size = max(np.abs(one.coef_).max(initial=0.0), np.abs(other.coef_).max(initial=0.0))
     return np.abs(one.coef_ - other.coef_).max(initial=0.0) <= 1e-6 * size or size > 1e3
 
 
-def _other_units(given: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
-    """One column times a power of two: its weight is divided by it, bit for bit."""
+def _other_units(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
+    """Multiply a column by a power of two, which must divide its weight exactly."""
     del random
-    fine = 1e-30 < given.wide < 1e30 and setting.scale not in ("none", "auto")
+    fine = 1e-30 < problem.magnitude < 1e30 and setting.scale not in ("none", "auto")
     if not fine and setting.system != "additive":
         return None
-    j, factor = rng.randrange(given.X.shape[1]), 2.0 ** rng.choice((-9, -1, 3, 10))
-    X = given.X.copy()
+    j, factor = rng.randrange(problem.X.shape[1]), 2.0 ** rng.choice((-9, -1, 3, 10))
+    X = problem.X.copy()
     X[:, j] *= X.dtype.type(factor)
 
     def holds(one: Any, other: Any) -> bool:
         if isinstance(one, str) or isinstance(other, str):
-            return same(one, other)
+            return identical(one, other)
         if setting.scale == "query" or len(one.coef_) != X.shape[1]:
             return np.array_equal(one.coef_, other.coef_)
         weights = other.coef_.copy()
         weights[j] *= factor
         return np.array_equal(one.coef_, weights)
 
-    return Change("column", None, replace(given, X=X), holds)
+    return Change("column", None, replace(problem, X=X), holds)
 
 
-def _query_copies(given: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
-    """A query of weight 2 and two copies of it."""
+def _query_copies(problem: Problem, setting: Setting, rng: Any, random: Any) -> Change | None:
+    """Replace a query of weight 2 by two copies of weight 1."""
     del rng
-    q = random.choice(np.unique(given.qid))
-    old = dict.fromkeys(np.unique(given.qid).tolist(), 1.0) | (given.query_weight or {})
+    q = random.choice(np.unique(problem.qid))
+    old = dict.fromkeys(np.unique(problem.qid).tolist(), 1.0) | (problem.query_weight or {})
     key = q.item() if hasattr(q, "item") else q
     if old[key] == 0:
         return None
-    rows = np.flatnonzero(given.qid == q)
-    copies = given.take(np.concatenate([np.arange(len(given.y)), rows]))
+    rows = np.flatnonzero(problem.qid == q)
+    copies = problem.take(np.concatenate([np.arange(len(problem.y)), rows]))
     fresh = copies.qid.copy()
     other = 1000 if fresh.dtype.kind != "U" else "zz"
-    fresh[len(given.y) :] = other
+    fresh[len(problem.y) :] = other
     copies = replace(copies, qid=fresh, docid=None, query_weight={**old, other: old[key]})
-    heavy = replace(given, docid=None, query_weight={**old, key: 2 * old[key]})
-    _, plain = _unscaled(given, setting)
+    heavy = replace(problem, docid=None, query_weight={**old, key: 2 * old[key]})
+    _, plain = _unscaled(problem, setting)
     return Change("query copies", heavy, copies, same_optimum, plain)
 
 
-# -- the trial
+# The trial
 
 
 def try_problem(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
-    """One problem in every way."""
+    """Try one problem with every input and every export."""
     system, options = rng.choice([s for s in SETTINGS if not CHOSEN or s[0] in CHOSEN])
-    given = problem(rng)
-    rule = rng.choice(RULES) if given.missing and system != "additive" else "auto"
+    problem = draw_problem(rng)
+    rule = rng.choice(RULES) if problem.missing and system != "additive" else "auto"
     setting = Setting(system, options, rng.choice(SCALES), rule)
-    where = f"{case} {system} {options} scale={setting.scale} missing={rule}"
+    case_name = f"{case} {system} {options} scale={setting.scale} missing={rule}"
     first: dict[str, tuple[str, Any]] = {}
-    for way in ways(given, folder, setting):
-        found = outcome_of(way.fit, setting.ranker(), way.threads, given)
-        name, wanted = first.setdefault(way.group, (way.name, found))
-        if way.name == "partial_fit" and wanted == "NoPairsError":
-            continue  # what comes in pieces may begin without a pair
+    for source in inputs(problem, folder, setting):
+        found = outcome_of(source.fit, setting.ranker(), source.threads, problem)
+        name, wanted = first.setdefault(source.group, (source.name, found))
+        if source.name == "partial_fit" and wanted == "NoPairsError":
+            continue  # the first piece may have no pair
         outcome.require(
-            same(wanted, found), "unequal",
-            f"{where}: {name} {told(wanted)}, {way.name} {told(found)}",
+            identical(wanted, found), "unequal",
+            f"{case_name}: {name} {describe(wanted)}, {source.name} {describe(found)}",
         )  # fmt: skip
         if not isinstance(found, str):
             outcome.require(
-                np.isfinite(found.coef_).all(), "misread", f"{where}: {way.name} {told(found)}"
+                np.isfinite(found.coef_).all(),
+                "misread",
+                f"{case_name}: {source.name} {describe(found)}",
             )
     fitted = first["memory"][1]
-    # Other steps, which may diverge elsewhere, but no other refusal; rows in memory are two at
-    # least, and rejection gives up there alone.
-    excused = len(given.y) == 1 or options.get("sampling") == "rejection"
+    # Streams take other steps, which may diverge, but every other error must be the same. A single
+    # row, and rejection sampling, are errors in memory only.
+    excused = len(problem.y) == 1 or options.get("sampling") == "rejection"
     if "stream" in first and not excused:
         name, streamed = first["stream"]
         ends = {end if isinstance(end, str) else "" for end in (fitted, streamed)}
         outcome.require(
             len(ends - {"DivergenceError"}) <= 1, "unequal",
-            f"{where}: memory {told(fitted)}, {name} {told(streamed)}",
+            f"{case_name}: memory {describe(fitted)}, {name} {describe(streamed)}",
         )  # fmt: skip
     outcome.counts["refused" if isinstance(fitted, str) else "fitted"] += 1
-    _try_partitions(where, rng, folder, outcome, (given, setting, fitted))
-    _try_change(where, rng, outcome, (given, setting, fitted))
+    _try_partitions(case_name, rng, folder, outcome, (problem, setting, fitted))
+    _try_change(case_name, rng, outcome, (problem, setting, fitted))
     if not isinstance(fitted, str):
-        for trouble in (
-            _stored_otherwise(setting, given),
-            _near_optimum(given, folder, rng) if system == "spd" else "",
-            by_definition(setting, fitted, given, rng),
-            scores_agree(fitted, given, folder, rng),
+        for difference in (
+            _stored_otherwise(setting, problem),
+            _near_optimum(problem, folder, rng) if system == "spd" else "",
+            compare_with_definition(setting, fitted, problem, rng),
+            scores_agree(fitted, problem, folder, rng),
         ):
-            outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+            outcome.require(not difference, "unequal", f"{case_name}: {difference}")
 
 
-def _stored_otherwise(setting: Setting, given: Problem) -> str:
-    """What dense and sparse rows of a problem, with its weights, are divided by: the same bits."""
+def _stored_otherwise(setting: Setting, problem: Problem) -> str:
+    """Describe how the scaling of dense and sparse rows differs; empty if it does not."""
     if setting.system == "additive":
         return ""
     one, other = (
-        fit_scaling(setting.scale, replace(given, sparse=thin).data(), setting.missing).factors
-        for thin in (False, True)
+        fit_scaling(
+            setting.scale, replace(problem, sparse=is_sparse).data(), setting.missing
+        ).factors
+        for is_sparse in (False, True)
     )
     if not (one is other is None or np.array_equal(one, other)):
         return f"dense rows are multiplied by {one}, sparse ones by {other}"
-    if setting.scale not in ("standard", "maxabs") or given.missing or given.wide > 1e100:
+    if setting.scale not in ("standard", "maxabs") or problem.missing or problem.magnitude > 1e100:
         return ""
-    X, weight = given.X.astype(np.float64), given.weight
+    X, weight = problem.X.astype(np.float64), problem.weight
     weight = np.ones(len(X)) if weight is None else weight
     largest = np.abs(X).max(axis=0, initial=0.0, where=weight[:, None] > 0)
     slow = largest
@@ -509,40 +523,40 @@ def _stored_otherwise(setting: Setting, given: Problem) -> str:
         slow = largest * np.sqrt(np.average((unit - np.average(unit, 0, weight)) ** 2, 0, weight))
         slow = np.where(slow > 1e-12 * largest, slow, largest)
     slow = 1 / np.where(slow > 0, slow, 1.0)
-    # a deviation that is nothing but rounding is no deviation
+    # a deviation that is only rounding is ignored
     sharp = np.abs(one - slow) <= 1e-9 * slow
     sharp |= slow * largest > 1e5
     return "" if sharp.all() else f"columns are multiplied by {one}, not by {slow}"
 
 
-#: How far from the optimum of all pairs, as a part of the loss of no weights, 20,000 steps may end.
+#: Allowed distance of 20,000 steps from the optimum, relative to the loss of zero weights.
 NEAR = 0.006
 
 
-def _near_optimum(given: Problem, folder: Any, rng: Any) -> str:
-    """Sampled steps in memory, streams and partitions end where RankSVM of the same pairs does."""
-    if not 1e-6 < given.wide < 1e6 or given.missing or rng.random() < 0.5:
+def _near_optimum(problem: Problem, folder: Any, rng: Any) -> str:
+    """Describe how far sampled steps end from the optimum of RankSVM; empty if they are near."""
+    if not 1e-6 < problem.magnitude < 1e6 or problem.missing or rng.random() < 0.5:
         return ""
-    given = given.grouped()
+    problem = problem.grouped()
     kinds = [("query", "query"), ("uniform", "pair"), ("rejection", "pair")]
-    if given.weight is not None or given.query_weight is not None:
-        kinds.pop()  # rejection finds no pair in a million trials where it weighs too little
+    if problem.weight is not None or problem.query_weight is not None:
+        kinds.pop()  # rejection finds no pair in a million trials if weights are too small
     sampling, normalization = rng.choice(kinds)
-    l2 = 0.1 * float((given.X.astype(np.float64) ** 2).sum(axis=1).max())
-    path, more = folder / "near.parquet", {"query_weight": given.query_weight}
-    data = given.data()
+    l2 = 0.1 * float((problem.X.astype(np.float64) ** 2).sum(axis=1).max())
+    path, more = folder / "near.parquet", {"query_weight": problem.query_weight}
+    data = problem.data()
     data.save(path)
     exact = ranker_class("ranksvm")(l2=l2, scale="none", normalization=normalization, tol=1e-4)
     best = outcome_of(lambda r: r.fit(data, **more), exact)
-    if not sure(best):
+    if not converged(best):
         return ""
-    value = objective(Setting("ranksvm", {}, "none"), best, given)
-    reading = {"dtype": str(given.X.dtype), "dense": not given.sparse}
+    value = objective(Setting("ranksvm", {}, "none"), best, problem)
+    reading = {"dtype": str(problem.X.dtype), "dense": not problem.sparse}
     sources: dict[str, Any] = {
         "memory": (lambda: data, {}),
         "a stream": (lambda: rankine.scan(path, block_rows=7, **reading), {"n_passes": 300}),
     }
-    if given.query_weight is None:
+    if problem.query_weight is None:
         sources["partitions"] = (lambda: rankine.distributed.scan(str(path), **reading), {})
     steps = Setting("spd", {"n_steps": 20_000, "l2": l2, "sampling": sampling}, "none")
     for name, (source, own) in sources.items():
@@ -551,30 +565,30 @@ def _near_optimum(given: Problem, folder: Any, rng: Any) -> str:
             return f"{sampling} draws of {name}: {found}"
         gap = value(found.coef_) - value(best.coef_)
         if gap > NEAR:
-            return f"{sampling} draws of {name} end {gap} above the optimum, at {told(found)}"
+            return f"{sampling} draws of {name} end {gap} above the optimum, at {describe(found)}"
     return ""
 
 
-def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
-    given, setting, fitted = what
-    can = ranker_class(setting.system).capabilities.fit
-    told_off = given.query_weight is not None or "propensity" in setting.options
-    told_off |= setting.options.get("solver") == "cd_plain" or len(given.y) == 1
-    if "partitions" not in can or told_off or rng.random() < 0.5:
+def _try_partitions(case_name: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
+    problem, setting, fitted = what
+    sources = ranker_class(setting.system).capabilities.fit
+    excluded = problem.query_weight is not None or "propensity" in setting.options
+    excluded |= setting.options.get("solver") == "cd_plain" or len(problem.y) == 1
+    if "partitions" not in sources or excluded or rng.random() < 0.5:
         return
-    if setting.system == "additive" and given.data().queries.rows is not None:
+    if setting.system == "additive" and problem.data().queries.rows is not None:
         return  # rows of a list in another order are summed in another order
-    given = given.grouped()
-    index = given.data().queries
+    problem = problem.grouped()
+    index = problem.data().queries
     cuts = sorted(rng.choices(index.starts.tolist(), k=rng.randint(0, 3)))
     for old in folder.glob("part-*.parquet"):
         old.unlink()
-    given.data().save(folder / "whole.parquet")
+    problem.data().save(folder / "whole.parquet")
     whole = pq.read_table(folder / "whole.parquet")
     for k, (start, stop) in enumerate(pairwise([0, *cuts, whole.num_rows])):
         if stop > start:  # all of them may weigh nothing
             pq.write_table(whole.slice(start, stop - start), folder / f"part-{k}.parquet")
-    reading = {"dtype": str(given.X.dtype), "dense": not given.sparse}
+    reading = {"dtype": str(problem.X.dtype), "dense": not problem.sparse}
 
     def fit(ranker: Any) -> Any:
         parts = rankine.distributed.scan(str(folder / "part-*.parquet"), **reading)
@@ -582,37 +596,38 @@ def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: A
 
     found = outcome_of(fit, setting.ranker(), rng.choice((1, 2)))
     outcome.counts["partitions"] += 1
-    ends = (fitted, found)
-    gave_up = "NoPairsError" in ends and setting.options.get("sampling") == "rejection"
-    if gave_up and fitted != found:
-        # Trials may never meet a pair that weighs next to nothing; it is there all the same.
-        looked_up = setting._replace(options={**setting.options, "sampling": "uniform"})
-        good = not isinstance(outcome_of(lambda r: r.fit(given.data()), looked_up.ranker()), str)
-    elif "DivergenceError" in ends and setting.system in ("spd", "elastic"):
-        # Their steps on partitions are others: one run may end at the edge of the numbers, and the
-        # other on its way there.
-        good = all(end == "DivergenceError" or _far(end, given) for end in ends)
+    results = (fitted, found)
+    rejection_failed = "NoPairsError" in results and setting.options.get("sampling") == "rejection"
+    if rejection_failed and fitted != found:
+        # Rejection may never draw a pair of a very small weight, although it exists.
+        uniform = setting._replace(options={**setting.options, "sampling": "uniform"})
+        good = not isinstance(outcome_of(lambda r: r.fit(problem.data()), uniform.ranker()), str)
+    elif "DivergenceError" in results and setting.system in ("spd", "elastic"):
+        # Steps on partitions differ: one run may overflow and the other end just before it.
+        good = all(end == "DivergenceError" or _far(end, problem) for end in results)
     elif isinstance(fitted, str) or isinstance(found, str) or setting.system == "additive":
-        good = same(fitted, found)
+        good = identical(fitted, found)
     elif setting.system in BATCH:
         good = same_optimum(fitted, found)
     else:
-        good = same(found, outcome_of(fit, setting.ranker()))
-    outcome.require(good, "unequal", f"{where}: memory {told(fitted)}, partitions {told(found)}")
+        good = identical(found, outcome_of(fit, setting.ranker()))
+    outcome.require(
+        good, "unequal", f"{case_name}: memory {describe(fitted)}, partitions {describe(found)}"
+    )
 
 
-def _far(found: Any, given: Problem) -> bool:
-    """Whether scores have left what labels and margins ask for by far."""
+def _far(found: Any, problem: Problem) -> bool:
+    """Return whether scores are far beyond the range of the labels."""
     if isinstance(found, str):
         return False
     with np.errstate(all="ignore"):
-        scores = found.predict(given.grouped().data())
-    return not np.abs(scores).max() < 1e9 * max(1.0, float(np.abs(given.y).max()))
+        scores = found.predict(problem.grouped().data())
+    return not np.abs(scores).max() < 1e9 * max(1.0, float(np.abs(problem.y).max()))
 
 
-def _try_change(where: str, rng: Any, outcome: Outcome, what: Any) -> None:
-    given, setting, fitted = what
-    change = changed(given, setting, rng)
+def _try_change(case_name: str, rng: Any, outcome: Outcome, what: Any) -> None:
+    problem, setting, fitted = what
+    change = draw_change(problem, setting, rng)
     if change is None:
         return
     ranker = (change.setting or setting).ranker
@@ -623,16 +638,16 @@ def _try_change(where: str, rng: Any, outcome: Outcome, what: Any) -> None:
     found = outcome_of(fit_to(change.after), ranker())
     outcome.counts[f"changed: {change.name}"] += 1
     if isinstance(before, str) or isinstance(found, str):
-        good = same(before, found) or given.wide > 1e15 or given.wide < 1e-15
+        good = identical(before, found) or problem.magnitude > 1e15 or problem.magnitude < 1e-15
     else:
-        outcome.counts["certified on both sides"] += sure(before, found)
+        outcome.counts["certified on both sides"] += converged(before, found)
         good = change.holds(before, found)
-    story = f"{where}: {change.name}: {told(before)} became {told(found)}"
-    outcome.require(good, "unequal", story)
+    message = f"{case_name}: {change.name}: {describe(before)} became {describe(found)}"
+    outcome.require(good, "unequal", message)
 
 
 def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
-    """One raw log: cut into blocks of several sizes, in two formats, in memory, by name, served."""
+    """Try one raw log in two formats and several block sizes, in memory and served."""
     log = raw_log(rng)
     system, options = rng.choice(
         (
@@ -650,7 +665,7 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
         log = replace(log, spec={**log.spec, "crosses": [], "hash_bits": None})
     rule = "auto" if tables else rng.choice(RULES)
     setting = Setting(system, options, rng.choice(SCALES), rule)
-    where = f"{case} raw log {log.spec} {setting}"
+    case_name = f"{case} raw log {log.spec} {setting}"
     pq.write_table(log.table, folder / "log.parquet", row_group_size=rng.choice((1, 5, 100)))
     with pa.ipc.new_file(str(folder / "log.arrow"), log.table.schema) as writer:
         writer.write_table(log.table, max_chunksize=7)
@@ -676,25 +691,25 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
         found = outcome_of(fit, setting.ranker())
         first = found if first is None else first
         if name == "partial_fit" and isinstance(first, str):
-            continue  # what comes in pieces may begin without a pair
-        story = f"{where}: {told(first)}, {name} {told(found)}"
-        outcome.require(same(first, found), "unequal", story)
+            continue  # the first piece may have no pair
+        message = f"{case_name}: {describe(first)}, {name} {describe(found)}"
+        outcome.require(identical(first, found), "unequal", message)
     if tables or system in BATCH:
         found = outcome_of(lambda r: r.fit(read("parquet", 7).to_partitions()), setting.ranker())
         outcome.counts["partitions of logs"] += 1
-        good = same(first, found)
+        good = identical(first, found)
         if not tables and not isinstance(first, str) and not isinstance(found, str):
             good = same_optimum(first, found)
-        story = f"{where}: {told(first)}, partitions {told(found)}"
-        outcome.require(good, "unequal", story)
+        message = f"{case_name}: {describe(first)}, partitions {describe(found)}"
+        outcome.require(good, "unequal", message)
     outcome.counts["logs refused" if isinstance(first, str) else "logs"] += 1
     if not isinstance(first, str):
-        trouble = _raw_scores(first.to_model(), log, folder)
-        outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+        difference = _raw_scores(first.to_model(), log, folder)
+        outcome.require(not difference, "unequal", f"{case_name}: {difference}")
 
 
 def _raw_scores(model: Any, log: Any, folder: Any) -> str:
-    """The log scored as a file, a stream, rows by name, and by the server."""
+    """Describe how scores differ between a file, a stream, rows by name and the server."""
     path = folder / "log.parquet"
     data = read_for(model, path)
     wanted = score_dataset(model, data)
@@ -718,7 +733,7 @@ def _raw_scores(model: Any, log: Any, folder: Any) -> str:
 
 
 def trial(job: Job) -> Outcome:
-    """Problems and settings drawn from the list, each in every way."""
+    """Draw problems and settings, and try each in every source."""
     outcome = Outcome()
     for case, rng in job.cases(outcome):
         attempt = try_problem if (case % LOGS or CHOSEN) and CHOSEN != ["log"] else try_log
@@ -734,8 +749,8 @@ def warm() -> None:
         if CHOSEN and system not in CHOSEN:
             continue
         for matrix in (X, X.astype(np.float32)):
-            for thin in (False, True):
-                given = Problem(matrix, y, np.repeat([0, 1], 6), position=np.tile(range(1, 7), 2),
-                                sparse=thin)  # fmt: skip
-                fit = lambda r, g=given: r.fit(g.data())  # noqa: E731
+            for is_sparse in (False, True):
+                problem = Problem(matrix, y, np.repeat([0, 1], 6), position=np.tile(range(1, 7), 2),
+                                sparse=is_sparse)  # fmt: skip
+                fit = lambda r, g=problem: r.fit(g.data())  # noqa: E731
                 outcome_of(fit, Setting(system, options, "none").ranker())

@@ -1,4 +1,4 @@
-"""Damaged checkpoints: every one is refused with a typed error before any number of it is used."""
+"""Read damaged checkpoints: each must be refused with a typed error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reliability.harness.outcome import Job, Outcome
 
 
 def trial(job: Job) -> Outcome:
-    """Byte mutants of a checkpoint."""
+    """Read byte mutants of a checkpoint."""
     outcome = Outcome()
     path = job.folder / "step.checkpoint"
     arrays = {"state": np.arange(12.0).reshape(6, 2), "clock": np.ones(3)}
@@ -23,7 +23,7 @@ def trial(job: Job) -> Outcome:
             continue
         path.write_bytes(data)
         try:
-            found = read_checkpoint(path)
+            checkpoint = read_checkpoint(path)
         except CheckpointError as error:
             outcome.counts["refused"] += 1
             placed = error.fix and error.file == str(path)
@@ -31,7 +31,9 @@ def trial(job: Job) -> Outcome:
         except Exception as error:
             outcome.fail("crashes", f"{job.name(case)}: {error!r} for {data!r}")
         else:
-            same = found.step == 7 and np.array_equal(found.arrays["state"], arrays["state"])
+            same = checkpoint.step == 7 and np.array_equal(
+                checkpoint.arrays["state"], arrays["state"]
+            )
             outcome.require(same, "accepted", f"{job.name(case)}: {data!r}")
             outcome.counts["same"] += same
     return outcome

@@ -1,4 +1,4 @@
-"""Training on partitions: on this machine, and on the workers of a Dask cluster."""
+"""Train on partitions, on this machine and on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ SOLVERS: dict[str, tuple[str, dict]] = {
 
 
 def make(solver):
-    """The ranker of a solver."""
+    """Return the ranker of a solver."""
     name, options = SOLVERS[solver]
     return ranker_class(name)(random_state=0, **options)
 
 
 def digest(ranker) -> str:
-    """Hash of the weights."""
+    """Return a hash of the weights."""
     return hashlib.sha256(np.ascontiguousarray(ranker.coef_, np.float64).tobytes()).hexdigest()
 
 
 def partitions(folder):
-    """Three files of several partitions each."""
+    """Write three files and return their partitions."""
     from reference.distributed_data import write_files
 
     where = folder / "parts"
@@ -42,15 +42,15 @@ def partitions(folder):
 
 
 class StopError(Exception):
-    """Ends a run at a moment of our choice."""
+    """Raised by a callback to end a run."""
 
 
 def train(solver, rng, folder, reference):
-    """Hash of one run on partitions, and how it was made: quiet, or stopped and resumed."""
+    """Train on partitions, perhaps stop and resume; return a hash and a description."""
     if reference or rng.random() < 0.3:
         return digest(make(solver).fit(partitions(folder))), "partitions on this machine"
-    kept = folder / "kept-parts"
-    shutil.rmtree(kept, ignore_errors=True)
+    checkpoint = folder / "checkpoint-parts"
+    shutil.rmtree(checkpoint, ignore_errors=True)
     stop = rng.randrange(1, 6)
 
     def stopper(progress):
@@ -58,9 +58,9 @@ def train(solver, rng, folder, reference):
             raise StopError
 
     try:
-        ranker = make(solver).fit(partitions(folder), callbacks=[stopper], checkpoint=kept)
+        ranker = make(solver).fit(partitions(folder), callbacks=[stopper], checkpoint=checkpoint)
     except StopError:
-        ranker = make(solver).fit(partitions(folder), checkpoint=kept, resume=True)
+        ranker = make(solver).fit(partitions(folder), checkpoint=checkpoint, resume=True)
     return digest(ranker), f"partitions, stopped after step {stop} and resumed"
 
 

@@ -1,8 +1,8 @@
-"""Damaged compressed text: refused, or what is read is what the file held.
+"""Read damaged compressed text: it must be refused or give the original rows.
 
-gzip, bzip2 and xz carry checksums, so other rows than the original's must never come out. A zstd
-frame as pyarrow writes it carries none: damage inside it may decode to other text, which is then
-read by the same strict grammar; such files are counted apart (``no checksum``).
+gzip, bzip2 and xz have checksums, so changed rows must never come out. A zstd frame written by
+pyarrow has none: damage may decode to other text, which is then read by the same strict grammar.
+Such files are counted separately (``no checksum``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEEDS["two members"] = FIRST_MEMBER + PACKERS["gz"](TEXT[TEXT.index(b"\n") + 1 :
 
 
 def digest(data: bytes) -> str:
-    """Fingerprint of what a file holds."""
+    """Return the fingerprint of the rows of a file."""
     return rankine.load(io.BytesIO(data), dense=False).fingerprint
 
 
@@ -45,23 +45,23 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _read(outcome: Outcome, data: bytes, good: str | None, name: str, story: str) -> None:
+def _read(outcome: Outcome, data: bytes, good: str | None, name: str, message: str) -> None:
     try:
-        found = digest(data)
+        fingerprint = digest(data)
     except DataError as error:
         placed = error.fix and (error.file or error.code == "empty")
-        outcome.require(placed, "misplaced", f"{story}: {error}")
+        outcome.require(placed, "misplaced", f"{message}: {error}")
         outcome.counts["refused"] += 1
         return
     except Exception as error:
-        outcome.fail("crashes", f"{story}: {error!r}")
+        outcome.fail("crashes", f"{message}: {error!r}")
         return
-    if found == good or data == FIRST_MEMBER:  # which is a whole file by itself
+    if fingerprint == good or data == FIRST_MEMBER:  # which is a whole file by itself
         outcome.counts["same"] += 1
     elif name == "zst" and good is not None:
         outcome.counts["no checksum"] += 1
     else:
-        outcome.fail("accepted" if good is None else "misread", story)
+        outcome.fail("accepted" if good is None else "misread", message)
 
 
 def warm() -> None:

@@ -1,7 +1,7 @@
-"""The same seed gives the same bits: whatever the threads, chunks, formats, blocks or resumes.
+"""Train with the same seed and other threads, chunks, formats, blocks and resumes.
 
-Each case is one training run. Its weights must equal, bit for bit, those of the plainest run of
-the same solver: one thread, arrays in memory, no interruption.
+Each case is one training run. Its weights must be exactly those of the reference run of the same
+solver: one thread, arrays in memory, no interruption.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SOLVERS = {
     "elastic": ("elastic", {"n_passes": 2, "batch_lists": 3, "shuffle_buffer": 40}),
 }
 QUERIES = 240
-#: For runs on a few solvers only.
+#: The environment may limit a run to some solvers.
 CHOSEN = [name for name in os.environ.get("RELIABILITY_ONLY", "").split(",") if name]
 
 
-def problem() -> rankine.Dataset:
-    """Numbers that text holds exactly; enough rows for every shard."""
+def make_data() -> rankine.Dataset:
+    """Make data whose numbers text holds exactly, with enough rows for every shard."""
     rng = np.random.default_rng(5)
     sizes = rng.integers(3, 12, QUERIES)
     X = np.round(rng.normal(size=(int(sizes.sum()), 8)), 3) * (rng.random((sizes.sum(), 8)) < 0.7)
@@ -44,29 +44,29 @@ def problem() -> rankine.Dataset:
 
 
 def make(solver: str, threads: int | None):
-    """The ranker of a solver."""
+    """Return the ranker of a solver."""
     name, options = SOLVERS[solver]
     kind = ranker_class(name)
-    given = {"random_state": 0, **options}
+    parameters = {"random_state": 0, **options}
     if "n_threads" in kind._get_param_names():
-        given["n_threads"] = threads
-    return kind(**given)
+        parameters["n_threads"] = threads
+    return kind(**parameters)
 
 
 def digest(ranker) -> str:
-    """Hash of the weights."""
+    """Return a hash of the weights."""
     return hashlib.sha256(
         np.ascontiguousarray(ranker.coef_, dtype=np.float64).tobytes()
     ).hexdigest()
 
 
 class StopError(Exception):
-    """Ends a run at a moment of our choice."""
+    """Raised by a callback to end a run."""
 
 
 def train(solver: str, rng, folder, reference: bool) -> tuple[str, str]:
-    """Hash of one run, and how it was made."""
-    data = problem()
+    """Train once; return a hash and a description of the run."""
+    data = make_data()
     threads = 1 if reference else rng.choice(THREADS)
     os.environ["RANKINE_NUM_THREADS"] = str(threads)
     ranker = make(solver, None if rng.random() < 0.5 else threads)
@@ -94,8 +94,8 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
     how = f"blocks of {rows} rows, chunks of {chunk}"
     if reference or rng.random() < 0.5:
         return digest(ranker.fit(stream())), how
-    kept = folder / "kept"
-    shutil.rmtree(kept, ignore_errors=True)
+    checkpoint = folder / "checkpoint"
+    shutil.rmtree(checkpoint, ignore_errors=True)
     stop, every = rng.randrange(30, 2 * QUERIES), rng.choice((1, 17, 100))
 
     def stopper(progress):
@@ -103,32 +103,32 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
             raise StopError
 
     try:
-        ranker.fit(stream(), checkpoint=kept, every=every, callbacks=[stopper])
+        ranker.fit(stream(), checkpoint=checkpoint, every=every, callbacks=[stopper])
     except StopError:
         ranker = make(solver, threads)
-        resume = kept.exists()  # nothing to resume from before the first checkpoint
-        ranker.fit(stream(), checkpoint=kept, every=every, resume=resume)
+        resume = checkpoint.exists()  # nothing to resume from before the first checkpoint
+        ranker.fit(stream(), checkpoint=checkpoint, every=every, resume=resume)
     return digest(ranker), f"{how}, stopped at list {stop}, checkpoints every {every}, resumed"
 
 
 def trial(job: Job) -> Outcome:
-    """Runs of all solvers in turn, each against its reference."""
+    """Compare runs of all solvers with their references."""
     outcome = Outcome()
     names = CHOSEN or [*SOLVERS, *cluster.SOLVERS]
-    wanted: dict[str, str] = {}
+    expected: dict[str, str] = {}
     for case, rng in job.cases(outcome):
         solver = names[case % len(names)]
         run = cluster.train if solver in cluster.SOLVERS else train
-        if solver not in wanted:
-            wanted[solver] = run(solver, rng, job.folder, True)[0]
+        if solver not in expected:
+            expected[solver] = run(solver, rng, job.folder, True)[0]
         found, how = run(solver, rng, job.folder, False)
         outcome.counts[f"runs of {solver}"] += 1
-        outcome.require(found == wanted[solver], "unequal", f"{job.name(case)} {solver}: {how}")
+        outcome.require(found == expected[solver], "unequal", f"{job.name(case)} {solver}: {how}")
     return outcome
 
 
 def warm() -> None:
-    """Load the compiled kernels; threads are not started, so that children may be forked."""
+    """Load the compiled kernels without starting threads, which would not survive a fork."""
     import random
     import tempfile
     from pathlib import Path

@@ -1,8 +1,8 @@
-"""Fuzzed requests against a real server: each is answered, none with 5xx, none by guessing.
+"""Send fuzzed requests to a real server: each must be answered, and none with 5xx.
 
-What is answered 200 must be strict JSON (no duplicate keys, no NaN) and the scores of plain
-requests must be those of plain Python. The first batch also sends raw bytes that are no request,
-and names that have opened files elsewhere.
+A request with status 200 must be strict JSON (no duplicate keys, no NaN), and the scores of simple
+requests must equal those computed in Python. The first batch also sends bytes that are not a
+request, and model names that are paths of files.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from reliability.harness.servers import ForkedServer, save_models, warm
 __all__ = ["trial", "warm"]
 
 ALLOWED = {200, 400, 404, 413, 422}
-#: Growth of the server's memory over a batch, after the first requests.
+#: Allowed growth of the server's memory over a batch, after the first requests.
 DRIFT = 5 * 2**20
 SETTLED = 500
 WEIGHTS = dict(zip(make_model(0).weight_names, make_model(0).values.tolist(), strict=True))
 
 
 def trial(job: Job) -> Outcome:
-    """A server for every batch."""
+    """Start a server and send it the requests of the batch."""
     outcome = Outcome()
     server = ForkedServer(save_models(job.folder))
     before = None
@@ -48,7 +48,7 @@ def trial(job: Job) -> Outcome:
                 connection = server.connect()
                 continue
             outcome.counts[str(status)] += 1
-            _judge(outcome, f"{job.name(case)}: {status} for {data!r}", data, status, reply)
+            _check_reply(outcome, f"{job.name(case)}: {status} for {data!r}", data, status, reply)
         connection.close()
         ready = server.request("GET", "/readyz")[0] == 200
         outcome.require(ready, "crashes", "the server is not ready afterwards")
@@ -62,22 +62,22 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _judge(outcome: Outcome, story: str, data: bytes, status: int, reply: bytes) -> None:
-    outcome.require(status in ALLOWED, "crashes", story)
+def _check_reply(outcome: Outcome, message: str, data: bytes, status: int, reply: bytes) -> None:
+    outcome.require(status in ALLOWED, "crashes", message)
     try:
         found = parse_json_strictly(reply)
     except ValueError:
-        outcome.fail("misread", f"{story}: the reply is not JSON: {reply[:300]!r}")
+        outcome.fail("misread", f"{message}: the reply is not JSON: {reply[:300]!r}")
         return
     if status != 200:
-        outcome.require("error" in found, "misplaced", f"{story}: {reply[:300]!r}")
+        outcome.require("error" in found, "misplaced", f"{message}: {reply[:300]!r}")
         return
     try:
         asked = parse_json_strictly(data)
     except (ValueError, RecursionError):
-        outcome.fail("accepted", story)
+        outcome.fail("accepted", message)
         return
-    outcome.require("error" not in found, "misread", story)
+    outcome.require("error" not in found, "misread", message)
     wanted = expected_scores(asked)
     if wanted is None:
         return
@@ -86,11 +86,11 @@ def _judge(outcome: Outcome, story: str, data: bytes, status: int, reply: bytes)
         math.isclose(got[k], value, rel_tol=1e-12, abs_tol=1e-12) for k, value in enumerate(wanted)
     )
     outcome.counts["scores checked"] += 1
-    outcome.require(same, "misread", f"{story}: {got} instead of {wanted}")
+    outcome.require(same, "misread", f"{message}: {got} instead of {wanted}")
 
 
 def expected_scores(asked):
-    """Scores of a plain request to the first model, in plain Python; None for any other."""
+    """Compute the scores of a simple request to the first model; None for other requests."""
     plain = isinstance(asked, dict) and set(asked) == {"model", "items"}
     if not plain or asked["model"] != "shop":
         return None
@@ -110,19 +110,19 @@ def _scores(reply):
 
 
 def _raw(outcome: Outcome, server: ForkedServer) -> None:
-    """Smuggling, broken framing, floods: 4xx or a closed door, and never two requests in one."""
+    """Send smuggled and badly framed requests: 4xx or a closed connection, at most one reply."""
     for data in raw_cases():
         found = server.raw(data)
         statuses = [part[:3] for part in found.split(b"HTTP/1.1 ")[1:]]
-        story = f"raw {data[:200]!r}: {found[:200]!r}"
+        message = f"raw {data[:200]!r}: {found[:200]!r}"
         refused = all(status.startswith(b"4") for status in statuses)
-        outcome.require(refused and len(statuses) <= 1, "accepted", story)
-        outcome.require(b"Traceback" not in found, "crashes", story)
+        outcome.require(refused and len(statuses) <= 1, "accepted", message)
+        outcome.require(b"Traceback" not in found, "crashes", message)
         outcome.counts["raw"] += 1
 
 
 def _names(outcome: Outcome, server: ForkedServer, folder) -> None:
-    """Names are looked up in a table and never opened."""
+    """Ask for models by names that are paths: they must never be opened."""
     served = {"log", "plain", "scaled", "shop"} | {f"topics/{t}" for t in ("earn", "grain", "a/b")}
     with server.connect() as connection:
         for name in traversals(folder):

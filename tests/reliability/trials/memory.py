@@ -1,7 +1,7 @@
-"""Memory ladders: the address space ends a little higher at every step of the same work.
+"""Do the same work with a limit on the address space that rises step by step.
 
-Each case is a forked process with so many megabytes to spare. It may finish with the right result
-or raise a MemoryError or an error of rankine's; it may neither die nor leave a torn file.
+Each case is a forked process with a given number of free megabytes. It may finish with the right
+result, or raise a MemoryError or an error of rankine; it may not die or leave a damaged file.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from rankine.core.errors import RankineError
 from rankine.model import LinearModel
 from reliability.harness.outcome import Job, Outcome
 
-#: Megabytes above what the process holds already.
-LADDER = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96)
+#: Megabytes above the address space that the process has already.
+LIMITS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96)
 ROWS = 20_000
-#: Blocks from this size are mapped for themselves and given back when freed; else the memory that
-#: earlier work freed would be room to spare for the next.
+#: Blocks from this size are mapped separately and returned when freed. Otherwise the memory that
+#: earlier work freed would be free memory for the next.
 _MMAP_THRESHOLD = (-3, 2**16)
 _SAME, _REFUSED, _OTHER, _TORN = 0, 10, 11, 12
 #: The C library's loader ends a process with this code ("cannot allocate memory for thread-local
-#: data") when a thread of Arrow's has no room for its own; no code of ours runs after that. It is
-#: counted apart, and only where next to nothing is to spare.
+#: data") if a thread of Arrow cannot start; no code of rankine runs after that. It is counted
+#: separately, and accepted only with very little free memory.
 _LOADER, _LOADER_MEGABYTES = 127, 4
 
 
-def problem() -> Dataset:
-    """A few megabytes of numbers."""
+def make_data() -> Dataset:
+    """Make a few megabytes of data."""
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(ROWS, 16)), 2)
     y = (X[:, 0] + rng.normal(size=ROWS) > 1).astype(float)
@@ -60,7 +60,7 @@ def load_model(folder):
 
 
 def save_model(folder):
-    """Old and new, one over the other; what is there in the end must be whole."""
+    """Save a model over another one; the file must be complete in the end."""
     LinearModel.from_weights(np.full(1_000_000, 2.0)).save(folder / "saved")
     return "saved"
 
@@ -86,18 +86,18 @@ def arrays(folder):
 
 
 def trial(job: Job) -> Outcome:
-    """Every work at every step of the ladder; the case's number chooses both."""
+    """Try every kind of work with every limit; the number of the case chooses both."""
     outcome = Outcome()
     ctypes.CDLL(None).mallopt(*_MMAP_THRESHOLD)
     prepare(job.folder)
     wanted = {}
     for case, _ in job.cases(outcome):
-        work, step = WORKS[case % len(WORKS)], LADDER[case // len(WORKS) % len(LADDER)]
+        work, step = WORKS[case % len(WORKS)], LIMITS[case // len(WORKS) % len(LIMITS)]
         if work not in wanted:
             wanted[work] = work(job.folder)
-        status = climb(work, step, job.folder, wanted[work])
-        story = f"{work.__name__} with {step} MB to spare"
-        outcome.require(not os.WIFSIGNALED(status), "crashes", f"{story}: signal {status}")
+        status = run_limited(work, step, job.folder, wanted[work])
+        message = f"{work.__name__} with {step} MB free"
+        outcome.require(not os.WIFSIGNALED(status), "crashes", f"{message}: signal {status}")
         if os.WIFSIGNALED(status):
             continue
         code = os.WEXITSTATUS(status)
@@ -105,16 +105,16 @@ def trial(job: Job) -> Outcome:
             outcome.counts["ended by the loader"] += 1
             continue
         known = code in {_SAME, _REFUSED, _OTHER, _TORN}
-        outcome.require(known, "crashes", f"{story}: exit {code}")
-        outcome.require(code != _OTHER, "misread", f"{story}: another result")
+        outcome.require(known, "crashes", f"{message}: exit {code}")
+        outcome.require(code != _OTHER, "misread", f"{message}: another result")
         torn = work is save_model and LinearModel.load(job.folder / "saved").nnz != 1_000_000
-        outcome.require(code != _TORN and not torn, "torn", story)
+        outcome.require(code != _TORN and not torn, "torn", message)
         outcome.counts["finished" if code == _SAME else "refused"] += known
     return outcome
 
 
-def climb(work, step, folder, wanted) -> int:
-    """Run the work in a child with ``step`` megabytes to spare; its wait status."""
+def run_limited(work, step, folder, wanted) -> int:
+    """Run the work in a child with ``step`` free megabytes; return its wait status."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -137,14 +137,14 @@ def climb(work, step, folder, wanted) -> int:
 
 
 def address_space() -> int:
-    """Bytes of address space in use."""
+    """Return the bytes of address space in use."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def prepare(folder) -> None:
-    """The files that are read."""
-    data = problem()
+    """Write the files that are read."""
+    data = make_data()
     data.save(folder / "data.txt")
     data.save(folder / "data.parquet")
     np.savez(folder / "data.npz", X=data.X, y=data.y, qid=data.qid)
@@ -153,7 +153,7 @@ def prepare(folder) -> None:
 
 
 def warm() -> None:
-    """Compile everything: what is measured is the work, not the compiler."""
+    """Compile everything first, since the work is tested and not the compiler."""
     import tempfile
     from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""Damaged and hostile model files: refused with a typed error, and nothing else happens.
+"""Read damaged and hostile model files: a typed error, and no other effect.
 
-``damaged``: random edits of the bytes; the digest is broken, so every one must be refused.
-``hostile``: edits that know the format, with the digest recomputed; a file that is accepted must
-be a valid model that saves as the same bytes. An audit hook watches: reading a model may import,
-execute, open or connect to nothing.
+``damaged``: random edits of the bytes. The digest no longer matches, so all must be refused.
+``hostile``: edits with knowledge of the format and a recomputed digest. A file that is accepted
+must be a valid model that saves as the same bytes. An audit hook checks that reading a model does
+not import, execute, open or connect to anything.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 #: Events of Python's audit hook that reading bytes must not cause.
 FORBIDDEN = ("pickle.", "exec", "compile", "import", "os.", "subprocess.", "socket.", "open",
              "ctypes.", "marshal.", "shutil.", "urllib.", "winreg.", "mmap.")  # fmt: skip
-#: Seconds that a model of a few kilobytes may take.
+#: Time limit in seconds for a model of a few kilobytes.
 PATIENCE = 5.0
-#: One case in so many also goes through a file and ``load``.
+#: One case in this number is also read from a file.
 BY_FILE = 50
 
 events: list[str] = []
@@ -45,7 +45,7 @@ sys.addaudithook(watch)
 
 
 def good_files() -> list[bytes]:
-    """Models of every kind, small."""
+    """Return small model files of every kind."""
     linear = LinearModel.from_weights(
         [0.5, 0.0, -2.0, 1e-9, 3.0],
         ["bm25", "age", "é", "<x>", "last"],
@@ -63,7 +63,7 @@ def good_files() -> list[bytes]:
 
 
 def read(data: bytes):
-    """Decode a file under the eyes of the audit hook."""
+    """Decode a file while the audit hook is active."""
     watching[0] = True
     try:
         return decode_any(data)
@@ -72,7 +72,7 @@ def read(data: bytes):
 
 
 def sign(data: bytes) -> bytes:
-    """The same bytes with the digest that belongs to them."""
+    """Return the bytes with a correct digest."""
     if len(data) < DIGEST_AT + 64:
         return data
     blank = data[:DIGEST_AT] + b"0" * 64 + data[DIGEST_AT + 64 :]
@@ -80,7 +80,7 @@ def sign(data: bytes) -> bytes:
 
 
 def damage(rng: random.Random, data: bytes) -> bytes:
-    """One to four random edits of the bytes."""
+    """Apply one to four random edits of the bytes."""
     found = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(found)) if found else 0
@@ -105,14 +105,14 @@ def damage(rng: random.Random, data: bytes) -> bytes:
 
 
 def parts(data: bytes):
-    """Header, document and payload of a good file, for editing."""
+    """Return the header, document and payload of a good file."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     return header, json.loads(header["__metadata__"]["model"]), data[8 + length :]
 
 
 def build(header, document, payload, *, canonical=True, document_text=None) -> bytes:
-    """A file from edited parts: right length, right digest."""
+    """Build a file from edited parts, with a correct length and digest."""
     header = {name: dict(entry) for name, entry in header.items()}
     separators = (",", ":") if canonical else (", ", ": ")
     header["__metadata__"]["model"] = (
@@ -144,7 +144,7 @@ TEXTS = [{"canonical": False}, {"document_text": "[" * 100_000},
 
 
 def restructure(rng: random.Random, data: bytes) -> bytes:
-    """One to three edits that know the format; the digest is right afterwards."""
+    """Apply one to three edits with knowledge of the format; the digest is correct afterwards."""
     header, document, payload = parts(data)
     payload, settings = bytearray(payload), {}
     for _ in range(rng.randint(1, 3)):
@@ -185,7 +185,7 @@ def restructure(rng: random.Random, data: bytes) -> bytes:
 
 
 def flaw(model, data: bytes) -> str:
-    """What is wrong with a model that was accepted; empty when nothing is."""
+    """Describe what is wrong with a model that was accepted; empty if nothing is."""
     rows = [model] if isinstance(model, LinearModel) else list(model.values())
     for row in rows:
         if not (np.isfinite(row.values).all() and (row.values != 0).all()):
@@ -206,16 +206,16 @@ def flaw(model, data: bytes) -> str:
 
 
 def damaged(job: Job) -> Outcome:
-    """Byte mutants: every one must be refused."""
+    """Read byte mutants: every one must be refused."""
     return _trial(job, damage, lambda _model, _data: "accepted")
 
 
 def hostile(job: Job) -> Outcome:
-    """Structure-aware mutants with a right digest."""
+    """Read mutants that know the format and have a correct digest."""
     return _trial(job, restructure, flaw)
 
 
-def _trial(job: Job, change, judge) -> Outcome:
+def _trial(job: Job, change, find_flaw) -> Outcome:
     outcome = Outcome()
     files = good_files()
     _warm(files)
@@ -229,7 +229,7 @@ def _trial(job: Job, change, judge) -> Outcome:
         if data in files:
             outcome.counts["unchanged"] += 1
             continue
-        _read(outcome, data, judge, f"{job.name(case)}: {data!r}")
+        _read(outcome, data, find_flaw, f"{job.name(case)}: {data!r}")
         if case % BY_FILE == 0:
             _by_file(outcome, job, data, job.name(case))
     outcome.require(not events, "accepted", f"audit events {sorted(set(events))}")
@@ -239,7 +239,7 @@ def _trial(job: Job, change, judge) -> Outcome:
 
 
 def _warm(files) -> None:
-    """Whatever is imported on first use is imported now."""
+    """Import what is imported on first use."""
     for data in [*files, files[0][:-1], b"", sign(files[0][:-8])]:
         try:
             read(data)
@@ -247,29 +247,29 @@ def _warm(files) -> None:
             continue
 
 
-def _read(outcome: Outcome, data: bytes, judge, story: str) -> None:
+def _read(outcome: Outcome, data: bytes, find_flaw, message: str) -> None:
     began = time.perf_counter()
     try:
         model = read(data)
     except ModelError as error:
         outcome.counts["refused"] += 1
-        outcome.require(error.reason and error.fix, "misplaced", f"{story}: {error}")
+        outcome.require(error.reason and error.fix, "misplaced", f"{message}: {error}")
     except Exception as error:
-        outcome.fail("crashes", f"{story}: {error!r}")
+        outcome.fail("crashes", f"{message}: {error!r}")
     else:
-        wrong = judge(model, data)
-        outcome.require(not wrong, "accepted", f"{story}: {wrong}")
+        wrong = find_flaw(model, data)
+        outcome.require(not wrong, "accepted", f"{message}: {wrong}")
         outcome.counts["valid"] += not wrong
-    outcome.require(time.perf_counter() - began < PATIENCE, "hangs", story)
+    outcome.require(time.perf_counter() - began < PATIENCE, "hangs", message)
 
 
-def _by_file(outcome: Outcome, job: Job, data: bytes, story: str) -> None:
-    """The same through a file: the error names it."""
+def _by_file(outcome: Outcome, job: Job, data: bytes, message: str) -> None:
+    """Read the same bytes from a file; the error must name it."""
     path = job.folder / "model"
     path.write_bytes(data)
     try:
         load_any(path)
     except ModelError as error:
-        outcome.require(error.file == str(path), "misplaced", f"{story}: {error}")
+        outcome.require(error.file == str(path), "misplaced", f"{message}: {error}")
     except Exception as error:
-        outcome.fail("crashes", f"{story} by file: {error!r}")
+        outcome.fail("crashes", f"{message} by file: {error!r}")

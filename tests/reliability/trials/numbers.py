@@ -1,7 +1,7 @@
-"""Numbers against slow definitions: metrics, lazy updates and pair counts on small random lists.
+"""Compare metrics, lazy updates and pair counts of small random lists with slow definitions.
 
-Lists are short and full of ties, one-document and one-label queries and margins of exactly 1,
-where fast code goes wrong first.
+The lists are short, with many ties, queries of one document or one label, and margins of exactly 1:
+the cases in which fast code tends to be wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OPTIMIZERS = {
 
 
 def metrics(rng) -> str:
-    """Every metric on a few queries, ties in file order; empty when all agree."""
+    """Compare every metric on a few queries, with ties in file order; empty if all agree."""
     queries = []
     for _ in range(rng.randint(1, 3)):
         n = rng.randint(1, 8) if rng.random() < 0.97 else rng.randint(65, 90)
@@ -72,7 +72,7 @@ def metrics(rng) -> str:
 
 
 def updates(rng) -> str:
-    """One pass of a lazy optimiser and of its textbook form."""
+    """Compare one pass of a lazy optimiser with its textbook form."""
     chance = np.random.default_rng(rng.getrandbits(32))
     sizes = chance.integers(2, 5, 12)
     X = chance.normal(size=(int(sizes.sum()), 6)) * (chance.random((int(sizes.sum()), 6)) < 0.4)
@@ -91,7 +91,7 @@ def updates(rng) -> str:
 
 
 def pairs(rng) -> str:
-    """Risk and slope of all pairs, by sorted counts and by listing them."""
+    """Compare the risk and gradient of all pairs, by sorted counts and by listing the pairs."""
     chance = np.random.default_rng(rng.getrandbits(32))
     m = int(chance.integers(2, 24))
     p = chance.integers(-3, 4, m) * 0.5 if rng.random() < 0.6 else chance.normal(size=m) * 1.5
@@ -113,7 +113,7 @@ def pairs(rng) -> str:
 
 
 def trial(job: Job) -> Outcome:
-    """Draw a comparison and make it."""
+    """Draw comparisons and make them."""
     outcome = Outcome()
     for case, rng in job.cases(outcome):
         compare = rng.choice((metrics, metrics, updates, pairs))

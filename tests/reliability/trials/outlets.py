@@ -1,4 +1,4 @@
-"""Ways out of a fitted ranker: saved, loaded, served and exported, it gives the same scores."""
+"""Save, load, serve and export a fitted ranker: all must give the same scores."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SINGLE = ("elasticsearch", "opensearch", "solr", "vespa", "xgboost")
 
 
 class Scores:
-    """Scores that are right, and how far another way may be from them."""
+    """The correct scores and the allowed difference from them."""
 
     def __init__(self, model: LinearModel, X: Any, wanted: Any, *, lists: bool) -> None:
         self.wanted = wanted
         # rows in single precision hold what stands for missing values in single precision
         filled = X.dtype == np.float32 and model.missing is not None
-        self.least = 1e-6 if filled else 0.0
+        self.tolerance = 1e-6 if filled else 0.0
         X = X.astype(np.float64)
         if model.missing is not None and model.missing.columns:
             X[:, model.missing.columns] = np.where(
@@ -54,31 +54,31 @@ class Scores:
         if lists:  # a range of 1 over a list may stand far from 0
             self.bound = self.bound * _offset(X)
 
-    def differ(self, found: Any, eps: float = 1e-13) -> str:
-        """What is wrong with other scores; empty when nothing is."""
+    def difference_from(self, found: Any, eps: float = 1e-13) -> str:
+        """Describe how other scores differ; empty if they do not."""
         found = np.asarray(found, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            near = np.abs(found - self.wanted) <= max(eps, self.least) * self.bound + 1e-300
+            near = np.abs(found - self.wanted) <= max(eps, self.tolerance) * self.bound + 1e-300
         return "" if near.all() else f"{found.tolist()} for {self.wanted.tolist()}"
 
 
 def _offset(X: Any) -> float:
-    """How large a feature may be beside its range within a list."""
+    """Return the largest ratio of a feature to its range within a list."""
     span = np.nanmax(X, axis=0, initial=0.0) - np.nanmin(X, axis=0, initial=0.0)
     top = np.nanmax(np.abs(X), axis=0, initial=0.0)
     return float(max(1.0, np.nanmax(np.where(span > 0, top / np.where(span > 0, span, 1), 1))))
 
 
-def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
-    """What differs between the ways out, of these rows and of others; empty when nothing does."""
-    mixed, given = given, given.grouped()
+def scores_agree(ranker: Any, problem: Problem, folder: Path, rng: Any) -> str:
+    """Describe how the exports differ on these rows and on others; empty if they do not."""
+    mixed, problem = problem, problem.grouped()
     model = ranker.to_model()
     path = folder / "model.rank"
     model.save(path)
     loaded = LinearModel.load(path)
     if loaded.digest != model.digest:
         return "the loaded model has another digest"
-    for name, rows in (("", given), ("other rows: ", given.unseen(rng))):
+    for name, rows in (("", problem), ("other rows: ", problem.unseen(rng))):
         data = rows.data()
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # sklearn's word on names
@@ -87,51 +87,51 @@ def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
                 return f"{name}the loaded model scores otherwise"
             if not np.array_equal(ranker.predict(data), wanted, equal_nan=True):
                 return f"{name}predict scores a Dataset otherwise"
-            if rows is given and mixed is not given:
+            if rows is problem and mixed is not problem:
                 order = mixed.data().queries.rows
                 again = ranker.predict(mixed.rows, mixed.qid)[order]
                 if not np.array_equal(again, wanted, equal_nan=True):
                     return "predict scores lists otherwise whose rows are mixed with others"
         if not np.isfinite(wanted).all():
-            if given.wide > 1e100:
+            if problem.magnitude > 1e100:
                 continue
             return f"{name}scores are not finite"
         lists = ranker.scale == "query" and find_tables(model) is None
-        right = Scores(loaded, rows.X, wanted, lists=lists)
-        trouble = (
-            _scored(loaded, rows, right, rng)
-            or _served(loaded, rows, right, rng)
-            or _exported(loaded, rows, right, seen=rows is given)
+        expected = Scores(loaded, rows.X, wanted, lists=lists)
+        difference = (
+            _scored(loaded, rows, expected, rng)
+            or _served(loaded, rows, expected, rng)
+            or _exported(loaded, rows, expected, seen=rows is problem)
             or _measured(rows, data, wanted, rng)
         )
-        if trouble:
-            return name + trouble
+        if difference:
+            return name + difference
     return ""
 
 
-def _lists(given: Problem) -> list[Any]:
-    """The rows of every list, as numbers."""
-    index = given.data().queries
-    X = given.X.astype(np.float64)
+def _lists(problem: Problem) -> list[Any]:
+    """Return the feature matrix of every list."""
+    index = problem.data().queries
+    X = problem.X.astype(np.float64)
     return [X[a:b] for a, b in zip(index.starts[:-1], index.starts[1:], strict=True)]
 
 
-def _scored(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
-    sizes = given.data().queries.sizes
-    for name, rows in (("dense", given.X), ("sparse", sparse.csr_matrix(given.X))):
-        trouble = right.differ(Scorer(model).score(rows, group=sizes))
-        if trouble:
-            return f"Scorer of {name} rows gives {trouble}"
+def _scored(model: LinearModel, problem: Problem, expected: Scores, rng: Any) -> str:
+    sizes = problem.data().queries.sizes
+    for name, rows in (("dense", problem.X), ("sparse", sparse.csr_matrix(problem.X))):
+        difference = expected.difference_from(Scorer(model).score(rows, group=sizes))
+        if difference:
+            return f"Scorer of {name} rows gives {difference}"
     if model.column_names is None:
         return ""
     scorer = Scorer(model)
-    named = [[_by_name(model, row, rng) for row in rows] for rows in _lists(given)]
-    trouble = right.differ(np.concatenate([scorer.score(rows) for rows in named]))
-    return f"Scorer of rows by name gives {trouble}" if trouble else ""
+    named = [[_by_name(model, row, rng) for row in rows] for rows in _lists(problem)]
+    difference = expected.difference_from(np.concatenate([scorer.score(rows) for rows in named]))
+    return f"Scorer of rows by name gives {difference}" if difference else ""
 
 
 def _by_name(model: LinearModel, row: Any, rng: Any) -> dict[str, float | None]:
-    """A row by name; some of what counts as left out is left out."""
+    """Return a row by name; some of the values that may be left out are left out."""
     names = model.column_names or [str(j + model.base) for j in range(len(row))]
     absent = np.isnan(row) if find_tables(model) is not None else row == 0
     keep = [not gone or rng.random() < 0.5 for gone in absent]
@@ -142,7 +142,7 @@ def _by_name(model: LinearModel, row: Any, rng: Any) -> dict[str, float | None]:
 
 
 def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
-    """A row as the server takes it."""
+    """Return a row in the format of the server."""
     if find_tables(model) is not None:
         return {"raw": _by_name(model, row, rng)}
     if model.column_names is not None:
@@ -152,7 +152,7 @@ def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
 
 
 def answer(model: LinearModel, lists: list[list[dict[str, Any]]]) -> Any:
-    """What the server answers to a batch of lists, or its refusal."""
+    """Return the status and the reply of the server to a batch of lists."""
     registry = Registry()
     registry.put(ServedModel("m", model))
     body = json.dumps({"lists": [{"items": items} for items in lists]}).encode()
@@ -160,31 +160,31 @@ def answer(model: LinearModel, lists: list[list[dict[str, Any]]]) -> Any:
     return reply.status, json.loads(reply.body)
 
 
-def _served(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
-    if given.missing and model.column_names is None and find_tables(model) is None:
+def _served(model: LinearModel, problem: Problem, expected: Scores, rng: Any) -> str:
+    if problem.missing and model.column_names is None and find_tables(model) is None:
         return ""  # numbered features have no null
-    lists = [[item(model, row, rng) for row in rows] for rows in _lists(given)]
+    lists = [[item(model, row, rng) for row in rows] for rows in _lists(problem)]
     status, reply = answer(model, lists)
     if status != 200:
         return f"the server answers {status} {reply}"
-    trouble = right.differ(np.concatenate([one["scores"] for one in reply["lists"]]))
-    return f"the server gives {trouble}" if trouble else ""
+    difference = expected.difference_from(np.concatenate([one["scores"] for one in reply["lists"]]))
+    return f"the server gives {difference}" if difference else ""
 
 
-def _exported(model: LinearModel, given: Problem, right: Scores, *, seen: bool) -> str:
-    """Every export; what cannot be expressed is refused with a typed error."""
+def _exported(model: LinearModel, problem: Problem, expected: Scores, *, seen: bool) -> str:
+    """Try every export; a model that cannot be expressed must give an ExportError."""
     for target in sorted(targets()):
         try:
-            trouble = _one_export(model, target, given, right, seen=seen)
+            difference = _one_export(model, target, problem, expected, seen=seen)
         except ExportError as error:
-            trouble = "" if _may_refuse(model, target) else f"is refused: {error}"
-        if trouble:
-            return f"the export {target} {trouble}"
+            difference = "" if _may_refuse(model, target) else f"is refused: {error}"
+        if difference:
+            return f"the export {target} {difference}"
     return ""
 
 
 def _may_refuse(model: LinearModel, target: str) -> bool:
-    """Whether the docs say that an engine cannot express a model."""
+    """Return whether the docs say that an engine cannot express a model."""
     weights, tables = model.values, find_tables(model)
     if not model.nnz or (target in _SINGLE and np.abs(weights).max() > 1e30):
         return True
@@ -205,7 +205,7 @@ def _may_refuse(model: LinearModel, target: str) -> bool:
 
 
 def _one_export(
-    model: LinearModel, target: str, given: Problem, right: Scores, *, seen: bool
+    model: LinearModel, target: str, problem: Problem, expected: Scores, *, seen: bool
 ) -> str:
     tables = find_tables(model) is not None
     scaled = any(isinstance(one, ListRange) for one in model.transforms)
@@ -213,17 +213,17 @@ def _one_export(
     if not tables:
         own |= {"onnx": {"dtype": "float64"}, "vespa": {"form": "tensor"}}.get(target, {})
     made = export(model, target, ExportOptions(**own))
-    X, eps = given.X.astype(np.float64), 1e-13
+    X, eps = problem.X.astype(np.float64), 1e-13
     names = model.column_names or [str(j + model.base) for j in range(X.shape[1])]
     if target in _SINGLE or (target == "onnx" and tables):
-        if given.wide > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
+        if problem.magnitude > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
             return ""
         eps = 1e-6
     with np.errstate(all="ignore"):
         if target == "python":
-            found: Any = _python(made.content, names, given)
+            found: Any = _python(made.content, names, problem)
         elif target == "sql":
-            found = _sql(made, names, given, model)
+            found = _sql(made, names, problem, model)
         elif tables:
             if target == "json" or model.column_names is None or not seen:
                 return ""  # cuts in single precision are made for the values that were seen
@@ -239,29 +239,29 @@ def _one_export(
             found = readers.reader_of(target)(
                 made, list(model.weight_names), own, model.n_features, at
             )
-    trouble = right.differ(found, eps)
-    return f"gives {trouble}" if trouble else ""
+    difference = expected.difference_from(found, eps)
+    return f"gives {difference}" if difference else ""
 
 
 def _nulls(X: Any) -> list[list[float | None]]:
     return [[None if np.isnan(x) else x for x in row] for row in X.tolist()]
 
 
-def _python(content: bytes, names: Any, given: Problem) -> Any:
-    room: dict[str, Any] = {}
-    exec(content, room)  # noqa: S102 - the file under test
-    lists = [[dict(zip(names, row, strict=True)) for row in _nulls(X)] for X in _lists(given)]
-    return np.concatenate([room["scores"](rows) for rows in lists])
+def _python(content: bytes, names: Any, problem: Problem) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(content, namespace)  # noqa: S102 - the file under test
+    lists = [[dict(zip(names, row, strict=True)) for row in _nulls(X)] for X in _lists(problem)]
+    return np.concatenate([namespace["scores"](rows) for rows in lists])
 
 
-def _sql(made: Any, names: Any, given: Problem, model: LinearModel) -> Any:
-    """NULL is a missing value where the model has a rule for it, else 0."""
-    rows = _nulls(given.X.astype(np.float64))
+def _sql(made: Any, names: Any, problem: Problem, model: LinearModel) -> Any:
+    """Score with SQLite. NULL is a missing value if the model has a rule for it, else 0."""
+    rows = _nulls(problem.X.astype(np.float64))
     if model.missing is None and find_tables(model) is None:
         rows = [[x or None for x in row] for row in rows]
     columns = ", ".join(f"{readers.quoted(name)} REAL" for name in names)
     places = ", ".join("?" * (2 + len(names)))
-    numbers = given.data().queries.codes.tolist()
+    numbers = problem.data().queries.codes.tolist()
     with sqlite3.connect(":memory:") as database:
         database.execute(f'CREATE TABLE t ("row" INTEGER, "list" INTEGER, {columns})')
         values = [[k, q, *row] for k, (q, row) in enumerate(zip(numbers, rows, strict=True))]
@@ -284,8 +284,8 @@ _SLOW: dict[str, Any] = {
 }
 
 
-def _measured(given: Problem, data: rankine.Dataset, scores: Any, rng: Any) -> str:
-    """Metrics against their definitions, and of scores in other units, shifted and permuted."""
+def _measured(problem: Problem, data: rankine.Dataset, scores: Any, rng: Any) -> str:
+    """Compare metrics with their definitions, also for scaled and shifted scores."""
     starts = data.queries.starts
     lists = [(data.y[a:b], scores[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
     kept = [(y, s) for y, s in lists if len(set(y)) > 1]
@@ -294,14 +294,14 @@ def _measured(given: Problem, data: rankine.Dataset, scores: Any, rng: Any) -> s
     fast = fast[~np.isnan(fast)]
     if not np.allclose(fast, slowly):
         return f"pairwise error {fast} is {slowly} by definition"
-    if (given.y < 0).any() or (given.y != np.round(given.y)).any():
+    if (problem.y < 0).any() or (problem.y != np.round(problem.y)).any():
         return ""
     name = rng.choice(sorted(_SLOW))
     slowly = [_SLOW[name](slow.ranked(list(y), list(s))) for y, s in lists if y.max() > 0]
     fast = evaluate(name, data.y, scores, data.queries, per_query=True)
-    right = [value for value, (y, _) in zip(fast, lists, strict=True) if y.max() > 0]
-    if not np.allclose(right, slowly):
-        return f"{name} {right} is {slowly} by definition"
+    known_values = [value for value, (y, _) in zip(fast, lists, strict=True) if y.max() > 0]
+    if not np.allclose(known_values, slowly):
+        return f"{name} {known_values} is {slowly} by definition"
     known = ~np.isnan(fast)
     if not known.any():
         return ""

@@ -1,4 +1,4 @@
-"""Valid but unusual problems, drawn from a seed: what random bytes never try."""
+"""Draw valid but unusual problems, which random bytes would never form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("bm25", "price", "a b", "x:y", "é", "7")
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, labels, ids and weights; ``wide`` is the largest magnitude."""
+    """Rows, labels, ids and weights; ``magnitude`` is the largest absolute value."""
 
     X: Any
     y: Any
@@ -30,12 +30,12 @@ class Problem:
     sparse: bool = False
 
     @property
-    def wide(self) -> float:
+    def magnitude(self) -> float:
         return float(np.nanmax(np.abs(self.X.astype(np.float64)), initial=0.0))
 
     @property
     def rows(self) -> Any:
-        """Features as a user would hold them."""
+        """Features as a user would pass them, dense or sparse."""
         return sparse.csr_matrix(self.X) if self.sparse else self.X
 
     @property
@@ -49,7 +49,7 @@ class Problem:
         )  # fmt: skip
 
     def take(self, order: Any) -> Problem:
-        """Rows by number."""
+        """Return the problem with these rows in this order."""
         pick = lambda values: None if values is None else values[order]  # noqa: E731
         return replace(
             self, X=self.X[order], y=self.y[order], qid=self.qid[order], weight=pick(self.weight),
@@ -57,7 +57,7 @@ class Problem:
         )  # fmt: skip
 
     def unseen(self, rng: Any) -> Problem:
-        """Other rows of the same columns: other neighbours, other lists, beyond the old ranges."""
+        """Draw other rows of the same columns, in other lists and beyond the previous ranges."""
         random = np.random.default_rng(rng.getrandbits(32))
         n = rng.randint(1, 12)
         X = np.take_along_axis(self.X, random.integers(0, len(self.X), (n, self.X.shape[1])), 0)
@@ -67,13 +67,13 @@ class Problem:
                        names=self.names, sparse=self.sparse).grouped()  # fmt: skip
 
     def grouped(self) -> Problem:
-        """The same rows, list by list in order of first appearance."""
+        """Return the rows grouped by list, in order of first appearance."""
         index = rankine.Dataset.from_arrays(self.X, self.y, self.qid).queries
         return self if index.rows is None else self.take(index.rows)
 
 
-def column(rng: Any, random: Any, X: Any, j: int) -> None:
-    """Make column j constant, a copy, or of another magnitude."""
+def change_column(rng: Any, random: Any, X: Any, j: int) -> None:
+    """Make column j constant, a copy of another one, or of another magnitude."""
     kind = rng.random()
     if kind < 0.1:
         X[:, j] = rng.choice((0.0, 1.0, -2.5))
@@ -85,15 +85,15 @@ def column(rng: Any, random: Any, X: Any, j: int) -> None:
         X[:, j] = random.integers(-3, 4, len(X))
 
 
-def problem(rng: Any) -> Problem:
-    """Draw one; some features may be NaN."""
+def draw_problem(rng: Any) -> Problem:
+    """Draw a problem; some features may be NaN."""
     random = np.random.default_rng(rng.getrandbits(32))
     sizes = [rng.choice((1, 1, 2, 3, 5, 9, 30)) for _ in range(rng.randint(1, 9))]
     n, d = sum(sizes), rng.randint(1, 6)
-    dense = rng.choice((0.3, 0.8, 1))
-    X = np.round(random.normal(size=(n, d)), 3) * (random.random((n, d)) < dense)
+    density = rng.choice((0.3, 0.8, 1))
+    X = np.round(random.normal(size=(n, d)), 3) * (random.random((n, d)) < density)
     for j in range(d):
-        column(rng, random, X, j)
+        change_column(rng, random, X, j)
     if rng.random() < 0.1:
         X *= rng.choice(MAGNITUDES)
     if rng.random() < 0.3:
@@ -117,20 +117,22 @@ def problem(rng: Any) -> Problem:
         query_weight = dict(zip(ids.tolist(), query_weight.tolist(), strict=True))
     if rng.random() < 0.3:
         docid = np.array([f"doc{k}" for k in random.permutation(n)])
-    thin = rng.random() < 0.4
-    narrow = rng.random() < 0.3 and np.abs(X).max(initial=0.0) < 1e30
-    X = (X + 0.0).astype(np.float32 if narrow else np.float64)
+    is_sparse = rng.random() < 0.4
+    is_float32 = rng.random() < 0.3 and np.abs(X).max(initial=0.0) < 1e30
+    X = (X + 0.0).astype(np.float32 if is_float32 else np.float64)
     if rng.random() < 0.2:
         X[random.random(X.shape) < rng.choice((0.05, 0.3))] = np.nan
     names = NAMES[:d] if rng.random() < 0.5 else None
     qid = np.repeat(ids, sizes)
-    made = Problem(X, y, qid, weight, query_weight, docid, position, names, thin)
-    return made.take(random.permutation(n)) if rng.random() < 0.2 else made
+    problem = Problem(X, y, qid, weight, query_weight, docid, position, names, is_sparse)
+    if rng.random() < 0.2:
+        return problem.take(random.permutation(n))
+    return problem
 
 
 @dataclass(frozen=True)
 class RawLog:
-    """Columns of a log whose lists stand together, and what they are used as."""
+    """Columns of a log whose lists are contiguous, and how they are used."""
 
     table: pa.Table
     spec: dict[str, Any]
@@ -143,10 +145,10 @@ def raw_log(rng: Any) -> RawLog:
     random = np.random.default_rng(rng.getrandbits(32))
     sizes = [rng.choice((1, 2, 3, 5, 9)) for _ in range(rng.randint(1, 12))]
     n = sum(sizes)
-    gap = rng.choice((0.0, 0.1, 0.5))
+    null_rate = rng.choice((0.0, 0.1, 0.5))
 
     def nulls(values: list[Any]) -> list[Any]:
-        return [None if random.random() < gap else value for value in values]
+        return [None if random.random() < null_rate else value for value in values]
 
     brands = ["acme", "", "é", "a=b", "0", " x "]
     sessions = np.repeat(random.permutation(50)[: len(sizes)], sizes)

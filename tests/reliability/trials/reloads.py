@@ -1,6 +1,6 @@
-"""New model files under a server that is being asked: no reply fails, none mixes two models.
+"""Replace model files while a server answers requests: no reply may fail or mix two models.
 
-One file in four is damaged; the model before it then stays. Each case is one replacement.
+One file in four is damaged; the previous model then stays. Each case is one replacement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rankine import Scorer
 from reliability.harness.outcome import Job, Outcome
 from reliability.harness.servers import ForkedServer, warm
 
-__all__ = ["REQUEST", "ROWS", "Asker", "expected_replies", "trial", "warm"]
+__all__ = ["REQUEST", "ROWS", "Requester", "expected_replies", "trial", "warm"]
 
 ROWS = [
     dict(zip(NAMES, row, strict=True))
@@ -26,7 +26,7 @@ REQUEST = encode_request("POST", "/v1/rank", {"items": [{"features": row} for ro
 
 
 def expected_replies(models) -> dict[str, tuple[list[int], list[float]]]:
-    """Digest -> order and scores that the model of that digest gives."""
+    """Return digest -> the order and scores that the model of that digest gives."""
     found = {}
     for model in models:
         ranking = Scorer(model).rank(ROWS)
@@ -35,7 +35,7 @@ def expected_replies(models) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def wrong_reply(body: bytes, expected) -> str:
-    """What is wrong with a reply; empty when it is, to the bit, that of the model it names."""
+    """Describe what is wrong with a reply; empty if it is exactly that of the model it names."""
     reply = json.loads(body)
     if reply.get("digest") not in expected:
         return f"unknown model in {body[:300]!r}"
@@ -43,13 +43,13 @@ def wrong_reply(body: bytes, expected) -> str:
     return "" if found == expected[reply["digest"]] else f"mixed reply {body[:300]!r}"
 
 
-class Asker(threading.Thread):
-    """Asks one question again and again."""
+class Requester(threading.Thread):
+    """Sends one request again and again."""
 
     def __init__(self, server, expected) -> None:
         super().__init__(daemon=True)
         self.server, self.expected = server, expected
-        self.asked, self.faults, self.digests = 0, [], set()
+        self.n_requests, self.faults, self.digests = 0, [], set()
         self.stop = threading.Event()
         self.start()
 
@@ -59,7 +59,7 @@ class Asker(threading.Thread):
                 while not self.stop.is_set():
                     connection.sendall(REQUEST)
                     status, _, body = read_reply(connection)
-                    self.asked += 1
+                    self.n_requests += 1
                     wrong = (
                         f"status {status}" if status != 200 else wrong_reply(body, self.expected)
                     )
@@ -76,14 +76,14 @@ class Asker(threading.Thread):
 
 
 def trial(job: Job) -> Outcome:
-    """Replace the file of a server that two clients ask."""
+    """Replace the file of a server while two clients send requests."""
     outcome = Outcome()
     models = [make_model(seed) for seed in range(4)]
     expected = expected_replies(models)
     path = job.folder / "shop.rankine"
     models[0].save(path)
     server = ForkedServer(job.folder, reload_seconds=0.05)
-    askers = [Asker(server, expected) for _ in range(2)]
+    requesters = [Requester(server, expected) for _ in range(2)]
     try:
         for case, rng in job.cases(outcome):
             data = models[(case + 1) % 4].to_bytes()
@@ -92,15 +92,15 @@ def trial(job: Job) -> Outcome:
             new.replace(path)
             server.reload()
             time.sleep(rng.uniform(0.05, 0.15))
-        for asker in askers:
-            asker.finish()
-        seen = set().union(*(asker.digests for asker in askers))
+        for requester in requesters:
+            requester.finish()
+        seen = set().union(*(requester.digests for requester in requesters))
         refused = server.metric('reloads_total{result="refused"}')
-        outcome.counts["requests"] += sum(asker.asked for asker in askers)
+        outcome.counts["requests"] += sum(requester.n_requests for requester in requesters)
         outcome.counts["refused files"] += int(refused)
-        for asker in askers:
-            for story in asker.faults[:3]:
-                outcome.fail("misread" if "mixed" in story else "lost", f"{job.kind}: {story}")
+        for requester in requesters:
+            for failure in requester.faults[:3]:
+                outcome.fail("misread" if "mixed" in failure else "lost", f"{job.kind}: {failure}")
         enough = job.count < 8 or (len(seen) >= 3 and refused >= 1)
         outcome.require(enough, "lost", f"only {len(seen)} models were served, {refused} refused")
         outcome.require(server.stop() == 0, "crashes", "the server did not stop cleanly")

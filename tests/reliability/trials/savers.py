@@ -1,4 +1,4 @@
-"""Everything that writes files, as pairs of an old and a new content with a way to tell them."""
+"""List everything that writes files, with two contents to save and a way to tell them apart."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Saver(NamedTuple):
     name: str
     save_old: Callable[[Path], object]
     save_new: Callable[[Path], object]
-    #: Tells old from new; any exception means that the file is neither.
+    #: Differs for old and new; any exception means that the file is neither.
     digest: Callable[[Path], object]
 
 
 def model_saver() -> Saver:
-    """The model file."""
+    """Return the saver of model files."""
     a, b = np.random.default_rng(0).normal(size=(2, 4000))
     old, new = LinearModel.from_weights(a), LinearModel.from_weights(b)
     return Saver("model", old.save, new.save, lambda path: LinearModel.load(path).digest)
 
 
 def savers() -> list[Saver]:
-    """All of them, or those that RELIABILITY_ONLY names."""
+    """Return all savers, or those that RELIABILITY_ONLY names."""
     a, b = np.random.default_rng(0).normal(size=(2, 4000))
     bundle = (
         ModelBundle.from_weights({"x": a}),
@@ -68,8 +68,8 @@ def savers() -> list[Saver]:
     return [saver for saver in found if not chosen or saver.name in chosen.split(",")]
 
 
-class Judge:
-    """Says whether a file is the old one or the new one."""
+class FileChecker:
+    """Tells whether a file is the old version or the new one."""
 
     def __init__(self, saver: Saver, folder: Path) -> None:
         self.saver = saver
@@ -83,19 +83,19 @@ class Judge:
         assert self.old != self.new
 
     def reset(self) -> None:
-        """Put the old file back, by plain means."""
+        """Restore the old file and delete all others."""
         for other in self.path.parent.iterdir():
             shutil.rmtree(other) if other.is_dir() else other.unlink()
         self.path.write_bytes(self.old_bytes)
 
-    def verdict(self) -> str:
-        """``old``, ``new`` or ``torn``."""
+    def state(self) -> str:
+        """Return ``old``, ``new`` or ``torn``."""
         try:
             found = self.saver.digest(self.path)
         except Exception:
             return "torn"
         return "old" if found == self.old else "new" if found == self.new else "torn"
 
-    def litter(self) -> int:
-        """Other files in the folder."""
+    def count_other_files(self) -> int:
+        """Count the other files in the folder."""
         return sum(1 for found in self.path.parent.iterdir() if found != self.path)

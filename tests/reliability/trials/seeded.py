@@ -1,4 +1,4 @@
-"""The harness is itself on trial: each bug planted in a copy of the package must be noticed."""
+"""Test the trials: each bug planted in a copy of the package must be noticed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reliability.seeded_bugs import BUGS, Bug, plant
 
 PACKAGE = Path(rankine.__file__).parent
 TESTS = Path(__file__).resolve().parents[2]
-#: Seconds that a planted bug may take to be noticed.
+#: Time limit of one trial in seconds.
 PATIENCE = 240.0
 
 
 def notices(bug: Bug, folder: Path, seed: int = 1) -> tuple[bool, str]:
-    """Whether the trial of a bug notices it, and what the trial said."""
+    """Return whether the trial of a bug notices it, and the end of the trial's log."""
     copy = folder / "src" / "rankine"
     shutil.rmtree(folder / "src", ignore_errors=True)
     shutil.copytree(PACKAGE, copy)  # with its bytecode: only the changed file is compiled again
@@ -52,7 +52,7 @@ def notices(bug: Bug, folder: Path, seed: int = 1) -> tuple[bool, str]:
 
 
 def trial(job: Job) -> Outcome:
-    """Each case is one bug."""
+    """Plant a bug in each case and run its trial."""
     outcome = Outcome()
     names = list(BUGS)
     for case, _ in job.cases(outcome):

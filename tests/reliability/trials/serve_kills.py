@@ -1,7 +1,7 @@
-"""kill -9 of a server under load, and of the process that saves its model, at the same moment.
+"""Kill a server under load and the process that saves its model at the same moment.
 
-Every reply before the kill is, to the bit, that of the model it names; the server starts again at
-once and serves the old model or the new one, whole. Each case is one kill.
+Every reply before the kill must be exactly that of the model it names. The server must start again
+at once and serve the old model or the new one. Each case is one kill.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["trial", "warm"]
 
 
 def trial(job: Job) -> Outcome:
-    """Start, ask, kill, start again."""
+    """Start a server, send requests, kill it and start again."""
     outcome = Outcome()
     models = [make_model(seed) for seed in range(2)]
     expected = expected_replies(models)
     path = job.folder / "shop.rankine"
     models[0].save(path)
     for case, rng in job.cases(outcome):
-        writer = KillableProcess(lambda say: _save_for_ever(say, models, path))
+        writer = KillableProcess(lambda report: _save_for_ever(report, models, path))
         writer.receive()
         began = time.monotonic()
         try:
@@ -50,8 +50,8 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _save_for_ever(say, models, path) -> None:
-    say(b"1")
+def _save_for_ever(report, models, path) -> None:
+    report(b"1")
     while True:
         for model in models:
             model.save(path)

@@ -1,4 +1,4 @@
-"""Clients that send or read a byte now and then: closed in time, and they hold up nobody."""
+"""Connect clients that send or read slowly: they must be closed in time and delay nobody."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["trial", "warm"]
 
 KINDS = ("header", "body", "silent", "read")
 LIMITS = {"header_seconds": 1.0, "request_seconds": 1.5, "idle_seconds": 2.0, "send_seconds": 1.0}
-#: A slow reader is answered until nothing more fits; then its second begins.
+#: Replies to a slow reader are sent until the buffers are full; then its deadline begins.
 DEADLINES = {"header": 1.0, "body": 1.5, "silent": 2.0, "read": 3.0}
-#: Seconds more: one is promised, one is for a busy machine.
+#: Allowed delay in seconds: one is documented, one is for a busy machine.
 GRACE = 2.0
-#: Half of the good requests take less than this, whatever the others do.
+#: Half of the good requests must take less than this.
 MEDIAN_SECONDS = 0.25
 HEAD = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 GOOD = encode_request("POST", "/v1/rank", {"items": [{"features": {"feature_1": 1}}]})
 
 
-class Slow:
-    """One slow client, which notices when it is closed."""
+class SlowClient:
+    """A slow client that notices when its connection is closed."""
 
     def __init__(self, port, kind):
         self.kind, self.begin, self.closed = kind, time.monotonic(), None
@@ -66,8 +66,8 @@ class Slow:
         return gone
 
 
-def ask(connection, times, count):
-    """Good requests, timed."""
+def send_good_requests(connection, times, count):
+    """Send good requests and record their times."""
     for _ in range(count):
         begin = time.perf_counter()
         connection.sendall(GOOD)
@@ -76,7 +76,7 @@ def ask(connection, times, count):
 
 
 def trial(job: Job) -> Outcome:
-    """All slow clients of the batch at once; each is a case."""
+    """Connect all slow clients of the batch at once; each is a case."""
     outcome = Outcome()
     make_model(0).save(job.folder / "shop.rankine")
     server = ForkedServer(
@@ -85,19 +85,23 @@ def trial(job: Job) -> Outcome:
     try:
         connection = server.connect()
         alone: list[float] = []
-        ask(connection, alone, 200)
-        slow = [Slow(server.port, KINDS[case % 4]) for case, _ in job.cases(outcome)]
+        send_good_requests(connection, alone, 200)
+        slow = [SlowClient(server.port, KINDS[case % 4]) for case, _ in job.cases(outcome)]
         waiting, times = list(slow), []
         while waiting and time.monotonic() - slow[0].begin < 30:
-            waiting = [one for one in waiting if not one.step()]
-            ask(connection, times, 3)
+            waiting = [client for client in waiting if not client.step()]
+            send_good_requests(connection, times, 3)
             time.sleep(0.1)
-        for one in slow:
-            late = one.closed is None or one.closed > DEADLINES[one.kind] + GRACE
-            early = one.kind != "read" and not late and one.closed < DEADLINES[one.kind] - 0.1
-            outcome.require(not (late or early), "slow", f"{one.kind} closed after {one.closed}")
-            if one.closed is not None:
-                outcome.keep_maximum("closed_seconds_late", one.closed - DEADLINES[one.kind])
+        for client in slow:
+            late = client.closed is None or client.closed > DEADLINES[client.kind] + GRACE
+            early = (
+                client.kind != "read" and not late and client.closed < DEADLINES[client.kind] - 0.1
+            )
+            outcome.require(
+                not (late or early), "slow", f"{client.kind} closed after {client.closed}"
+            )
+            if client.closed is not None:
+                outcome.keep_maximum("closed_seconds_late", client.closed - DEADLINES[client.kind])
         for name, values in (("alone", alone), ("among_slow", times)):
             values.sort()
             outcome.keep_maximum(f"median_ms_{name}", 1e3 * values[len(values) // 2])

@@ -24,12 +24,12 @@ LAYOUTS = (
     ("arrow", {"layout": "sparse"}),
     ("arrows", {"layout": "columns", "compression": "zstd"}),
 )
-#: Reading files of a few kilobytes may take this much memory at most.
+#: Memory limit for reading files of a few kilobytes.
 GROWTH_MB = 400
 
 
 def seed_data() -> Dataset:
-    """Small, with every kind of column."""
+    """Make a small data set with every kind of column."""
     rng = np.random.default_rng(7)
     X = np.round(rng.normal(size=(60, 5)), 2) * (rng.random((60, 5)) < 0.6) + 0.0
     return Dataset.from_arrays(
@@ -43,7 +43,7 @@ def seed_data() -> Dataset:
 
 
 def write_seeds(folder: Path) -> list[Path]:
-    """The good files that are mutated."""
+    """Write the good files that are mutated."""
     data = seed_data()
     paths = []
     for suffix, options in LAYOUTS:
@@ -54,13 +54,13 @@ def write_seeds(folder: Path) -> list[Path]:
 
 
 def numbers(found: Dataset) -> tuple:
-    """What must be equal: labels, queries and features, to the bit."""
+    """Return what must be exactly equal: features, labels and queries."""
     X = found.X if isinstance(found.X, np.ndarray) else found.X.toarray()
     return X.shape, (X.astype(np.float64) + 0.0).tobytes(), found.y.tobytes(), found.qid.tolist()
 
 
 def arrow_numbers(path: Path) -> tuple | None:
-    """The same of an Arrow file, by pyarrow alone; None where it cannot say."""
+    """Return the same numbers of an Arrow file by pyarrow alone; None if it cannot read them."""
     kind = pa.ipc.open_file if path.suffix == ".arrow" else pa.ipc.open_stream
     try:
         with pa.memory_map(str(path)) as file:
@@ -86,7 +86,7 @@ def arrow_numbers(path: Path) -> tuple | None:
 
 
 def trial(job: Job) -> Outcome:
-    """Write mutants and read them."""
+    """Write mutants and read them; the first are those that failed before."""
     outcome = Outcome()
     good = numbers(seed_data())
     seeds = write_seeds(job.folder)
@@ -109,22 +109,22 @@ def trial(job: Job) -> Outcome:
 
 
 def _read(
-    outcome: Outcome, path: Path, good: tuple, story: str, *, read_is_a_fault: bool = False
+    outcome: Outcome, path: Path, good: tuple, message: str, *, read_is_a_fault: bool = False
 ) -> None:
     try:
         found = numbers(rankine.load(path, max_memory=2**30))
     except DataError as error:
         placed = error.fix and (error.file or error.code == "empty")
-        outcome.require(placed, "misplaced", f"{story}: {error}")
+        outcome.require(placed, "misplaced", f"{message}: {error}")
         outcome.counts["refused"] += 1
     except Exception as error:
-        outcome.fail("crashes", f"{story}: {error!r}")
+        outcome.fail("crashes", f"{message}: {error!r}")
     else:
         if read_is_a_fault:
-            outcome.fail("accepted", story)
+            outcome.fail("accepted", message)
         elif found == good:
             outcome.counts["same"] += 1
         elif path.suffix.startswith(".arrow") and found == arrow_numbers(path):
             outcome.counts["no checksum"] += 1
         else:
-            outcome.fail("misread", story)
+            outcome.fail("misread", message)

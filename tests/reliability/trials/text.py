@@ -1,6 +1,7 @@
-"""Mutated LETOR text: the fast reader and the slow one agree, or both refuse at the same line.
+"""Read mutated LETOR text with the fast reader and with a slow one, which must agree.
 
-Every mutant is read whole or as a stream, plain or compressed, in chunks from one byte upwards.
+If a file is refused, both must refuse it at the same line. Every mutant is loaded or streamed,
+plain or compressed, in chunks of one byte or more.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ PACKERS = {
     "xz": lambda data: lzma.compress(data, preset=0),
     "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
 }
-#: How often each packing is tried; xz and bz2 cost more than the reading.
+#: Frequency of each compression; xz and bz2 take longer than the reading.
 _PACKING = ["plain"] * 32 + ["gz"] * 4 + ["zst"] * 2 + ["bz2", "xz"]
 
 
 class Wrong(Exception):  # noqa: N818 - a verdict, not an error
-    """The reader was wrong: (fault, story)."""
+    """Raised if the reader was wrong: (fault, description)."""
 
 
 def expected(data, settings, way):
-    """Rows, or the lines at which a refusal is right."""
+    """Return the rows, or the lines at which an error is correct."""
     try:
         rows = slow_reader.read(data, skip=way == "skip", **settings)
     except slow_reader.RefusedError as error:
@@ -55,7 +56,7 @@ def bits(value):
 
 
 def compare(found, rows):
-    """Raise Wrong where the datasets differ."""
+    """Raise Wrong if the datasets differ."""
     wanted = (len(rows), [row.qid for row in rows], np.array([row.label for row in rows]).tobytes())
     got = (found.n_rows, found.qid.tolist(), found.y.tobytes())
     if got != wanted:
@@ -75,7 +76,7 @@ def compare(found, rows):
 
 
 def read(data, settings, way, chunk, folder):
-    """What rankine makes of the file: a dataset or the error."""
+    """Read a file with rankine; return a dataset or the error."""
     try:
         if way == "scan":
             path = folder / "mutant"
@@ -89,8 +90,8 @@ def read(data, settings, way, chunk, folder):
         return error
 
 
-def judge(data, settings, way="load", packing="plain", chunk=64, folder=None):
-    """Read one file both ways; raises Wrong, returns how it ended."""
+def read_and_compare(data, settings, way="load", packing="plain", chunk=64, folder=None):
+    """Read one file with both readers; return the result or raise Wrong."""
     rows, lines = expected(data, settings, way)
     found = read(PACKERS[packing](data), settings, way, chunk, folder)
     if isinstance(found, EmptyDataError):
@@ -112,19 +113,19 @@ def judge(data, settings, way="load", packing="plain", chunk=64, folder=None):
         texts = data.split(b"\n")
         bad = sum(_is_row(texts, k) and k + 1 not in kept for k in range(len(texts)))
         if found.read_counts.get("skipped_rows", 0) != bad:
-            raise Wrong("misread", f"{found.notes} for {bad} bad lines")
+            raise Wrong("misread", f"{found.read_counts} for {bad} bad lines")
     return "read"
 
 
 def _is_row(texts, k):
-    """Whether a line holds more than blanks and a comment (a lone CR is more)."""
+    """Return whether a line has more than blanks and a comment (a lone CR is more)."""
     last = k == len(texts) - 1
     text = texts[k] if last else texts[k].removesuffix(b"\r")
     return bool(text.partition(b"#")[0].strip(b" \t")) or b"\r" in text
 
 
 def draw(rng):
-    """A mutant and a way to read it."""
+    """Draw a mutant and a way to read it."""
     data = mutant(rng)
     settings = {
         "base": rng.choice((0, 1)),
@@ -137,7 +138,7 @@ def draw(rng):
 
 
 def shuffled(rng):
-    """Good rows of a few queries in any order: a query may come back, or not."""
+    """Draw valid rows of a few queries in any order; a query may appear again later."""
     ids = rng.choice(([1, 2, 3], [3, 2, 1], [5, -7, 9223372036854775807], [0, 8, 4]))
     lines = [b"%d qid:%d 1:%d\n" % (k % 2, ids[k // 2], k) for k in range(6)]
     for _ in range(rng.randrange(3)):
@@ -147,25 +148,25 @@ def shuffled(rng):
 
 
 def trial(job: Job) -> Outcome:
-    """Read mutants; the first batch also reads what earlier runs failed on."""
+    """Read mutants; the first batch also reads files that failed in earlier runs."""
     outcome = Outcome()
     if job.first == 0:
         for case in FOUND:
-            verdict(outcome, case, job.folder, f"found before: {case!r}")
+            try_mutant(outcome, case, job.folder, f"found before: {case!r}")
     for case, rng in job.cases(outcome):
         drawn = draw(rng)
-        verdict(outcome, drawn, job.folder, f"{job.name(case)}: {drawn!r}")
+        try_mutant(outcome, drawn, job.folder, f"{job.name(case)}: {drawn!r}")
     return outcome
 
 
-def verdict(outcome, drawn, folder, story):
-    """Judge one mutant and count how it went."""
+def try_mutant(outcome, drawn, folder, message):
+    """Read one mutant and count the result."""
     try:
-        outcome.counts[judge(*drawn, folder)] += 1
+        outcome.counts[read_and_compare(*drawn, folder)] += 1
     except Wrong as wrong:
-        outcome.fail(wrong.args[0], f"{story}: {wrong.args[1]}")
+        outcome.fail(wrong.args[0], f"{message}: {wrong.args[1]}")
     except Exception as error:  # anything else is a crash to its user
-        outcome.fail("crashes", f"{story}: {error!r}")
+        outcome.fail("crashes", f"{message}: {error!r}")
 
 
 def warm() -> None:

@@ -1,6 +1,7 @@
-"""kill -9 while training with checkpoints: the resumed model has the bits of the undisturbed one.
+"""Kill training runs with checkpoints: the resumed run must give the same model.
 
-A run is killed several times and resumed each time, then left to finish.
+A run is killed several times and resumed each time; then it may finish. Its model must be exactly
+that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ VARIANTS = (
     {"solver": "tgd", "l2": 0.0, "batch_lists": 2, "shuffle_buffer": 50},
     *({"parts": solver} for solver in cluster.SOLVERS),
 )
-#: Training on partitions writes what it knows every few seconds; here, all the time.
+#: Training on partitions writes its journal every few seconds; here, much more often.
 JOURNAL_SECONDS = 0.01
 
 
 def write_lists(path, lists=400, seed=0):
-    """A file of small lists."""
+    """Write a file of small lists."""
     rng = np.random.default_rng(seed)
     with path.open("w") as file:
         for q in range(lists):
@@ -45,26 +46,26 @@ def write_lists(path, lists=400, seed=0):
 
 
 def fit(path, options, folder=None, pause=0.0, **more):
-    """Train; a pause after every block or iteration leaves time to be killed in."""
+    """Train with a pause after every block or iteration, so that there is time for a kill."""
     if "parts" in options:
         return fit_parts(path, options["parts"], folder, pause, **more)
     scan = rankine.scan(path, n_features=6, block_rows=150)
-    kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
+    checkpoint_options = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
     ranker = ElasticRanker(n_passes=PASSES, random_state=3, **options)
-    return ranker.fit(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
+    return ranker.fit(scan, callbacks=[lambda _: time.sleep(pause) and None], **checkpoint_options)
 
 
 def fit_parts(path, solver, folder, pause, resume=False):
-    """Train on partitions, with a journal of their answers."""
+    """Train on partitions with a journal of their partial results."""
     Journal.__init__.__kwdefaults__["seconds"] = JOURNAL_SECONDS
-    kept = {} if folder is None else {"checkpoint": folder, "resume": resume}
+    checkpoint_options = {} if folder is None else {"checkpoint": folder, "resume": resume}
     parts = cluster.partitions(path.parent)
     slow = [lambda _: time.sleep(pause) and None]
-    return cluster.make(solver).fit(parts, callbacks=slow, **kept)
+    return cluster.make(solver).fit(parts, callbacks=slow, **checkpoint_options)
 
 
 def resume_or_start(path, options, folder, pause):
-    """What a supervisor does: resume where there is something to resume."""
+    """Resume if there is a checkpoint, else start, as a supervisor would."""
     try:
         return fit(path, options, folder, pause, resume=True)
     except CheckpointError as error:
@@ -74,12 +75,12 @@ def resume_or_start(path, options, folder, pause):
 
 
 def trial(job: Job) -> Outcome:
-    """Each case is one kill."""
+    """Kill a run in each case."""
     outcome = Outcome()
     path = write_lists(job.folder / "lists.txt")
     cluster.partitions(job.folder)  # written before anybody is killed
-    folder = job.folder / "kept"
-    whole: dict[int, str] = {}
+    folder = job.folder / "checkpoint"
+    expected: dict[int, str] = {}
     left, variant = 0, 0
     for case, rng in job.cases(outcome):
         if left == 0:
@@ -90,23 +91,23 @@ def trial(job: Job) -> Outcome:
         while ended == 0:
             shutil.rmtree(folder)  # it was quicker than the killer: once more, from nothing
             ended = _kill(path, options, folder, rng.uniform(0.0, 0.25))
-        story = f"{job.name(case)}: {options} ended with {ended}"
-        outcome.require(ended is None, "lost", story)
+        message = f"{job.name(case)}: {options} ended with {ended}"
+        outcome.require(ended is None, "lost", message)
         outcome.counts["killed at work"] += ended is None
         left -= 1
         last = case == job.first + job.count - 1
         if left and not last:
             continue
         left = 0
-        if variant not in whole:
-            whole[variant] = fit(path, options).to_model().digest
+        if variant not in expected:
+            expected[variant] = fit(path, options).to_model().digest
         try:
             found = resume_or_start(path, options, folder, 0.0).to_model().digest
         except Exception as error:
             outcome.fail("lost", f"{job.name(case)}: cannot resume {options}: {error!r}")
             continue
         outcome.counts["resumed runs"] += 1
-        outcome.require(found == whole[variant], "unequal", f"{job.name(case)}: {options}")
+        outcome.require(found == expected[variant], "unequal", f"{job.name(case)}: {options}")
         litter = [found for found in folder.iterdir() if found.suffix != ".checkpoint"]
         # A killed save leaves its temporary file; it must be no more than one a kill.
         outcome.require(len(litter) <= KILLS, "litter", f"{job.name(case)}: {litter}")
@@ -114,15 +115,15 @@ def trial(job: Job) -> Outcome:
 
 
 def _kill(path, options, folder, seconds) -> int | None:
-    """Train for so long, then kill; how the training ended where it had ended by itself."""
-    process = KillableProcess(lambda say: _work(say, path, options, folder, 0.01))
+    """Kill a training run after some seconds; return its status if it ended before, else None."""
+    process = KillableProcess(lambda report: _work(report, path, options, folder, 0.01))
     process.receive()
     time.sleep(seconds)
     return None if process.kill() else process.status
 
 
-def _work(say, path, options, folder, pause):
-    say(b"1")
+def _work(report, path, options, folder, pause):
+    report(b"1")
     resume_or_start(path, options, folder, pause)
 
 

@@ -1,4 +1,4 @@
-"""kill -9 while tuning: no finished trial is lost, none runs for ever, the study is completed."""
+"""Kill tuning processes: no finished trial may be lost, and the study must be completed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reliability.trials.tuner import tune
 KILLS = 5
 #: Trials of a study.
 TRIALS = 24
-#: Seconds that finishing may take on a busy machine.
+#: Time limit for finishing, on a busy machine.
 PATIENCE = 180.0
 _QUERY = """
 select t.number, t.state, v.value
@@ -37,16 +37,16 @@ def trials_of(study):
 
 
 def trial(job: Job) -> Outcome:
-    """Each case is one kill, of one tuner or of two that share the study."""
+    """Kill one tuner, or two that share a study, in each case."""
     outcome = Outcome()
-    study, left, kept, number, tuners = None, 0, {}, 0, 1
+    study, left, acknowledged, number, tuners = None, 0, {}, 0, 1
     for case, rng in job.cases(outcome):
         if left == 0:
             number += 1
-            study, left, kept = job.folder / f"study{number}.db", KILLS, {}
+            study, left, acknowledged = job.folder / f"study{number}.db", KILLS, {}
             tuners = rng.choice((1, 1, 2))
         running = [
-            KillableProcess(lambda say, study=study: _work(say, study)) for _ in range(tuners)
+            KillableProcess(lambda report, study=study: _work(report, study)) for _ in range(tuners)
         ]
         running[0].receive()
         time.sleep(rng.uniform(0.0, 0.5))
@@ -54,37 +54,37 @@ def trial(job: Job) -> Outcome:
         outcome.counts["killed at work"] += alive[0]
         for found, (state, value, _) in trials_of(study).items():
             if state == "COMPLETE":
-                kept[found] = value
+                acknowledged[found] = value
         left -= 1
         if left == 0 or case == job.first + job.count - 1:
             left = 0
-            _finish(outcome, job.name(case), study, kept, KILLS * tuners)
+            _finish(outcome, job.name(case), study, acknowledged, KILLS * tuners)
     return outcome
 
 
-def _finish(outcome: Outcome, story: str, study, kept, kills) -> None:
-    whole = _counted(trials_of(study)) == TRIALS  # a quick machine is done before the last kill
+def _finish(outcome: Outcome, message: str, study, acknowledged, kills) -> None:
+    complete = _counted(trials_of(study)) == TRIALS  # a quick machine is done before the last kill
     began = time.monotonic()
-    last = KillableProcess(lambda say: _work(say, study))
+    last = KillableProcess(lambda report: _work(report, study))
     first = last.receive(PATIENCE)
     outcome.keep_maximum("restart_seconds", time.monotonic() - began)
     status = last.wait(PATIENCE)
     if status is None:
-        outcome.fail("hangs", f"{story}: the study does not end")
+        outcome.fail("hangs", f"{message}: the study does not end")
         return
-    went_on = status == 0 and (first or whole)
-    outcome.require(went_on, "lost", f"{story}: the tuner ended with {status}")
+    went_on = status == 0 and (first or complete)
+    outcome.require(went_on, "lost", f"{message}: the tuner ended with {status}")
     found = trials_of(study)
-    for number, value in kept.items():
+    for number, value in acknowledged.items():
         same = found.get(number, ("", None, False))[:2] == ("COMPLETE", value)
-        outcome.require(same, "lost", f"{story}: trial {number}")
-    outcome.counts["acknowledged trials"] += len(kept)
+        outcome.require(same, "lost", f"{message}: trial {number}")
+    outcome.counts["acknowledged trials"] += len(acknowledged)
     stuck = [number for number, (state, _, _) in found.items() if state == "RUNNING"]
-    outcome.require(not stuck, "lost", f"{story}: trials {stuck} run for ever")
+    outcome.require(not stuck, "lost", f"{message}: trials {stuck} run for ever")
     counted = _counted(found)
-    outcome.require(counted == TRIALS, "lost", f"{story}: {counted} trials of {TRIALS}")
+    outcome.require(counted == TRIALS, "lost", f"{message}: {counted} trials of {TRIALS}")
     void = sum(abandoned for _, _, abandoned in found.values())
-    outcome.require(void <= kills, "lost", f"{story}: {void} trials were given up")
+    outcome.require(void <= kills, "lost", f"{message}: {void} trials were given up")
     outcome.counts["completed studies"] += 1
 
 
@@ -92,8 +92,8 @@ def _counted(found) -> int:
     return sum(state in {"COMPLETE", "PRUNED"} for state, _, _ in found.values())
 
 
-def _work(say, study):
-    tune(study, TRIALS, lambda done: say(b"1"))
+def _work(report, study):
+    tune(study, TRIALS, lambda done: report(b"1"))
 
 
 def warm() -> None:

@@ -1,4 +1,4 @@
-"""A tuning process to be killed."""
+"""Define the tuning run that ``tune_kills`` kills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankine.solvers.base import Solution
 
 
 class Means(BaseRanker):
-    """Weights by differences of means: quick, and with parameters to tune."""
+    """A fast ranker with parameters to tune: weights are differences of means."""
 
     system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
@@ -47,8 +47,8 @@ def problem():
     return rankine.Dataset.from_arrays(X, y, np.repeat(np.arange(24), 10))
 
 
-def tune(study, trials, told=lambda done: None):
-    """Tune; ``told`` hears how many trials are finished."""
+def tune(study, trials, on_progress=lambda done: None):
+    """Tune; ``on_progress`` gets the number of finished trials."""
     return rankine.tune(
         problem(),
         ranker=Means(),
@@ -56,5 +56,5 @@ def tune(study, trials, told=lambda done: None):
         folds=3,
         trials=trials,
         study=study,
-        progress=lambda done, total, best: told(done),
+        progress=lambda done, total, best: on_progress(done),
     )

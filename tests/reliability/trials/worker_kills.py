@@ -1,6 +1,6 @@
-"""kill -9 of a worker of a Dask cluster in mid-training: the model has the bits of a quiet run.
+"""Kill a worker of a Dask cluster during training: the model must not change.
 
-Each case is one kill, at a random moment of a run on a cluster of two worker processes.
+Each case is one kill at a random moment of a run on a cluster of two worker processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ warm = cluster.warm
 
 
 def kill_one(client, chance) -> None:
-    """End a worker process at once."""
+    """Kill a worker process."""
     pids: list[int] = []
     while not pids:
         pids = [pid for pid in client.run(os.getpid, on_error="ignore").values() if pid]
@@ -29,20 +29,20 @@ def kill_one(client, chance) -> None:
 
 
 def trial(job: Job) -> Outcome:
-    """A cluster for the batch; a run for every kill."""
+    """Start a cluster for the batch and kill a worker in each run."""
     from rankine.distributed.runners import connect
 
     outcome = Outcome()
     np.seterr(all="warn")
     parts = cluster.partitions(job.folder)
-    wanted = {}
+    expected = {}
     names = list(cluster.SOLVERS)
     with connect("local:2", memory_limit="1GB") as client:
         on_cluster = parts.on(client, timeout=100)
         for case, rng in job.cases(outcome):
             solver = names[case % len(names)]
-            if solver not in wanted:
-                wanted[solver] = cluster.digest(cluster.make(solver).fit(parts))
+            if solver not in expected:
+                expected[solver] = cluster.digest(cluster.make(solver).fit(parts))
             at, delay = rng.randrange(1, 5), rng.uniform(0.0, 0.2)
 
             def killer(progress, at=at, delay=delay, rng=rng):
@@ -57,6 +57,6 @@ def trial(job: Job) -> Outcome:
             except Exception as error:
                 outcome.fail("lost", f"{job.name(case)} {solver}: {error!r}")
                 continue
-            same = cluster.digest(ranker) == wanted[solver]
+            same = cluster.digest(ranker) == expected[solver]
             outcome.require(same, "unequal", f"{job.name(case)} {solver}, step {at}")
     return outcome

@@ -93,7 +93,8 @@ def test_a_missing_value_names_the_option(
     file = tmp_path / "rows.txt"
     file.write_text("1 qid:1 1:NaN\n0 qid:1 1:1\n")
     line = error_line(monkeypatch, capsys, "train", file, "-o", tmp_path / "m.rankine")
-    assert "missing" in line
+    assert "--missing: " in line
+    assert "missing=" not in line, "an option, not Python"
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_reappearing_queries_are_found_and_nothing_else(kind):
 def test_the_error_names_the_line_and_the_way_out(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"# head\n1 qid:5 1:1\n\n1 qid:6 1:1\n0 qid:5 1:1\n")
-    with pytest.raises(QueryOrderError, match="query 5 comes back") as caught:
+    with pytest.raises(QueryOrderError, match="query 5 reappears") as caught:
         list(rankine.scan(path))
     assert caught.value.line == 5
     assert "rankine sort" in caught.value.fix
@@ -138,7 +138,7 @@ def test_ids_of_the_sorted_part_are_remembered_when_the_order_breaks(kind):
     guard = QueryGuard(10_000)
     assert sum(block.n_rows for block in align(iter(cut(ids, 700)), ReadOptions(), guard)) == 4003
     guard = QueryGuard(10_000)
-    with pytest.raises(QueryOrderError, match="query 1234 comes back"):
+    with pytest.raises(QueryOrderError, match="query 1234 reappears"):
         list(align(iter(cut([*ids, kind(1234)], 700)), ReadOptions(), guard))
 
 
@@ -318,7 +318,7 @@ def test_as_many_queries_as_allowed_are_remembered():
     rising = [1, 2, 3, 4, 5, 6]
     with pytest.raises(LimitError, match="stop being sorted"):
         list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
-    with pytest.raises(QueryOrderError, match="query 2 comes back"):
+    with pytest.raises(QueryOrderError, match="query 2 reappears"):
         list(align(iter(cut([*rising[:5], 2], 1)), ReadOptions(block_rows=1), QueryGuard(6)))
 
 
@@ -371,7 +371,7 @@ def test_files_of_a_stream_have_one_set_of_names(tmp_path):
         == rankine.load([tmp_path / f"{k}.parquet" for k in (0, 1)]).fingerprint
     )
     other = rankine.scan([tmp_path / "0.parquet", tmp_path / "2.parquet"])
-    with pytest.raises(SchemaError, match="not called as in") as error:
+    with pytest.raises(SchemaError, match="other names than in") as error:
         list(other)
     assert error.value.file == str(tmp_path / "2.parquet")
     renamed = rankine.scan(

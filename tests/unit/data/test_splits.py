@@ -105,7 +105,7 @@ def test_bad_proportions(data, proportions):
 
 
 def test_an_empty_part_is_refused(data):
-    with pytest.raises(ParameterError, match="part 2 would hold none"):
+    with pytest.raises(ParameterError, match="part 2 would get none"):
         split_queries(data, (1000, 1), random_state=0)
 
 
@@ -269,7 +269,7 @@ def test_times_of_another_shape_or_kind(data):
         with pytest.raises(SchemaError, match="one number or date per row"):
             split_in_order(data, (1, 1), time=times)
     assert module.query_times(make([]), np.zeros(0)).tolist() == []
-    with pytest.raises(ParameterError, match="part 1 would hold none of the 50"):
+    with pytest.raises(ParameterError, match="part 1 would get none of the 50"):
         split_queries(data, (1, 1000), random_state=0)
     with pytest.raises(ParameterError, match="positive"):
         split_queries(data, [[1, 1]])

@@ -69,7 +69,7 @@ def kill_one(client):
     os.kill(pids[0], signal.SIGKILL)
 
 
-def test_killed_workers_change_nothing(parts, client, expected):
+def test_killed_workers_do_not_change_the_model(parts, client, expected):
     """Three kills, each just before a round of tasks is sent to the dead."""
 
     def kill(progress):
@@ -117,7 +117,9 @@ def test_a_raw_log_has_the_same_bits_on_a_cluster_whose_worker_dies(client, tmp_
     assert {"brand=b", "price missing"} & set(here.weight_names) == {"brand=b"}
 
 
-def test_workers_that_die_within_their_tasks_change_nothing(parts, client, expected, tmp_path):
+def test_workers_that_die_within_their_tasks_do_not_change_the_model(
+    parts, client, expected, tmp_path
+):
     """A task that is at work ends its own process, once; it is run again elsewhere."""
     flag = tmp_path / "killed"
     data = parts.on(client, timeout=100)
@@ -163,7 +165,7 @@ def test_a_worker_that_is_gone_for_good_is_replaced(parts, expected):
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
 
 
-def test_workers_that_join_and_leave_change_nothing(parts, client, expected):
+def test_workers_that_join_and_leave_do_not_change_the_model(parts, client, expected):
     def scale(progress):
         if progress.step == 2:
             client.cluster.scale(3)
@@ -174,7 +176,7 @@ def test_workers_that_join_and_leave_change_nothing(parts, client, expected):
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
 
 
-def test_errors_of_partitions_come_back_as_they_are(tmp_path, client, files):
+def test_errors_of_partitions_are_raised_unchanged(tmp_path, client, files):
     from distributed_data import write_files
 
     write_files(tmp_path, 1)
@@ -241,7 +243,7 @@ def test_a_killed_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, exp
     assert seen[0] == 1
 
 
-def test_tls_passes_through(parts, expected):
+def test_tls_settings_are_passed_to_dask(parts, expected):
     pytest.importorskip("cryptography")
     from distributed import Client, LocalCluster
     from distributed.security import Security
@@ -262,7 +264,7 @@ def test_tls_passes_through(parts, expected):
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
 
 
-def test_large_weights_travel_once(parts, client, monkeypatch):
+def test_large_weights_are_sent_once(parts, client, monkeypatch):
     from rankine.distributed import runners
 
     monkeypatch.setattr(runners, "SHARED_BYTES", 8)
@@ -280,12 +282,12 @@ def test_an_unreachable_scheduler_is_named():
 
 
 @pytest.mark.parametrize("address", ["local:0", "local:x", "somewhere:8786"])
-def test_an_address_that_is_none_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     with pytest.raises(ParameterError, match="cannot read the cluster"), connect(address):
         pass
 
 
-def test_a_client_that_is_none_is_refused(files):
+def test_an_object_that_is_not_a_client_is_refused(files):
     with pytest.raises(ParameterError, match=r"not a distributed\.Client"):
         rd.scan(files, client="tcp://127.0.0.1:8786")
 
@@ -296,13 +298,13 @@ def test_without_dask_the_extra_is_named(files, monkeypatch):
         rd.scan(files, client=object())
 
 
-def test_a_task_that_kills_its_workers_is_given_up_with_advice():
+def test_a_task_that_kills_its_workers_is_an_error_with_a_fix():
     from distributed.scheduler import KilledWorker
 
     with pytest.raises(ClusterError, match="partition_bytes"), cluster_errors(None):
         raise KilledWorker("rankine-risk-3", None, 3)
 
 
-def test_a_worker_without_rankine_is_told_so():
+def test_a_worker_without_rankine_is_an_error():
     with pytest.raises(ClusterError, match="same version on every worker"), cluster_errors(None):
         raise ModuleNotFoundError("No module named 'rankine'")

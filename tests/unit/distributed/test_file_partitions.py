@@ -80,7 +80,7 @@ def test_a_changed_file_is_noticed(tmp_path):
         parts.partitions[0].load()
 
 
-def test_stored_values_of_sparse_rows_count(tmp_path):
+def test_sizes_count_the_stored_values_of_sparse_rows(tmp_path):
     rng = np.random.default_rng(0)
     sizes = []
     for density in (0.1, 0.4):
@@ -164,7 +164,7 @@ def test_query_ids_are_read_once_and_only_around_a_cut(tmp_path, empty):
         assert len(found.ranges) > 1
 
 
-def test_further_columns_count_towards_the_size(tmp_path):
+def test_other_columns_count_towards_the_size(tmp_path):
     rows = pa.table({"label": [1.0] * 4, "qid": [1, 1, 2, 2], "f": [0.5] * 4, "day": [1] * 4})
     pq.write_table(rows, tmp_path / "a.parquet")
     source = Source("a", tmp_path / "a.parquet")

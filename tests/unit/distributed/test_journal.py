@@ -298,12 +298,12 @@ def test_a_solver_of_many_rounds_keeps_a_few_vectors(tmp_path):
 
 
 @pytest.mark.usefixtures("always")
-def test_another_start_is_another_run(files, tmp_path):
+def test_a_run_from_another_start_is_refused(files, tmp_path):
     def fit(**options):
         SPDRanker(n_steps=2_000, random_state=0).fit(
             rd.scan(files), checkpoint=tmp_path / "kept", **options
         )
 
     fit()
-    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from the checkpoint"):
         fit(resume=True, coef_init=np.ones(6))

@@ -98,7 +98,7 @@ def test_the_second_half_of_the_passes_is_averaged(n_passes):
     assert parts == inside.tolist()
 
 
-def test_the_model_says_that_it_was_trained_on_partitions(parts):
+def test_the_model_records_that_it_was_trained_on_partitions(parts):
     model = LeastSquaresRanker().fit(parts).to_model()
     assert model.provenance["training"]["partitions"] == parts.n_partitions
     assert model.feature_names is not None
@@ -183,7 +183,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         fit(LeastSquaresRanker(l2=1.0), resume=True)
     with pytest.raises(CheckpointError, match="data"):
         fit(LeastSquaresRanker(), resume=True, partition_bytes=5_000)
-    with pytest.raises(CheckpointError, match="differs from that of the checkpoint"):
+    with pytest.raises(CheckpointError, match="differs from the checkpoint"):
         fit(LeastSquaresRanker(), resume=True, coef_init=np.ones(6))
 
 
@@ -202,13 +202,13 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
     ],
     ids=["sgd", "online", "nonzero", "plain", "function", "table", "record", "sample", "scale"],
 )
-def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
+def test_rankers_that_need_rows_in_memory_are_refused(ranker, match, parts):
     with pytest.raises(ParameterError, match=match):
         ranker.fit(parts)
 
 
 @pytest.mark.parametrize("name", ["y", "qid", "sample_weight"])
-def test_labels_beside_partitions_are_refused(name, parts):
+def test_separate_labels_are_refused_with_partitions(name, parts):
     with pytest.raises(ParameterError, match=f"{name}: streams and partitions include"):
         RankSVM().fit(parts, **{name: [1.0]})
 
@@ -221,7 +221,7 @@ def test_data_without_pairs_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_labels_that_are_learnt_one_by_one_need_no_pairs(tmp_path, loss):
+def test_pointwise_losses_need_no_pairs(tmp_path, loss):
     """Lists of one label each: memory, streams and partitions find the same direction."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 2)), np.repeat(rng.integers(0, 2, 100), 4)
@@ -236,7 +236,7 @@ def test_labels_that_are_learnt_one_by_one_need_no_pairs(tmp_path, loss):
 @pytest.mark.parametrize(
     "ranker", [SPDRanker(), RankSVM(), LeastSquaresRanker(), DominationRanker(l1=0.1)]
 )
-def test_pairs_that_weigh_nothing_are_no_pairs(ranker, tmp_path):
+def test_pairs_of_weight_0_do_not_count(ranker, tmp_path):
     y, qid, weight = [1.0, 0.0, 3.0, 3.0], [1, 1, 2, 2], [1.0, 0.0, 2.0, 2.0]
     data = rankine.Dataset.from_arrays(np.eye(4), y, qid, weight=weight)
     data.save(tmp_path / "a.parquet")
@@ -343,7 +343,7 @@ def test_the_passes_of_one_partition_are_one_run(whole, solver, warm):
     np.testing.assert_allclose(mean, average, rtol=1e-9)
 
 
-def test_a_share_is_that_of_the_examples(whole):
+def test_a_partitions_share_is_its_share_of_the_examples(whole):
     task = PairPassTask(
         SPDRanker().plan(), 1000, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
@@ -371,7 +371,7 @@ def test_a_share_is_that_of_the_examples(whole):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied):
+def test_a_later_pass_over_lists_continues_where_the_last_one_stopped(whole, tied):
     """Equal rows have equal scores, whose order is drawn by the number of the list."""
     if tied:
         X = np.sign(whole.X) * (np.arange(6) < 2)
@@ -445,7 +445,7 @@ def test_a_partition_may_have_another_number_in_another_scan(files):
     np.testing.assert_allclose(found.coef_, alone.coef_, atol=1e-3)
 
 
-def test_labels_of_a_partition(tmp_path):
+def test_the_label_range_of_a_partition(tmp_path):
     for name, y in (("a", [0.0, 2.0, 1.0]), ("b", [-1.0, 0.5, 1.0])):
         data = rankine.Dataset.from_arrays(np.eye(3), y, [ord(name)] * 3)
         data.save(tmp_path / f"{name}.parquet")
@@ -510,7 +510,7 @@ def test_a_query_split_over_files_is_named_with_its_files(tmp_path):
         parts.measure()
 
 
-def test_a_query_that_comes_back_later_in_a_file_is_named(tmp_path):
+def test_a_query_that_reappears_later_in_a_file_is_named(tmp_path):
     rows = pa.concat_tables([table(9, 0, text_ids=True), table(1, 1, text_ids=True)])
     pq.write_table(rows, tmp_path / "a.parquet", row_group_size=8)
     with pytest.raises(QueryOrderError, match=r"query 'q00000' .* partition 0 .* partition "):

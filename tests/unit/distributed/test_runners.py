@@ -220,7 +220,7 @@ def test_a_round_without_progress_is_an_error(dask, monkeypatch):
         (OSError("broken"), "the work: broken"),
     ],
 )
-def test_what_a_cluster_raises_is_a_cluster_error(error, told, dask):
+def test_errors_of_dask_become_cluster_errors(error, told, dask):
     def fail(_):
         raise error
 
@@ -230,7 +230,7 @@ def test_what_a_cluster_raises_is_a_cluster_error(error, told, dask):
     assert caught.value.__cause__ is error
 
 
-def test_errors_of_rankine_pass_as_they_are(dask):
+def test_errors_of_rankine_are_raised_unchanged(dask):
     def fail(_):
         raise SchemaError("this row", fix="Mend it")
 
@@ -309,7 +309,7 @@ def local(dask, monkeypatch):
     return made
 
 
-def test_local_workers_are_started_renewed_and_ended(local, dask):
+def test_local_workers_are_started_restored_and_ended(local, dask):
     with connect("local:2", memory_limit="1GB", host="127.0.0.2") as client:
         cluster, same, renewal = local
         assert same is client

@@ -107,7 +107,7 @@ def test_an_estimate_that_is_too_small_is_corrected():
     assert cache.nbytes == ROW_BYTES + 8
 
 
-def test_rows_that_were_measured_are_not_read_again():
+def test_raw_rows_in_the_cache_are_not_read_again():
     cache = PartitionCache(lambda: 10**6)
     raw = cache.get(work(0))
     learner = cache.get(work(0, task="learn"))
@@ -125,7 +125,7 @@ def test_the_memory_check_gets_the_size_of_the_partition():
     assert asked == [700, 0]
 
 
-def test_a_workers_share_of_memory(monkeypatch):
+def test_the_cache_takes_its_share_of_a_workers_memory(monkeypatch):
     monkeypatch.delenv("RANKINE_PARTITION_CACHE", raising=False)
     monkeypatch.setattr(worker_pool, "memory_limit", lambda: 4 * GB)
     assert cache_limit() == int(CACHE_SHARE * (4 * GB - PROCESS_BYTES))
@@ -138,7 +138,7 @@ def test_a_workers_share_of_memory(monkeypatch):
     assert cache_limit() == 123
 
 
-def test_the_limit_is_that_of_the_worker_or_of_the_machine(monkeypatch):
+def test_the_memory_limit_is_the_workers_or_the_machines(monkeypatch):
     monkeypatch.setattr(worker_pool, "available_memory", lambda: 7 * GB)
     monkeypatch.delitem(sys.modules, "distributed", raising=False)
     assert memory_limit() == 7 * GB
@@ -167,7 +167,7 @@ def test_a_worker_is_near_its_limit_before_it_is_paused(monkeypatch):
     assert [near_limit(size) for size in (1, 2, 3)] == [False, False, True]
 
 
-def test_bytes_of_rows_and_of_stored_values():
+def test_memory_is_estimated_from_rows_and_stored_values():
     X = np.eye(5)
     dense = Dataset.from_arrays(X, np.zeros(5), np.ones(5, dtype=int))
     assert estimate_bytes(dense) == 25 * 8 + 5 * ROW_BYTES
@@ -211,14 +211,14 @@ def test_sums_in_order_have_the_bits_of_the_tree(count):
     np.testing.assert_array_equal(sum_in_order(groups), expected)
 
 
-def test_partial_results_add_numbers_and_join_lists():
+def test_partial_results_add_numbers_and_concatenate_lists():
     assert sum_in_order([(1.0, [1]), (2.0, [2]), (4.0, [3])]) == (7.0, [1, 2, 3])
 
 
 def test_a_worker_of_another_version_is_named(parts):
     old = WorkItem(parts.partitions[0], RawRowsTask(), version="0.0.1")
     with pytest.raises(ClusterError, match=r"runs rankine .*, this process 0\.0\.1"):
-        compute_partial(old, "contents", ())
+        compute_partial(old, "counts", ())
 
 
 def test_a_process_near_its_limit_clears_the_cache_before_it_reads(parts):
@@ -239,21 +239,21 @@ def test_a_process_near_its_limit_clears_the_cache_after_its_work(parts, monkeyp
     cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
     monkeypatch.setattr("rankine.distributed.worker_pool.CACHE", cache)
     one = WorkItem(parts.partitions[0], RawRowsTask())
-    compute_partial(one, "contents", ())
+    compute_partial(one, "counts", ())
     assert cache.nbytes > 0
     full.append(True)
-    compute_partial(one, "contents", ())
+    compute_partial(one, "counts", ())
     assert cache.nbytes == 0
 
 
-def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
+def test_partitions_that_do_not_fit_the_cache_are_read_again(parts):
     size = max(partition.nbytes for partition in parts.partitions) * 3
     cache = PartitionCache(lambda: size)
     work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
-    first = [cache.get(one).contents() for one in work]
+    first = [cache.get(one).counts() for one in work]
     assert cache.loads == len(work)
     assert 0 < cache.nbytes <= size
-    assert [cache.get(one).contents() for one in work] == first
+    assert [cache.get(one).counts() for one in work] == first
     assert cache.loads > len(work)
     cache.get(work[-1])
     loads = cache.loads

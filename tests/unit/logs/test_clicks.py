@@ -28,6 +28,7 @@ from rankine.logs.clicks import (
     sum_by,
 )
 from rankine.logs.simulation import simulate
+from rankine.transforms.clicks import row_positions
 
 LOG = {
     "session": [7, 7, 7, 3, 3, 5, 5],
@@ -76,7 +77,7 @@ def test_a_log_is_the_same_in_every_form(tmp_path):
         bare = read_clicks(form, position=None)
         assert (bare.position, bare.item, bare.search) == (None, None, None), kind
         with pytest.raises(SchemaError, match="needs the position"):
-            bare.required_positions()
+            row_positions(bare)
         with pytest.raises(ParameterError, match="needs the item"):
             _ = bare.pair
     weighed = {"label": "clicked + 4*purchased", "query": "session"}
@@ -104,7 +105,7 @@ def test_positions_by_another_name(tmp_path):
     assert read_clicks(dataset(), position="rank").position.tolist() == LOG["position"]
 
 
-def test_a_column_stands_before_a_field_of_its_name():
+def test_a_column_is_preferred_to_a_dataset_field_of_the_same_name():
     data = dataset()
     data = replace(data, columns={**data.columns, "clicked": 1 - data.y, "rank": data.position + 1})
     found = read_clicks(data, position="rank")
@@ -113,7 +114,7 @@ def test_a_column_stands_before_a_field_of_its_name():
     assert read_clicks(data, label="y").label.tolist() == LOG["clicked"]
 
 
-def test_one_row_is_a_log():
+def test_a_log_of_one_row_can_be_read():
     one = {name: values[1:2] for name, values in LOG.items()}
     for form in (one, pa.table(one), [dataset().take(slice(1, 2))]):
         found = read_clicks(form, **NAMES)
@@ -122,7 +123,7 @@ def test_one_row_is_a_log():
         np.testing.assert_allclose(coec(found, shrinkage=1.0), [1.0])
 
 
-def test_positions_shown_once_or_never():
+def test_click_rates_of_positions_shown_once_or_never_are_finite():
     """Position 2 is not in the log, position 3 once."""
     log = read_clicks({"session": [1, 1, 2], "position": [1, 3, 1], "clicked": [1, 1, 0]})
     np.testing.assert_allclose(expected_clicks(log), [0.5, 1.0, 0.5])
@@ -154,7 +155,7 @@ def test_objects_that_are_not_click_logs_are_refused():
         read_clicks({**LOG, "item": ["b", None, "c", None, "b", "c", "a"]}, item="item")
 
 
-def test_pairs_and_parts():
+def test_pairs_are_numbered_and_selected_rows_keep_their_values():
     log = read_clicks(LOG, **NAMES)
     pairs = list(zip(LOG["search"], LOG["item"], strict=True))
     order = list(dict.fromkeys(pairs))
@@ -171,7 +172,7 @@ def test_pairs_and_parts():
     assert (bare.position, bare.item, bare.search) == (None, None, None)
 
 
-def test_numbers_by_appearance():
+def test_values_are_numbered_in_order_of_first_appearance():
     for values in (["b", "a", "b"], np.array([5, 2, 5]), pa.chunked_array([["b"], ["a", "b"]])):
         codes, distinct = encode(values)
         assert codes.tolist() == [0, 1, 0]
@@ -183,7 +184,7 @@ def test_numbers_by_appearance():
 # ------------------------------------------------------------------ clicks over expected clicks
 @pytest.mark.parametrize("propensity", [(), (1.0, 0.5), (1.0, 0.5, 0.25, 0.125)])
 @pytest.mark.parametrize("shrinkage", [None, 0.5])
-def test_coec_is_its_formula(propensity, shrinkage):
+def test_coec_equals_its_formula(propensity, shrinkage):
     log = read_clicks(simulate(400, n_searches=4, exploration=1.0, random_state=0),
                       item="item", search="search")  # fmt: skip
     place, clicked = log.position - 1, log.label > 0
@@ -211,11 +212,11 @@ def test_pairs_that_differ_no_more_than_by_chance_are_average():
     for bad in (0.0, -1.0, np.nan):
         with pytest.raises(ParameterError, match="is not positive"):
             coec(log, shrinkage=bad)
-    with pytest.raises(SchemaError, match="no click"):
+    with pytest.raises(SchemaError, match="no row of the log is clicked"):
         coec(read_clicks({**LOG, "clicked": [0] * 7}, item="item"))
 
 
-def test_the_formula_inside():
+def test_the_formula_is_parsed_from_a_coec_label():
     assert coec_formula(" coec ") == "clicked"
     assert coec_formula("coec(a + (b > 1))") == "a + (b > 1)"
     for other in ("clicked", "coec(a", "coec + 1", "xcoec(a)", "coeca)"):
@@ -255,5 +256,5 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
     assert caught.value.parameter == "item"
 
 
-def test_one_list_of_propensities():
+def test_propensities_by_context_are_refused_where_one_list_is_needed():
     assert position_propensity([1, 0.5]).tolist() == [1.0, 0.5]

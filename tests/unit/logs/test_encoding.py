@@ -33,7 +33,7 @@ def test_a_sample_of_lists_does_not_keep_the_blocks_it_comes_from(log):
         assert not np.shares_memory(lists.columns["price"], block.columns["price"])
 
 
-def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
+def test_texts_of_a_dictionary_are_hashed_once(tmp_path, monkeypatch):
     from rankine.transforms import log_columns
 
     write_log(tmp_path / "log.parquet", lists=2000)
@@ -73,7 +73,7 @@ def test_probe_rows_are_invented_and_use_every_kind_of_weight(trained, log):
     Scorer(trained).self_test()
 
 
-def test_hashed_weights_are_named_by_the_first_value_met(log):
+def test_hashed_weights_are_named_by_the_first_value_in_the_log(log):
     lists = logs.scan(log, **options(numeric=["price"], hash_bits=10), block_rows=100)
     encoding = lists.log_encoding()
     block = next(iter(lists.raw.blocks()))
@@ -95,7 +95,7 @@ def stopping(*blocks):
     raise AssertionError("the log was read on")
 
 
-def test_names_are_known_unless_some_are_hashed(log):
+def test_features_have_names_unless_some_are_hashed(log):
     plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"])
     assert set(plain.feature_names) == {"price", *(f"category={kind}" for kind in KINDS)}
     assert plain.n_features == 4
@@ -120,7 +120,7 @@ def test_missing_values_in_labels_count_as_zero():
         assert _fill_label(given).tolist() == expected
 
 
-def test_made_up_rows_are_the_same_in_every_version():
+def test_invented_rows_are_the_same_in_every_version():
     spec = LogColumns(
         numeric=("a", "b"), one_hot=(OneHot("c", ("x", "y", "z")), OneHot("d", ("x", "y"))),
         hashed=("e", "f"), crosses=(("b", "e"),), binned=(Binned("g", (1.0,)),),
@@ -203,7 +203,7 @@ def test_scores_are_distances_from_the_mean_of_their_list():
     assert found.tolist() == [-1.0, -0.5, 1.0, 0.0, 0.5]
 
 
-def test_the_summary_is_of_all_lists(log):
+def test_the_summary_describes_all_lists(log):
     lists = logs.scan(log, **options(numeric=["price"], hash_bits=6))
     model = ElasticRanker(random_state=0, n_passes=1).fit(lists).to_model()
     summary = model.provenance["log"]

@@ -42,7 +42,7 @@ def error(found, log):
     return np.abs(found.values - log.propensity[: len(found)]).mean()
 
 
-def test_harvesting_finds_the_truth(moving):
+def test_harvesting_recovers_the_true_propensities(moving):
     found = estimate_propensity(moving, **PAIRS)
     assert found.method == "harvest"
     assert found.pairs > 1000
@@ -51,7 +51,7 @@ def test_harvesting_finds_the_truth(moving):
     assert abs(raw - moving.propensity[4]) > 3 * abs(found[4] - moving.propensity[4])
 
 
-def test_harvesting_from_two_rankers():
+def test_harvesting_recovers_the_propensities_from_two_rankers():
     log = simulate(40_000, rankers={"a": lambda X: X[:, 0], "b": lambda X: X[:, 1]}, random_state=3)
     assert error(estimate_propensity(log, **PAIRS), log) < 0.02
 
@@ -86,12 +86,12 @@ def test_regression_em_needs_no_change_of_rank():
         estimate_propensity(log, **PAIRS)
 
 
-def test_regression_em_by_item(shuffled):
+def test_regression_em_recovers_the_propensities_with_a_number_per_item(shuffled):
     found = estimate_propensity(shuffled, method="em", item="item", n_resamples=0)
     assert error(found, shuffled) < 0.02
 
 
-def test_randomised_lists(shuffled):
+def test_click_rates_of_randomised_lists_recover_the_propensities(shuffled):
     found = estimate_propensity(shuffled, method="randomised", falling=False, n_resamples=0)
     rate = [shuffled.clicked[shuffled.position == k].mean() for k in range(1, 11)]
     np.testing.assert_allclose(found, np.array(rate) / rate[0], rtol=1e-12)
@@ -111,7 +111,7 @@ def test_intervals_cover_the_truth(moving):
     assert found.n_units == 200
 
 
-def test_one_estimate_per_context():
+def test_a_context_gives_an_estimate_for_each_of_its_values():
     phone = simulate(20_000, users=PositionBased(1.5), exploration=0.5, random_state=1).to_table()
     desk = simulate(20_000, users=PositionBased(0.5), exploration=0.5, random_state=2).to_table()
     columns = {
@@ -155,7 +155,7 @@ def test_never_rising_and_short_positions(moving):
     assert len(estimate_propensity(log.filter(kept), **PAIRS)) == 5
 
 
-def test_files_and_the_command(moving, tmp_path):
+def test_estimates_are_saved_loaded_and_printed_by_the_command(moving, tmp_path):
     find_commands()
     pq.write_table(moving.to_table(), tmp_path / "log.parquet")
     names = ["--query", "session", "--item", "item", "--search", "search", "--n-resamples", "5"]
@@ -221,7 +221,7 @@ def test_clicks_over_expected_clicks(moving):
         coec(log, shrinkage=0.0)
 
 
-def test_weighted_clicks_find_what_unweighted_ones_miss():
+def test_weighted_clicks_recover_the_ranking_that_unweighted_clicks_miss():
     """Users want feature 2; the shop sorts by feature 1, which says nothing."""
     options = {"taste": lambda X: X[:, 1], "base": -3.5, "strength": 2.0, "n_features": 3}
     options |= {"n_items": 8, "list_length": 8, "popularity": None}
@@ -235,7 +235,7 @@ def test_weighted_clicks_find_what_unweighted_ones_miss():
     assert abs(fair[0] / fair[1]) < 0.15
 
 
-def test_missing_positions():
+def test_missing_positions_and_bad_weights_are_refused():
     data = simulate(50, random_state=0).to_dataset()
     with pytest.raises(SchemaError, match="position"):
         ElasticRanker(propensity=[1.0]).fit(replace(data, position=None))
@@ -289,7 +289,7 @@ def test_random_lists_are_counted_up_to_a_position():
         np.testing.assert_array_equal(found.low, found.values)
 
 
-def test_as_many_rows_as_asked_are_enough():
+def test_exactly_min_rows_rows_are_enough():
     log = small()
     kept = (log["position"] < 3) | (log["session"] < 40)
     log = {name: values[kept] for name, values in log.items()}
@@ -297,7 +297,7 @@ def test_as_many_rows_as_asked_are_enough():
         found = estimate_propensity(log, **RANDOM | {"min_rows": least})
         assert len(found) == length
         assert found.rows.tolist() == np.bincount(log["position"])[1 : length + 1].tolist()
-    with pytest.raises(OverlapError, match="position 1 has 600 rows, fewer than min_rows=601"):
+    with pytest.raises(OverlapError, match="position 1 has only 600 rows, and 601 are required"):
         estimate_propensity(log, **RANDOM | {"min_rows": 601})
 
 
@@ -347,7 +347,7 @@ def test_one_click_connects_two_positions():
         ((1, 2, 1), "positions 1, 3 and at position 2"),
     ],
 )
-def test_two_parts_without_an_item_in_both(apart, words):
+def test_positions_without_a_common_item_are_an_error(apart, words):
     rows = [(item, k + 1, 1) for item in (1, 2) for k in range(3) if apart[k] == item]
     for said in ({"method": "em"}, {}):
         with pytest.raises(OverlapError, match=f"shown both at {words}"):
@@ -459,7 +459,7 @@ def test_regression_em_starts_at_the_click_rates_or_the_given_start(monkeypatch,
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
 
 
-def test_harvesting_takes_few_steps(monkeypatch):
+def test_harvesting_converges_in_few_steps(monkeypatch):
     log = small(400, seed=3)
     steps = []
     solve = np.linalg.solve
@@ -481,7 +481,7 @@ def test_harvesting_takes_few_steps(monkeypatch):
      ("em", ([1.0, 0.3, 0.8], [1.0, 0.01, 0.01], [1.0, 0.01, 0.99], [1.0, 1.0, 0.01])),
      ("features", ([1.0, 0.3, 0.8], [1.0, 0.01, 0.01], [1.0, 0.01, 0.99], [1.0, 1.0, 0.01]))],
 )  # fmt: skip
-def test_the_top_is_found_from_another_start(method, starts):
+def test_the_maximum_is_found_from_another_start(method, starts):
     climb = solver(small(200, seed=4), method, item="item")
     top = climb(None, None)
     for start in starts:
@@ -510,7 +510,7 @@ def test_click_rates_that_mislead_do_not_end_at_a_chance_of_one(seed):
 
 
 @pytest.mark.parametrize("start", [[1.0, 0.9, 0.9], [1.0, 1e-4, 1e4]])
-def test_weights_of_any_size_are_harvested_in_as_many_steps(monkeypatch, start):
+def test_harvesting_takes_as_many_steps_for_weights_of_any_size(monkeypatch, start):
     climb = solver(small(400, seed=3), "harvest", item="item")
     top = climb(None, None)
     steps, solve = [], np.linalg.solve
@@ -549,7 +549,7 @@ def test_features_are_standardised(factor, shift):
         assert found.pairs == 4
 
 
-def test_a_position_that_is_always_clicked():
+def test_a_position_that_is_always_clicked_has_a_finite_estimate():
     """The chance of a click there is 1, up to the last bit."""
     log = small(300, seed=6)
     log["clicked"] = np.where(log["position"] == 1, 1, log["clicked"])
@@ -564,7 +564,7 @@ def test_a_resample_without_clicks_stays_where_it_starts():
 
 
 @pytest.mark.parametrize("own_parameters", [True, False])
-def test_the_arrow_matrix_is_solved_as_a_whole_one(own_parameters):
+def test_the_block_solution_equals_that_of_the_whole_matrix(own_parameters):
     from scipy import sparse
 
     rng = np.random.default_rng(0)
@@ -584,7 +584,7 @@ def test_the_arrow_matrix_is_solved_as_a_whole_one(own_parameters):
     np.testing.assert_allclose(flat - 4.0, np.eye(2) * 4e-10, rtol=1e-3)
 
 
-def test_equal_rows_are_found_and_twins_of_a_number_are_not_mixed(monkeypatch):
+def test_equal_rows_are_grouped_and_rows_of_equal_hash_are_not(monkeypatch):
     X = np.array([[1.0, 0.0], [1.0, -0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
     group, first = module._equal_rows(X)
     assert (group.tolist(), first.tolist()) == ([0, 0, 1, 0, 2], [0, 2, 4])
@@ -594,7 +594,7 @@ def test_equal_rows_are_found_and_twins_of_a_number_are_not_mixed(monkeypatch):
 
 
 # ------------------------------------------------------------------ what cannot be estimated
-def test_clicks_that_connect_nothing_are_told():
+def test_clicks_that_connect_no_positions_are_an_error():
     log = small(300)
     alone = {**log, "item": log["position"]}
     with pytest.raises(OverlapError, match="no search-item pair was shown at two positions"):
@@ -636,7 +636,7 @@ def test_parameters_out_of_range_are_refused(bad):
 def test_a_context_that_fails_is_named():
     log = small(300)
     log["device"] = np.where(log["session"] < 290, "phone", "tv")
-    with pytest.raises(OverlapError, match="device = tv: position 1 has 10 rows"):
+    with pytest.raises(OverlapError, match="device = tv: position 1 has only 10 rows"):
         estimate_propensity(log, **RANDOM | {"min_rows": 11}, context="device")
     found = estimate_propensity(log, **RANDOM | {"min_rows": 10}, context="device")
     assert (found.context, list(found.contexts)) == ("device", ["phone", "tv"])
@@ -651,7 +651,7 @@ def test_many_positions_are_shortened_in_a_message():
     assert module._list_positions([1, 2, 3, 4, 5, 6, 7]) == "positions 1, 2, 3, 4, 5, 6, ..."
 
 
-def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
+def test_propensities_behave_as_a_list_and_are_read_back_from_files(tmp_path):
     log = small(300)
     log["device"] = np.where(log["session"] < 100, "phone", "tv")
     found = estimate_propensity(log, **RANDOM | {"n_resamples": 9}, context="device")

@@ -35,7 +35,7 @@ def blocks(lists=9, size=2, cut=2, **columns):
 
 # ------------------------------------------------------------------ what is said
 @pytest.mark.parametrize("bins", [2, 255])
-def test_as_many_ranges_as_a_column_may_have(bins):
+def test_the_limits_of_the_number_of_ranges_are_accepted(bins):
     assert LogSchema("q", numeric=("a",), bins=bins).bins == bins
 
 
@@ -81,19 +81,19 @@ def test_features_are_compared_one_by_one():
     own = LogSchema("q", numeric=("a", "b"), one_hot=("c",), crosses=("a*c",))
     check_same_features(LogSchema("r", numeric=("b", "a"), one_hot=("c",), crosses=("a*c",)), own)
     for given, words in (
-        ({"numeric": ("a",), "one_hot": ("c",)}, "numeric is a here and a, b in the model"),
-        ({"numeric": ("a", "b")}, "one_hot is empty here and c in"),
+        ({"numeric": ("a",), "one_hot": ("c",)}, "numeric: is a here and a, b in the model"),
+        ({"numeric": ("a", "b")}, "one_hot: is empty here and c in"),
         ({"numeric": ("a", "b"), "one_hot": ("c",), "crosses": ("a*c",), "hash_bits": 3},
-         "hash_bits is 3 here and 20 in the model"),
+         "hash_bits: is 3 here and 20 in the model"),
     ):  # fmt: skip
         with pytest.raises(FeatureMismatchError, match=words):
             check_same_features(LogSchema("q", **given), own)
     plain = LogSchema("q", numeric=("a",))
-    with pytest.raises(FeatureMismatchError, match="bins is 9 here and 32 in mine"):
+    with pytest.raises(FeatureMismatchError, match="bins: is 9 here and 32 in mine"):
         check_same_features(LogSchema("q", numeric=("a",), bins=9), plain, "mine")
 
 
-def test_files_of_schemas_and_columns(tmp_path):
+def test_schemas_and_column_names_are_read_from_files(tmp_path):
     with pytest.raises(SchemaError, match="not a schema"):
         logs.read_schema(tmp_path / "none.toml")
     with pytest.raises(FileKindError, match="not from a pipe"):
@@ -116,11 +116,11 @@ def test_values_are_counted_up_to_a_limit(monkeypatch):
         schema.one_hot_values(parts, ["brand"])
     assert error.value.column == "brand"
     for nothing in ([], [{"brand": []}]):
-        with pytest.raises(SchemaError, match="column 'brand' holds no value"):
+        with pytest.raises(SchemaError, match="column 'brand' contains no value"):
             schema.one_hot_values(nothing, ["brand"])
 
 
-def test_the_most_frequent_texts_have_cells(monkeypatch):
+def test_only_the_most_frequent_texts_get_cells(monkeypatch):
     texts = np.array([*"xxxxx", *"yyy", "", "", "", "", *"zz", *"abcd"], dtype=object)
     monkeypatch.setattr(schema, "MAX_CUTS", 3)
     (found,) = schema.frequent_texts(blocks(brand=texts), ["brand"])
@@ -131,7 +131,7 @@ def test_the_most_frequent_texts_have_cells(monkeypatch):
     assert set(found.values) == set(Counter(texts[:8].tolist())) - {""}
 
 
-def test_cuts_are_measured_where_they_are_not_known():
+def test_cuts_are_measured_for_columns_without_fixed_cuts():
     holes = np.where(np.arange(18) % 3 == 0, np.nan, np.arange(18) % 4)
     found = schema.measure_cuts(blocks(size_cm=holes), ["price", "size_cm"], 2, {"price": [1.5, 2]})
     assert (found[0].column, found[0].cuts) == ("price", (1.5, 2))
@@ -139,7 +139,7 @@ def test_cuts_are_measured_where_they_are_not_known():
     (cut,) = found[1].cuts
     finite = holes[np.isfinite(holes)]
     assert 0.25 <= (finite <= cut).mean() <= 0.75
-    with pytest.raises(SchemaError, match="column 'size_cm' holds no value"):
+    with pytest.raises(SchemaError, match="column 'size_cm' contains no value"):
         schema.measure_cuts(blocks(size_cm=np.full(18, np.nan)), ["size_cm"], 2)
     (constant,) = schema.measure_cuts(blocks(size_cm=np.full(18, 7.0)), ["size_cm"], 2)
     assert constant.cuts == ()
@@ -154,7 +154,7 @@ def test_errors_of_a_row_name_its_file_and_line():
     (block,) = blocks(cut=9)
     known = Dataset(block.X, block.y, block.qid, sources=("a", "log.csv"), lines=np.arange(18) + 40)
     bare = Dataset(block.X, block.y, block.qid, lines=np.arange(18) + 40)
-    error = SchemaError("row 3: 'x' is no number", fix="Mend it", column="price")
+    error = SchemaError("'x' is no number", fix="Mend it", column="price", row=3)
     with pytest.raises(SchemaError) as found, locate_row_errors(known):
         raise error
     assert (found.value.file, found.value.line, found.value.column) == ("log.csv", 43, "price")
@@ -175,7 +175,7 @@ def proposed(folder, **columns):
     return logs.propose_schema(folder / "log.parquet")
 
 
-def test_a_proposal_by_names_types_and_values(tmp_path):
+def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
     n = 200
     rows = np.arange(n)
     found, why = proposed(
@@ -204,15 +204,17 @@ def test_a_proposal_by_names_types_and_values(tmp_path):
     [(["clicked"], "clicked"), (["added"], "2*added"), (["purchased"], "4*purchased"),
      (["bought", "added", "label"], "label + 2*added + 4*bought")],
 )  # fmt: skip
-def test_outcomes_have_their_worth(tmp_path, names, label):
+def test_outcomes_are_weighted_in_the_proposed_label(tmp_path, names, label):
     found, _ = proposed(tmp_path, qid=[1, 1], price=[1.0, 2.0], **{key: [0, 1] for key in names})
     assert (found.label, found.numeric) == (label, ("price",))
 
 
-def test_a_log_without_outcomes_or_lists(tmp_path):
+def test_a_log_without_outcomes_has_no_label_and_one_without_lists_is_refused(tmp_path):
     found, _ = proposed(tmp_path, query=[1, 1], price=[1.0, 2.0])
     assert (found.label, found.position, found.time, found.item) == (None,) * 4
-    with pytest.raises(SchemaError, match="no column is called like a list's id; there are a, b"):
+    with pytest.raises(
+        SchemaError, match="no column has a usual name for the id of a list; the columns are a, b"
+    ):
         proposed(tmp_path, a=[1], b=[2])
 
 
@@ -247,7 +249,7 @@ def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
     assert set(why) == {"price", "brand"}
 
 
-def test_a_model_of_the_first_version_says_its_schema(trained):
+def test_the_schema_of_a_model_of_version_0_1_is_read(trained):
     note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
     old = replace(trained, parameters={**trained.parameters, "log": note})
     found = logs.schema_of(old)

@@ -45,7 +45,7 @@ def shapes(user, attraction, sessions=40_000):
     return looked.mean(axis=0), clicked.mean(axis=0)
 
 
-def test_position_based_users():
+def test_position_based_users_examine_positions_by_their_probabilities():
     looked, clicked = shapes(PositionBased(1.0), [0.5, 0.5, 0.5])
     np.testing.assert_allclose(looked, [1, 1 / 2, 1 / 3], atol=0.01)
     np.testing.assert_allclose(clicked, np.array([1, 1 / 2, 1 / 3]) / 2, atol=0.01)
@@ -62,7 +62,7 @@ def test_cascade_users_stop_at_the_first_click():
     np.testing.assert_allclose(clicked, [0.5, 0.2, 0.08], atol=0.01)
 
 
-def test_dependent_click_users_go_on_after_some_clicks():
+def test_dependent_click_users_continue_after_some_clicks():
     looked, _ = shapes(DependentClick(go_on=0.6, fade=0.0), [0.5, 0.5, 0.5])
     np.testing.assert_allclose(looked, [1, 0.8, 0.64], atol=0.01)
 
@@ -110,7 +110,7 @@ def test_true_grades_follow_attraction():
     assert all(a <= b for a, b in zip(high, low[1:], strict=False))
 
 
-def test_popular_searches_and_datasets():
+def test_popular_searches_are_frequent_and_logs_become_datasets():
     log = simulate(2000, n_searches=50, popularity=1.0, random_state=0)
     searches = np.bincount(np.asarray(log.catalogue.qid)[log.row])
     assert searches[0] > 5 * searches[40]
@@ -143,7 +143,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("taste", ["linear", "curved"])
-def test_tastes_rankers_and_drift_are_their_formulas(taste):
+def test_tastes_rankers_and_drift_equal_their_formulas(taste):
     n, searches, items = 21, 1, 8
     said = {"n_searches": searches, "n_items": items, "n_features": 5, "list_length": items,
             "taste": taste, "base": 0.3, "strength": 2.0, "random_state": 3}  # fmt: skip
@@ -169,7 +169,7 @@ def test_tastes_rankers_and_drift_are_their_formulas(taste):
     assert user.numbers == [work.random()], "what is not asked for draws nothing"
 
 
-def test_lists_are_drawn_one_by_one_where_there_is_no_room_for_two(monkeypatch):
+def test_lists_are_drawn_one_by_one_if_two_exceed_the_chunk(monkeypatch):
     monkeypatch.setattr(module, "_CHUNK", 1)
     user = Recorder()
     simulate(5, users=user, n_searches=1, n_items=4, random_state=0)
@@ -224,7 +224,7 @@ def uneven(**more):
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 10_000])
 @pytest.mark.parametrize("exploration", [0.0, 0.5])
-def test_every_list_is_whole_whatever_is_drawn_at_once(monkeypatch, chunk, exploration):
+def test_every_list_is_whole_for_any_chunk_size(monkeypatch, chunk, exploration):
     monkeypatch.setattr(module, "_CHUNK", chunk)
     rankers = {"random": "random", "rising": -np.arange(6.0)}
     log = simulate(60, catalogue=uneven(), rankers=rankers, popularity=None, list_length=9,
@@ -301,7 +301,7 @@ def test_dependent_clicks_fade_down_the_list():
     np.testing.assert_allclose(clicked, looked)
 
 
-def test_a_shop_with_known_features():
+def test_the_shop_log_has_the_documented_features():
     data = shop_log(500, list_length=8)
     assert data.feature_names == tuple(SHOP)
     assert set(data.queries.sizes) == set(range(4, 13))
@@ -360,7 +360,7 @@ def test_a_shop_with_known_features():
         {"random_state": -1},
     ],
 )
-def test_bad_parameters(bad):
+def test_bad_parameters_are_refused(bad):
     with pytest.raises(ParameterError):
         simulate(**{"n_sessions": 10, **bad})
 
@@ -379,6 +379,6 @@ def test_parameters_at_their_limits():
     assert by_object.ranker_names == ("ranker",)
 
 
-def test_it_is_public():
+def test_simulate_is_a_public_name():
     assert rankine.logs.simulate is simulate
     assert callable(simulate)

@@ -91,7 +91,7 @@ def test_a_log_without_outcomes_is_scored(trained, tmp_path):
     assert np.isfinite(score_dataset(trained, data)).all()
 
 
-def test_training_goes_on_with_the_next_log(log, trained, tmp_path):
+def test_training_continues_with_the_next_log(log, trained, tmp_path):
     write_log(tmp_path / "next.parquet", lists=30, seed=7)
     again = logs.scan(tmp_path / "next.parquet", like=trained)
     assert again.schema == logs.schema_of(trained)
@@ -103,7 +103,7 @@ def test_training_goes_on_with_the_next_log(log, trained, tmp_path):
         ElasticRanker(scale="query").fit(logs.scan(log, **options()), coef_init=trained)
 
 
-def test_the_cut_of_the_stream_changes_nothing(log):
+def test_the_size_of_blocks_does_not_change_the_model(log):
     wanted = options(numeric=["price"], binned=["ts"], one_hot=["category"], hash_bits=12)
     models = [
         ElasticRanker(random_state=0, scale="query").fit(logs.scan(log, **wanted, block_rows=rows))
@@ -171,7 +171,7 @@ def test_selected_rows_keep_only_their_texts(log):
         assert few.columns[name].tolist() == data.columns[name][rows].tolist()
 
 
-def test_models_of_other_columns_are_compared_on_one_log(log, trained, tmp_path):
+def test_models_of_different_columns_can_be_compared_on_one_log(log, trained, tmp_path):
     """Each reads its own columns; the log is read once."""
     other = logs.scan(log, query="session_id", label="clicked", binned=["price"], one_hot=["brand"])
     rival = LeastSquaresRanker(scale="query").fit(other).to_model()
@@ -187,7 +187,7 @@ def test_models_of_other_columns_are_compared_on_one_log(log, trained, tmp_path)
         assert system.mean == pytest.approx(evaluate("mrr", alone.y, scores, alone.qid))
 
 
-def test_a_model_takes_no_other_features_than_its_own(log, trained):
+def test_features_that_differ_from_the_models_are_refused(log, trained):
     same = {name: value for name, value in COLUMNS.items() if name != "time"}
     assert logs.read_for(trained, log, **same).n_features == trained.n_features
     for other in ({"numeric": ["ts"]}, {"hash_bits": 8}, {"one_hot": ["brand"]}):
@@ -217,7 +217,7 @@ def test_missing_numbers_are_missing_and_not_zero(tmp_path):
     np.testing.assert_array_equal(data.y, [1, 0, 0, 1, 0, 0])
 
 
-def test_a_column_of_whole_numbers_is_a_number_and_a_part_of_a_cross(log, tmp_path):
+def test_a_column_of_whole_numbers_can_be_numeric_and_part_of_a_cross(log, tmp_path):
     wanted = {"query": "session_id", "label": "clicked", "numeric": ["price", "position"]}
     source = logs.scan(log, **wanted, crosses=[("brand", "position")])
     model = ElasticRanker(random_state=0).fit(source).to_model()
@@ -227,7 +227,7 @@ def test_a_column_of_whole_numbers_is_a_number_and_a_part_of_a_cross(log, tmp_pa
     assert np.array_equal(Scorer(again).score(rows), Scorer(model).score(rows))
 
 
-def test_one_hot_has_a_limit(log, monkeypatch):
+def test_the_number_of_one_hot_values_is_limited(log, monkeypatch):
     wanted = {"query": "session_id", "one_hot": ["category"]}
     assert sorted(logs.scan(log, **wanted).feature_names) == [
         f"category={k}" for k in sorted(KINDS)
@@ -237,7 +237,7 @@ def test_one_hot_has_a_limit(log, monkeypatch):
         logs.scan(log, **wanted).load()
 
 
-def test_a_text_file_is_no_log(tmp_path):
+def test_a_text_file_is_refused_as_a_log(tmp_path):
     for name, error in (("log.parquet", FileKindError), ("log.txt", ParameterError)):
         path = tmp_path / name
         path.write_text("1 qid:1 1:0.5\n")
@@ -280,7 +280,7 @@ def test_errors_about_a_bad_log_say_what_to_do(log, trained, tmp_path, change, r
 
 
 # ------------------------------------------------------------------ how a log is read
-def test_given_cuts_stay_with_other_labels(log):
+def test_fixed_cuts_are_kept_when_labels_change(log):
     lists = logs.scan(log, query="session_id", label="clicked", binned=["price"],
                       cuts={"price": [10.0, 20.0]})  # fmt: skip
     other = lists.relabelled(parse_expression("purchased"))
@@ -298,7 +298,7 @@ def test_missing_values_are_counted_pass_by_pass(log):
         assert lists.nulls == nulls > 1
 
 
-def test_a_log_like_another(log, trained):
+def test_a_log_is_read_like_another_log(log, trained):
     lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
     same = logs.scan(log, like=lists)
     assert (same.schema, same.log_encoding().spec) == (lists.schema, lists.log_encoding().spec)
@@ -319,7 +319,7 @@ def test_a_log_like_another(log, trained):
     )
 
 
-def test_columns_that_are_read(log):
+def test_only_columns_of_the_schema_are_read(log):
     lists = logs.scan(log, **COLUMNS, item="brand", columns=["purchased"], n_features=7, group=[1])
     wanted = {"brand", "category", "price", "clicked", "purchased", "ts"}
     assert set(lists.raw.options.columns) == wanted
@@ -343,7 +343,7 @@ def test_columns_that_are_read(log):
     assert set(plain.log_encoding().spec.one_hot[0].values) == set(KINDS.tolist())
 
 
-def test_positions_of_a_log_by_another_name(log, tmp_path):
+def test_positions_may_have_another_column_name(log, tmp_path):
     table = pq.read_table(log)
     places = table["position"].to_pylist()
     plain = {"query": "session_id", "numeric": ["price"]}
@@ -371,7 +371,7 @@ def test_positions_of_a_log_by_another_name(log, tmp_path):
         np.testing.assert_array_equal(other, labels[0])
 
 
-def test_partitions_measure_values_where_they_are(log):
+def test_workers_measure_the_values_of_partitions(log):
     lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
     lists.raw.blocks = stopping
     parts = lists.to_partitions(partition_bytes=30_000)
@@ -390,7 +390,7 @@ def test_tables_of_a_log_like_another(log):
 
 
 # ------------------------------------------------------------------ how a model reads
-def test_a_model_of_features_reads_files_of_features(tmp_path):
+def test_read_for_reads_files_of_features_for_a_model_of_features(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("1 qid:1 0:2\n0 qid:1 1:3\n")
     model = replace(LinearModel.from_weights([1.0, 2.0, 3.0]), base=0)
@@ -444,7 +444,7 @@ def test_models_of_coec_are_judged_by_clicks(log, trained, tmp_path):
     assert "clicked" in kept, "neither a feature nor a part of the label"
 
 
-def test_a_label_may_be_all_that_a_log_holds(tmp_path):
+def test_a_label_may_be_a_formula_of_a_feature(tmp_path):
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table({"q": [1, 1, 2, 2], "x": [1.0, 2.0, 5.0, 4.0]}), path)
     lists = logs.scan(path, query="q", label="x + 0*q", numeric=["x"])
@@ -452,7 +452,7 @@ def test_a_label_may_be_all_that_a_log_holds(tmp_path):
     assert read_for(model, path).y.tolist() == [1.0, 2.0, 5.0, 4.0]
 
 
-def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
+def test_scores_of_retrievers_are_read_from_columns_of_tables(tmp_path):
     model = LinearModel.from_weights([1.0, 2.0], feature_names=["bm25", "dense"])
     model = replace(model, transforms=(RunScores(),))
     pq.write_table(pa.table({
@@ -526,7 +526,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_texts_and_gaps_have_cells_of_their_own(fitted, stored, tmp_path):
+def test_texts_and_missing_values_have_separate_cells(fitted, stored, tmp_path):
     model = fitted.to_model()
     model.save(tmp_path / "m.rankine")
     scorer = Scorer(LinearModel.load(tmp_path / "m.rankine"))
@@ -547,14 +547,14 @@ def test_texts_and_gaps_have_cells_of_their_own(fitted, stored, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["memory", "partitions"])
-def test_a_log_gives_the_same_bits_wherever_it_is(fitted, stored, kind):
+def test_a_log_gives_the_same_bits_in_memory_streams_and_partitions(fitted, stored, kind):
     log = logs.scan(stored, **TABLE_COLUMNS)
     other = log.load() if kind == "memory" else log.to_partitions()
     found = AdditiveRanker(**ADDITIVE).fit(other)
     assert found.coef_.tobytes() == fitted.coef_.tobytes()
 
 
-def test_hashed_columns_are_texts_too_and_crosses_are_pairs(stored):
+def test_tables_treat_hashed_columns_as_texts_and_refuse_crosses(stored):
     expected = {**TABLE_COLUMNS, "one_hot": [], "categorical": ["brand"]}
     found = AdditiveRanker(**ADDITIVE).fit(logs.scan(stored, **expected))
     assert found.pairs_ == [("price", "brand")]
@@ -563,7 +563,7 @@ def test_hashed_columns_are_texts_too_and_crosses_are_pairs(stored):
     again = logs.read_for(model, stored)  # said once that brand had two encodings
     wanted = found.predict(logs.scan(stored, **expected).load())
     np.testing.assert_array_equal(score_dataset(model, again), wanted)
-    with pytest.raises(ParameterError, match="pairs="):
+    with pytest.raises(ParameterError, match="set pairs to"):
         AdditiveRanker(**ADDITIVE).fit(
             logs.scan(stored, **TABLE_COLUMNS, crosses=["brand*clicked"])
         )
@@ -585,7 +585,7 @@ def test_a_warm_start_from_yesterdays_log(fitted, stored):
     np.testing.assert_allclose(again.coef_, fresh.coef_, atol=1e-3)
 
 
-def test_exports_of_texts(fitted):
+def test_models_of_texts_are_exported(fitted):
     model = fitted.to_model()
     expected = Scorer(model).score(ROWS)
     room = {}
@@ -614,7 +614,7 @@ def test_the_command_trains_on_a_log(stored, tmp_path):
     assert rankine.LinearModel.load(out).bins.names == ("price", "brand")
 
 
-def test_cuts_come_from_a_file_where_one_is_given(stored, tmp_path):
+def test_cuts_are_read_from_a_file(stored, tmp_path):
     expected = {"query": "session", "label": "clicked", "binned": ["price"], "one_hot": ["brand"]}
     (tmp_path / "cuts.json").write_text('{"price": [-0.9, 0.9]}')
     log = logs.scan(stored, **expected, cuts=tmp_path / "cuts.json")
@@ -642,6 +642,6 @@ def test_cuts_come_from_a_file_where_one_is_given(stored, tmp_path):
         ("no such file.json", "file of cuts"),
     ],
 )
-def test_cuts_that_are_none_are_refused(stored, cuts, expected):
+def test_invalid_cuts_are_refused(stored, cuts, expected):
     with pytest.raises((ParameterError, SchemaError), match=expected):
         logs.scan(stored, query="session", binned=["price"], cuts=cuts)

@@ -122,8 +122,9 @@ def test_query_weights_are_taken_or_refused(sources, name):
 
 
 def test_early_stopping_needs_something_to_watch(sources):
-    with pytest.raises(ParameterError, match="eval_set"):
+    with pytest.raises(ParameterError) as caught:
         make("spd", early_stopping=2).fit(sources["memory"])
+    assert caught.value.parameter == "early_stopping"
 
 
 def test_the_evaluation_set_must_have_the_columns_of_the_data(sources, valid):

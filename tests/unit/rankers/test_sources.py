@@ -203,7 +203,7 @@ def test_streams_add_columns_for_missing_values_and_offsets():
     holes = replace(data, X=np.where(data.X > 1, np.nan, data.X))
     source = StreamSource(Blocks(holes, 3), None, PositionCorrection((), 4))
     scaling = source.measure("none", "indicator")
-    assert scaling.n_marks == 2
+    assert scaling.n_indicators == 2
     assert source.n_features == 2 + 2 + 3
     assert {block.n_features for block in source.blocks()} == {7}
     ranker = LeastSquaresRanker(missing="indicator", position_offset=4).fit(holes)

@@ -79,7 +79,7 @@ def test_linear_columns_hold_finite_numbers(make, bad):
         lambda: AdditiveRanker(**told).fit(whole, eval_set=data),
         lambda: fitted.predict(data),
     ):
-        with pytest.raises(SchemaError, match=rf"X\[7, 'd'\] is {bad}, and the column is linear"):
+        with pytest.raises(SchemaError, match=rf"X\[7, 'd'\] is {bad}, but the column is linear"):
             act()
     unnamed = AdditiveRanker(smooth=1.0, pairs=0, linear=[3])
     with pytest.raises(SchemaError, match=rf"X\[7, 3\] is {bad}"):

@@ -95,7 +95,7 @@ def test_cuts_follow_the_documented_rule(counts, bins):
     assert found == tuple(2.0 * k - 1.0 for k in slow_ends(counts, bins))
 
 
-def test_a_cut_is_a_single_in_the_middle_where_there_is_one():
+def test_a_cut_is_a_float32_in_the_middle_if_there_is_one():
     above = np.nextafter(1.0, 2.0)
     for low, high, cut in (
         (1.0, 2.0, 1.5), (-3.0, 1.0, -1.0), (1.0, above, above), (0.0, 5e-324, 5e-324),
@@ -170,7 +170,7 @@ def test_a_store_does_not_depend_on_its_parts():
      (BLOCK, [BLOCK - 1, 2]), (BLOCK + 1, [BLOCK + 1]), (3 * BLOCK, [7]),
      (3 * BLOCK, [BLOCK + 1])],
 )  # fmt: skip
-def test_a_store_keeps_what_it_has_in_no_more_room_than_that(expected, parts):
+def test_a_store_takes_no_more_memory_than_its_rows_need(expected, parts):
     n = sum(parts)
     X = np.random.default_rng(2).normal(size=(max(n, 30), 2))
     bins = fit_bins(X, 8)
@@ -195,7 +195,7 @@ def test_a_store_keeps_what_it_has_in_no_more_room_than_that(expected, parts):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_a_sample_of_rows_is_evenly_spread_whatever_the_parts(kind, monkeypatch):
+def test_a_sample_of_rows_is_evenly_spread_for_any_parts(kind, monkeypatch):
     monkeypatch.setattr("rankine.transforms.bins.SAMPLE_ROWS", 64)
     X = np.arange(1.0, 1001.0).reshape(-1, 1)
     for cuts in ([], [1, 7, 400], list(range(10, 1000, 10))):
@@ -222,26 +222,26 @@ def test_columns_of_any_scale_are_searched_from_buckets():
     fitted = fit_bins(X, 64)
     assert [len(cuts) for cuts in fitted.cuts[-2:]] == [63, 1]
     search = cut_search(fitted)
-    assert search.guided.tolist() == [0, 1, 2, 3, 5, 6, 7]
-    assert search.sought.tolist() == [4], "its cuts crowd at the upper end"
+    assert search.bucketed.tolist() == [0, 1, 2, 3, 5, 6, 7]
+    assert search.scanned.tolist() == [4], "its cuts crowd at the upper end"
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
 
 
-def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
+def test_crowded_cuts_are_scanned_and_unused_columns_are_left_out():
     bins = Bins(((0.0, 1 - 2.0**-10, 1.0), (), (), (2.0, 3.0), (0.0,)), (3,), (1,))
     X = np.zeros((7, 5))
     X[:, 0] = [-1.0, 0.0, 0.5, 1 - 2.0**-10, 0.9999, 1.0, 2.0]
     assert codes_of(bins, X)[:, 0].tolist() == [slow_cell(bins, 0, x) for x in X[:, 0]]
     search = cut_search(bins)
     assert search.sizes.tolist() == [3, -1, 0, 2, 1]
-    assert search.named.tolist() == [3]
-    assert sorted([*search.guided, *search.sought]) == [0, 2, 4]
+    assert search.unordered.tolist() == [3]
+    assert sorted([*search.bucketed, *search.scanned]) == [0, 2, 4]
     some = cut_search(bins, np.array([True, True, False, False, True]))
-    assert (sorted([*some.guided, *some.sought]), len(some.named)) == ([0, 4], 0)
+    assert (sorted([*some.bucketed, *some.scanned]), len(some.unordered)) == ([0, 4], 0)
 
 
-def test_refusals():
+def test_bad_bins_and_rows_are_refused():
     for bins in (1, MAX_CUTS + 2):
         with pytest.raises(ParameterError) as caught:
             fit_bins(np.zeros((3, 1)), bins)
@@ -261,7 +261,7 @@ def test_refusals():
             Bins(**wrong)
 
 
-def test_specs_travel_as_data():
+def test_specs_are_encoded_and_decoded():
     fitted = fit_bins(np.arange(40.0).reshape(20, 2), 4, unordered=[1])
     assert decode_transforms(encode_transforms([fitted])) == (fitted,)
 
@@ -270,7 +270,9 @@ def test_specs_travel_as_data():
 @example([50, 0, 0, 9], 3, False)
 @example([1, 0, 0, 1, 0], 2, False)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=40), st.integers(2, 16), st.booleans())
-def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, unordered):
+def test_axes_of_grids_join_adjacent_cells_and_keep_missing_values_separate(
+    counts, side, unordered
+):
     cuts = tuple(float(k) for k in range(len(counts) - 2))
     bins = Bins((cuts,), (0,) if unordered else ())
     axis = grid_axis(bins, 0, np.array(counts, dtype=float), side)

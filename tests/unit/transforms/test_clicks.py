@@ -42,7 +42,7 @@ def test_weights_are_clipped_and_only_for_clicks():
         position_weights(replace(data, columns={"device": np.array(["desk", "tv"] * 2)}), tables)
 
 
-def test_propensities_by_context_weigh_each_click_by_its_own():
+def test_propensities_by_context_weight_each_click_by_its_context():
     log = simulate(3000, exploration=0.5, n_searches=20, random_state=0)
     table = log.to_table().to_pydict() | {"device": np.where(log.session % 3 == 0, "phone", "desk")}
     looks = estimate_propensity(
@@ -67,7 +67,7 @@ def test_propensities_by_context_weigh_each_click_by_its_own():
         coec(read_clicks(table, item="item"), looks)
 
 
-def test_given_weights_multiply():
+def test_position_weights_multiply_row_weights():
     data = simulate(200, random_state=0).to_dataset()
     weight = np.random.default_rng(0).uniform(0.5, 2, data.n_rows)
     options = {"objective": "pairwise", "random_state": 0}
@@ -101,7 +101,7 @@ def test_offsets_are_one_where_a_row_was_shown(kind, seed):
 
 
 @pytest.mark.parametrize("bad", [[], [0.0], [1.5], [[0.5]], [np.nan]])
-def test_bad_propensities(bad):
+def test_bad_propensities_are_refused(bad):
     with pytest.raises(ParameterError, match="propensity"):
         inverse_propensity(bad, 10.0)
 

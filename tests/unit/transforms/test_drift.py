@@ -60,7 +60,7 @@ def watch(model, path, *words):
     return done.exit_code, json.loads(done.stdout) if done.exit_code in (0, 3) else done
 
 
-def test_a_day_like_the_training_is_quiet(model, tmp_path):
+def test_a_log_like_the_training_log_raises_no_alarm(model, tmp_path):
     code, found = watch(model, write(tmp_path / "day.parquet", seed=1))
     assert (code, found["alarms"]) == (0, [])
     assert found["rows"] == 1200
@@ -90,7 +90,7 @@ def test_drift_raises_an_alarm_and_exit_code_3(model, tmp_path, change, column, 
     assert watch(model, path, *lenient)[0] == 0
 
 
-def test_psi_is_its_formula(model, tmp_path):
+def test_psi_equals_its_formula(model, tmp_path):
     """By hand, for one column of numbers without missing values."""
     path = write(tmp_path / "day.parquet", seed=2, dearer=1.3)
     before = summary_of(model[1]).columns["price"]
@@ -114,7 +114,7 @@ def test_the_summary_holds_no_rows_and_does_not_depend_on_the_cut(model, tmp_pat
     assert "s1" not in json.dumps(found[0])
 
 
-def test_a_run_that_stops_early_remembers_the_whole_log(tmp_path):
+def test_the_summary_covers_the_whole_log_when_a_run_stops_early(tmp_path):
     path = write(tmp_path / "log.parquet", lists=60)
     found = []
     for rows in (36, 100_000):
@@ -135,7 +135,7 @@ def test_a_model_of_features_has_no_summary(tmp_path):
     assert done.exit_code not in (0, 3)
 
 
-def test_a_server_counts_what_watch_counts(model, tmp_path):
+def test_a_server_and_watch_count_the_same(model, tmp_path):
     path = write(tmp_path / "day.parquet", seed=1, brands="mnop", missing=0.5)
     rows = pq.read_table(path).to_pylist()
     registry = Registry()
@@ -226,7 +226,7 @@ def psi(now, then):
     )
 
 
-def test_drift_is_its_definition_however_the_rows_come():
+def test_drift_equals_its_definition_for_any_split_of_the_rows():
     before, scores = made()
     summary = summarise(SPEC, before, scores, 7, seen_of(before["brand"]))
     today, now = made(seed=1, n=60)
@@ -276,7 +276,7 @@ def test_drift_is_its_definition_however_the_rows_come():
     assert absent == {"price": 0, "brand": 2, "shop": 2, "age": 2}
 
 
-def test_one_row_is_a_whole():
+def test_a_log_of_one_row_is_summarised():
     row = {"price": [2.0], "brand": ["zed"], "shop": ["north"], "age": [1]}
     alone = summarise(SPEC, row, np.zeros(1), 1, seen_of(["zed"]))
     for one in (*alone.columns.values(), alone.scores):

@@ -52,7 +52,7 @@ def place(spec, *parts):
 
 
 @pytest.mark.kernels
-def test_layout():
+def test_features_are_laid_out_in_the_documented_order():
     spec = log_spec(
         numeric=["price"],
         one_hot=[OneHot("colour", ("red", "blue"))],
@@ -89,7 +89,7 @@ def test_rows_are_sorted_and_collisions_add_up():
         assert rows.values[rows.indptr[i] : rows.indptr[i + 1]].sum() == 12
 
 
-def test_text_of_values():
+def test_categories_are_converted_to_text():
     spec = log_spec(categorical=["new", "size"], hash_bits=16)
     X = dense(spec)
     assert X[0, place(spec, "new", "true")] == 1
@@ -141,7 +141,7 @@ def test_required_columns_are_those_of_the_weights():
     }
 
 
-def test_specs_travel_as_data():
+def test_specs_are_encoded_and_decoded():
     spec = log_spec(
         numeric=["price"], one_hot=[OneHot("c", ("x",))], categorical=["b"], crosses=["b*c"]
     )
@@ -173,7 +173,7 @@ def test_a_bad_spec_in_a_file_is_refused():
         decode_transforms([{"type": "log_columns", "surprise": 1}])
 
 
-def test_names_of_hashed_features():
+def test_hashed_features_are_named_by_column_and_value():
     spec = log_spec(
         [OneHot("colour", ("red",))],
         categorical=["absent", "brand"],
@@ -193,7 +193,7 @@ def test_names_of_hashed_features():
     }
 
 
-def test_memory_of_values_is_bounded(monkeypatch):
+def test_the_cache_of_hashed_values_is_bounded(monkeypatch):
     from rankine.transforms import categories
 
     monkeypatch.setattr(categories, "MAX_CACHED", 10)
@@ -239,7 +239,7 @@ def test_values_of_categories_as_text():
 
 
 @pytest.mark.kernels
-def test_hashed_places_are_marked_from_the_first_on():
+def test_hashed_slots_are_marked_from_the_first_feature_on():
     used = np.zeros(8, dtype=bool)
     mark_hashed(np.array([2, 3, 4, 9, 13], dtype=np.int32), 4, used)
     assert np.flatnonzero(used).tolist() == [0, 1, 5]

@@ -70,7 +70,7 @@ def test_training_with_a_rule_equals_training_on_filled_data(rule: str, scale: s
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("scale", ["auto", "query"])
-def test_every_way_to_score_fills_missing_values_alike(rule: str, scale: str) -> None:
+def test_all_ways_to_score_fill_missing_values_alike(rule: str, scale: str) -> None:
     data = lists()
     ranker = LeastSquaresRanker(missing=rule, scale=scale).fit(data)
     scores = ranker.predict(data)
@@ -164,7 +164,7 @@ def test_a_stream_learns_what_memory_learns(rule: str) -> None:
     assert np.corrcoef(stream.predict(loaded), memory.predict(loaded))[0, 1] > 0.9
 
 
-def test_indicators_are_learned_in_instalments() -> None:
+def test_indicators_are_learned_by_partial_fit() -> None:
     data = lists()
     ranker = ElasticRanker(missing="indicator", random_state=0, l1=0.0)
     for block in data.blocks(24):
@@ -177,7 +177,7 @@ def test_indicators_are_learned_in_instalments() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_frames_columns_and_partitions_hold_missing_values(rule: str, tmp_path) -> None:
+def test_frames_columns_and_partitions_may_contain_missing_values(rule: str, tmp_path) -> None:
     pa = pytest.importorskip("pyarrow")
     pd = pytest.importorskip("pandas")
     import pyarrow.parquet as pq
@@ -225,7 +225,7 @@ def by_definition(spec: MissingValues, X: np.ndarray, lists: np.ndarray) -> tupl
     [MissingValues("zero"), MissingValues("query_min"), MissingValues("mean", (1, 2), (5.0, -3.0)),
      MissingValues("indicator", (0, 2), (0.5, 0.25)), MissingValues("mean", (3,), (7.0,))],
 )  # fmt: skip
-def test_every_rule_by_its_definition(spec: MissingValues, kind) -> None:
+def test_every_rule_equals_its_definition(spec: MissingValues, kind) -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
         X = rng.integers(-2, 4, (12, 4)).astype(float)
@@ -246,7 +246,7 @@ def test_every_rule_by_its_definition(spec: MissingValues, kind) -> None:
         assert np.isnan(given.data if kind is sparse.csr_array else given).any(), "not in place"
 
 
-def test_places_of_missing_values_are_found_in_every_storage() -> None:
+def test_positions_of_missing_values_are_found_in_every_storage() -> None:
     X = np.array([[1.0, 0.0, np.nan], [0.0, np.inf, 2.0], [np.nan, 3.0, np.nan]])
     for stored in (X, sparse.csr_array(X), sparse.csc_array(X)):
         found = find_missing(stored)
@@ -254,14 +254,14 @@ def test_places_of_missing_values_are_found_in_every_storage() -> None:
         assert places == [(0, 2), (2, 0), (2, 2)]
     for nothing in (X[1:2], X[:0], X[:, :0], sparse.csr_array((2, 2))):
         assert find_missing(nothing) is None
-    with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing \(3 values are\)"):
+    with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing, one of 3"):
         refuse_missing(X)
     with pytest.raises(SchemaError, match=r"X\[0, 'c'\] is missing") as caught:
         refuse_missing(X[:1], ["a", "b", "c"])
     assert caught.value.column == "c"
 
 
-def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> None:
+def test_means_ignore_missing_values_and_indicators_mark_them() -> None:
     X = np.array([[1.0, 0.0, 0.0, np.nan], [np.nan, 0.0, 4.0, np.nan], [4.0, 0.0, np.nan, np.nan]])
     data = Dataset.from_arrays(X, [0, 1, 2], weight=[1.0, 1.0, 3.0])
     means = fit_scaling("none", data, "mean").missing
@@ -270,7 +270,7 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
     assert dict(zip(shares.columns, shares.values, strict=True)) == {0: 2.5 / 8, 2: 2 / 8}
     marks = fit_scaling("none", data, "indicator")
     assert marks.missing.columns == (0, 2, 3)
-    assert marks.n_marks == 3
+    assert marks.n_indicators == 3
     np.testing.assert_array_equal(marks.apply(data).X[:, 4:], np.isnan(X[:, [0, 2, 3]]))
     complete = Dataset.from_arrays([[1.0, 2.0, 3.0, 4.0]], [0])
     np.testing.assert_array_equal(marks.apply(complete).X, [[1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]])
@@ -290,7 +290,7 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
 
 
 @pytest.mark.parametrize("light", [1e-6, 1e-12, 1e-30])
-def test_means_of_light_rows_beside_a_heavy_one_without_a_value(light: float, tmp_path) -> None:
+def test_means_are_exact_if_a_heavy_row_has_a_missing_value(light: float, tmp_path) -> None:
     """1 + 1e-30 is 1: what was known weighed nothing, and the mean was no number."""
     X = np.array([[np.nan, 1.0], [4.0, 2.0], [0.0, np.nan], [2.0, 3.0], [np.nan, 3.0]])
     weight = np.array([1.0, light, light, 2 * light, 0.0])

@@ -65,13 +65,13 @@ def test_auto_scaling_follows_its_rule(weighed):
     data = Dataset.from_arrays(data.X, data.y, data.qid, weight=weight)
     found = fit_scaling("auto", data)
     np.testing.assert_allclose(found.factors, _by_the_words(data.X, weight), rtol=1e-12)
-    assert found.chosen == {"by_deviation": 3, "by_largest": 1, "as_they_are": 3, "lists": 30}
+    assert found.decisions == {"by_deviation": 3, "by_largest": 1, "as_they_are": 3, "lists": 30}
     assert describe_scaling(found.metadata).startswith("auto: 3 columns divided by their standard")
 
 
 @pytest.mark.parametrize("span", [32, scaling.SPAN])
 @pytest.mark.parametrize("kind", ["auto", "standard", "maxabs"])
-def test_storage_blocks_and_threads_change_no_bit(kind, span, monkeypatch):
+def test_storage_blocks_and_threads_do_not_change_a_bit(kind, span, monkeypatch):
     whole = fit_scaling(kind, _lists(np.random.default_rng(1))).factors
     monkeypatch.setattr(scaling, "SPAN", span)
     data = _lists(np.random.default_rng(1))
@@ -86,15 +86,15 @@ def test_storage_blocks_and_threads_change_no_bit(kind, span, monkeypatch):
             assert np.array_equal(cut.factors, expected)
 
 
-def test_hashed_logs_stay_as_they_are():
+def test_hashed_logs_are_not_scaled():
     X = sparse.random_array((200, 5000), density=0.002, format="csr", rng=0)
     X.data[:] = 1.0
     found = fit_scaling("auto", Dataset.from_arrays(X, np.zeros(200)))
     assert found.factors is None
-    assert found.chosen["as_they_are"] == 5000
+    assert found.decisions["as_they_are"] == 5000
 
 
-def test_a_stream_looks_at_its_first_lists_whatever_the_blocks(monkeypatch, tmp_path):
+def test_a_stream_is_measured_on_its_first_lists_for_any_blocks(monkeypatch, tmp_path):
     monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (12,))
     data = _lists(np.random.default_rng(2))
     write_letor([data], tmp_path / "rows.txt")
@@ -128,10 +128,10 @@ def test_a_stream_that_is_read_once_loses_no_list():
 
     ranker = rankine.ElasticRanker(random_state=0).fit(_Once(data))
     assert ranker.training_["queries"] == data.n_queries
-    assert ranker.scaling_.chosen["lists"] == data.n_queries
+    assert ranker.scaling_.decisions["lists"] == data.n_queries
 
 
-def test_units_do_not_matter():
+def test_units_of_features_do_not_change_the_model():
     data = _lists(np.random.default_rng(4))
     dense = data.X[:, :2]
     first = LeastSquaresRanker(tol=1e-12).fit(dense, data.y, qid=data.qid)
@@ -162,7 +162,7 @@ def _stored(X):
 @pytest.mark.kernels
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, _stored])
 @pytest.mark.parametrize("weighed", [False, True])
-def test_scales_are_their_definitions(kind, weighed):
+def test_scales_equal_their_definitions(kind, weighed):
     rng = np.random.default_rng(6)
     X = _lists(rng, 8).X
     X[:, 1] *= 1e-9
@@ -185,7 +185,7 @@ def test_scales_are_their_definitions(kind, weighed):
     np.testing.assert_allclose(scaled, X * by_deviation.factors, rtol=1e-15)
 
 
-def test_limits_of_auto():
+def test_auto_scaling_at_its_limits():
     n = 100
     dense, rare, unit = np.zeros(n), np.zeros(n), np.zeros(n)
     dense[:10], rare[:9], unit[:50] = 3.0, 3.0, 1.0
@@ -193,7 +193,7 @@ def test_limits_of_auto():
     X = np.column_stack([dense, rare, unit, small])
     found = fit_scaling("auto", Dataset.from_arrays(X, dense))
     np.testing.assert_allclose(found.factors, [1 / dense.std(), 1 / 3.0, 1.0, 1.0])
-    assert found.chosen == {"by_deviation": 1, "by_largest": 1, "as_they_are": 2, "lists": 1}
+    assert found.decisions == {"by_deviation": 1, "by_largest": 1, "as_they_are": 2, "lists": 1}
     assert describe_scaling(found.metadata) == (
         "auto: 1 columns divided by their standard deviation, 1 columns divided by their largest "
         "value, 2 columns left as they are (measured on 1 lists)"
@@ -220,7 +220,7 @@ def test_rows_are_read_no_more_often_than_needed(kind, used, reads):
 
 
 @pytest.mark.parametrize("columns", [1, scaling.SPAN // 4, scaling.SPAN])
-def test_spans_hold_enough_rows_and_not_many_more(columns):
+def test_spans_have_the_documented_size(columns):
     spans = scaling._Spans(ColumnStatistics(list, columns), 1, (np.add, np.add))
     assert spans.row == scaling.Scaling("none").positions == 0
     assert spans.size == (scaling.SPAN if columns <= scaling.SPAN // 4 else 4 * columns)
@@ -243,7 +243,7 @@ def test_uneven_columns_are_the_three_widest_and_the_narrowest():
     assert fit_scaling("none", Dataset.from_arrays(constant, np.zeros(20))).uneven == ()
 
 
-def test_sizes_of_parts_are_those_of_the_whole():
+def test_merged_sizes_of_parts_equal_the_sizes_of_the_whole():
     data = _lists(np.random.default_rng(8))
     cut = (data.take_queries(np.arange(11)), data.take_queries(np.arange(11, 30)))
     parts = [ColumnStatistics(lambda part=part: [part], data.n_features).sizes() for part in cut]
@@ -257,7 +257,7 @@ def test_sizes_of_parts_are_those_of_the_whole():
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_runs_are_normalised_list_by_list_whatever_the_storage(shuffled):
+def test_runs_are_normalised_list_by_list_for_any_storage(shuffled):
     rng = np.random.default_rng(7)
     scores = rng.uniform(1, 9, (10, 3))
     scores[rng.random(scores.shape) < 0.3] = 0.0

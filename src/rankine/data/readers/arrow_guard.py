@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
 from rankine.data.options import ReadOptions
+from rankine.data.readers.parquet_guard import RATIO_FREE
 from rankine.data.readers.values import wrap_arrow_errors
 from rankine.data.sources import read_fully
 
-#: The expansion ratio is not checked below this size: small data may be very repetitive.
-RATIO_FREE = 64 * 2**20
 #: Values of ``MessageHeader`` in ``Message.fbs``.
 _DICTIONARY, _BATCH = 2, 3
 #: Continuation marker and a length of 0: the end of a stream.
@@ -109,9 +108,9 @@ class _CountingFile(io.RawIOBase):
 
 
 class GuardedStream(io.RawIOBase):
-    """The bytes of an Arrow stream; each message is checked before it is handed on.
+    """The bytes of an Arrow stream; each message is checked before its bytes are returned.
 
-    The stream must end with its end mark, or it was cut.
+    A stream without the end mark at its end is an error, because it was cut.
 
     Parameters
     ----------
@@ -236,11 +235,11 @@ def _expanded_bytes(
     message: FlatTable, body_bytes: int, read_body: Callable[[int, int], bytes]
 ) -> int:
     """Return the sum of the lengths that the compressed buffers of a message state."""
-    kind = message.number(1, "B")
+    message_type = message.number(1, "B")
     batch = message.child(2)
-    if batch is not None and kind == _DICTIONARY:
+    if batch is not None and message_type == _DICTIONARY:
         batch = batch.child(1)
-    if kind not in (_DICTIONARY, _BATCH) or batch is None or batch.child(3) is None:
+    if message_type not in (_DICTIONARY, _BATCH) or batch is None or batch.child(3) is None:
         return 0  # a schema, or not compressed
     total = 0
     for start, length in batch.structs(2, "qq"):
@@ -251,7 +250,8 @@ def _expanded_bytes(
         stated = struct.unpack("<q", read_body(start, 8))[0]
         if stated < -1:
             raise ValueError("a negative length")
-        if stated == -1:  # this buffer is not compressed
+        # The format marks a buffer that compression would have made longer by a length of -1.
+        if stated == -1:
             stated = length
         total += stated
     return total

@@ -68,7 +68,7 @@ class ColumnPlan:
     dtype
         Type of the feature matrix.
     n_features
-        Its width; None where it is not known before the rows are read.
+        Width of the feature matrix; None if only the rows can give it.
     feature_names
         Names of the features, or None.
     dictionaries
@@ -165,7 +165,7 @@ def _check_distinct(schema: pa.Schema) -> None:
 
 
 def _role(schema: pa.Schema, options: ReadOptions, role: str) -> str | None:
-    """Return the column of a role; None where it is optional and absent."""
+    """Return the column of a role; None if the column is optional and absent."""
     name = getattr(options, role)
     if name is None or (role == "query" and not options.has_query_ids):
         return None
@@ -190,8 +190,8 @@ def _require_column(schema: pa.Schema, name: str, parameter: str) -> None:
         fix = f"Did you mean {close[0]!r}? {fix}"
     if parameter == "label" and set(name) & set("+-*/<>()"):
         fix = (
-            "A formula is the label of a raw log: name its features too (numeric=, categorical=, "
-            "one_hot=)"
+            "Only a raw log has a formula as its label: name its features too, with numeric, "
+            "categorical or one_hot"
         )
     raise SchemaError(
         f"no column {name!r}; the file holds {columns}",
@@ -247,11 +247,11 @@ def _check_feature(field: pa.Field) -> None:
         return
     if pt.is_dictionary(field.type) or is_text(field.type):
         fix = (
-            "Choose the numeric columns with features=[...]; keep this one with columns=[...] to "
-            "hash or one-hot it, or leave it out"
+            "Set features to the numeric columns; add this one to columns to hash or one-hot it, "
+            "or leave it out"
         )
     else:
-        fix = "Choose the numeric columns with features=[...], or cast this one to float"
+        fix = "Set features to the numeric columns, or cast this one to float"
     raise SchemaError(
         f"feature column {field.name!r} is of type {field.type}, not a number",
         fix=fix,
@@ -282,7 +282,7 @@ def _dense_width(
         raise SchemaError(
             f"{width} feature columns, not {options.n_features}",
             parameter="n_features",
-            fix="Choose columns with features=[...], or leave it out",
+            fix="Set features to the columns to use, or leave it out",
         )
     # Names that the caller gave are attached by load and scan, to every format alike.
     numbered = not metadata.named and metadata.n_features == width

@@ -445,11 +445,14 @@ def _to_columns(
         limit_name, n_columns = "max_features", options.max_features
     if len(indices) and (indices.min() < base or indices.max() >= n_columns + base):
         too_low, too_high = indices < base, indices >= n_columns + base
+        fix = "Indices must not be negative"
+        if base:
+            fix = "Set base to 0 if indices count from 0"
         items.refuse(
             too_low,
             name,
             lambda item: f"index {indices[item]} is below the declared base {base}",
-            "Pass base=0 if indices count from 0" if base else "Indices must not be negative",
+            fix,
         )
         items.refuse(
             too_high,

@@ -182,7 +182,7 @@ class Columns:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all rows; arrays that were handed out stay unchanged."""
+        """Remove all rows; arrays that were returned stay unchanged."""
         self._last_lengths = Counter({name: self._length(name) for name in self._arrays})
         dtypes: dict[str, Any] = {
             "indptr": np.int64,
@@ -199,6 +199,7 @@ class Columns:
             "stops": np.int64,
         }
         self._arrays = {name: np.array([0], dtype=dtype) for name, dtype in dtypes.items()}
+        # WIDTH, LINE and MISSING are kept, because they count over the whole file.
         for slot in (State.ROWS, State.NNZ, State.IMPLIED, State.QID_BYTES, State.DOCID_BYTES):
             self._state[slot] = 0
 
@@ -283,7 +284,7 @@ class Columns:
     def matrix(self, n_features: int, dense: bool | None) -> Any:
         """Return the features: CSR, or dense where ``dense`` or at least half of it is stored.
 
-        This takes the arrays away: call it last.
+        The result shares memory with the arrays, which are cut for it: call this last.
         """
         n_rows, nnz = int(self._state[State.ROWS]), int(self._state[State.NNZ])
         if dense is None:
@@ -340,7 +341,7 @@ def _scatter(indptr: Any, indices: Any, values: Any, start: int, stop: int, out:
             out[i, indices[k]] = values[k]
 
 
-#: Values after which a block is handed on: joining small pieces needs less memory than large ones.
+#: Values after which a block is returned: joining small blocks needs less memory than large ones.
 _BLOCK_VALUES = 2**19
 
 
@@ -366,7 +367,7 @@ def measure(source: Source, options: ReadOptions) -> int:
     """Return the number of features, the largest index of the file, in bounded memory."""
     reader = Reader(source, options, streaming=True)
     for _ in reader.windows():
-        reader.forget()
+        reader.drop_rows()
     return reader.width
 
 
@@ -506,7 +507,7 @@ class Reader:
         columns.reset()
         return spans
 
-    def forget(self) -> None:
+    def drop_rows(self) -> None:
         """Drop the rows read so far."""
         self._columns.reset()
 
@@ -515,25 +516,26 @@ class Reader:
             self._check_cut()
         state = self._state
         state[State.POS], state[State.END] = 0, window.end
+        # Room for the whole window, so that the tokenizer need not check for it.
         arrays = self._columns.make_room(window.end, ahead)
-        decided = np.zeros(0)
+        exact_values = np.zeros(0)
         while True:
             with np.errstate(over="ignore"):
                 fault = Fault(
                     parse_lines(
-                        window.buffer, self._rules, arrays, state, decided, self._hard_spans
+                        window.buffer, self._rules, arrays, state, exact_values, self._hard_spans
                     )
                 )
             if fault == Fault.DONE:
                 self._columns.settle()
                 return
             if fault == Fault.UNDECIDED:
-                decided, fault = self._decide(window)
+                exact_values, fault = self._round_exactly(window)
             if fault != Fault.UNDECIDED:
                 self._refuse(fault, window)
-                decided = decided[:0]
+                exact_values = exact_values[:0]
 
-    def _decide(self, window: Window) -> tuple[NDArray[np.float64], Fault]:
+    def _round_exactly(self, window: Window) -> tuple[NDArray[np.float64], Fault]:
         """Return the exact hard numbers of the current row, and a fault if one is too large."""
         state = self._state
         count = int(state[State.HARDS])

@@ -12,7 +12,7 @@ from rankine.data.readers.letor_tokens import Fault
 _SHOWN = 40
 _DECIMAL = re.compile(rb"[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?")
 _NUMBER = "Write a decimal number such as 0.5, -3 or 1e-7"
-_GROUP = "pass group= (rows per query), or single_query=True if all rows are one query"
+_GROUP = "pass group (rows per query), or single_query if all rows are one query"
 
 
 def explain(fault: Fault, line: bytes, offset: int, options: ReadOptions, number: int) -> DataError:
@@ -28,7 +28,7 @@ def explain(fault: Fault, line: bytes, offset: int, options: ReadOptions, number
 
 def _describe(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[DataError], str, str]:
     """Return type, reason and fix of the error for a fault."""
-    shown = _show(token)
+    token_text = _show(token)
     if fault == Fault.CARRIAGE:
         return (
             ParseError,
@@ -36,41 +36,50 @@ def _describe(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[Da
             "Convert the line endings to LF or CRLF",
         )
     if fault == Fault.QID_ABSENT:
+        reason = "no query id"
+        if token:
+            reason += f" before {token_text}"
         return (
             QueryOrderError,
-            f"no query id before {shown}" if token else "no query id",
-            (f"Write 'label qid:ID index:value ...' on every line, or {_GROUP}"),
+            reason,
+            f"Write 'label qid:ID index:value ...' on every line, or {_GROUP}",
         )
     if fault == Fault.QID_UNEXPECTED:
         return (
             QueryOrderError,
-            "a query id in a file whose queries were given by group= or single_query=",
-            "Leave out group= and single_query=, or remove the ids",
+            "a query id in a file whose queries were given by group or single_query",
+            "Leave out group and single_query, or remove the ids",
         )
     if fault == Fault.QID_RANGE:
-        return LimitError, f"query id {shown} is not a 64-bit integer", "Pass qid_type='str'"
+        return LimitError, f"query id {token_text} is not a 64-bit integer", "Set qid_type to 'str'"
     if fault == Fault.QID_UTF8:
-        return ParseError, f"query id {shown} is not UTF-8", "Convert the file to UTF-8"
+        return ParseError, f"query id {token_text} is not UTF-8", "Convert the file to UTF-8"
     if fault == Fault.QID_BAD:
         if not token:
             return ParseError, "empty query id", "Write the id directly after 'qid:'"
         if options.qid_type == "str":
-            return ParseError, f"query id {shown} holds a control character", "Remove it"
-        return ParseError, f"query id {shown} is not an integer", "Pass qid_type='str'"
+            return ParseError, f"query id {token_text} holds a control character", "Remove it"
+        return ParseError, f"query id {token_text} is not an integer", "Set qid_type to 'str'"
     if fault == Fault.INDEX_LOW:
         return (
             ParseError,
             "feature index 0, but indices start at 1",
-            "Pass base=0 if they start at 0",
+            "Set base to 0 if they start at 0",
         )
     if fault == Fault.INDEX_HIGH:
-        return _index_too_high(shown, options)
+        return _index_too_high(token_text, options)
     if fault == Fault.DUPLICATE:
-        return ParseError, f"feature index {shown} appears twice", "Write every feature once a row"
+        return (
+            ParseError,
+            f"feature index {token_text} appears twice",
+            "Write every feature once a row",
+        )
     if fault == Fault.INDEX:
-        return _bad_index(token, shown)
-    what = "label" if fault == Fault.LABEL else "value"
-    return _bad_number(what, token, shown)
+        return _bad_index(token, token_text)
+    what = "value"
+    if fault == Fault.LABEL:
+        what = "label"
+    return _bad_number(what, token, token_text)
 
 
 def _index_too_high(shown: str, options: ReadOptions) -> tuple[type[DataError], str, str]:

@@ -30,17 +30,26 @@ from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 class _Slots(NamedTuple):
     """Slots of the integer array that keeps the tokenizer's state between calls."""
 
+    #: Position of the next line in the buffer, and end of its lines.
     POS: int = 0
     END: int = 1
+    #: Number of lines parsed so far.
     LINE: int = 2
+    #: Numbers of rows and of values in the arrays.
     ROWS: int = 3
     NNZ: int = 4
+    #: Bytes in the heaps of query ids and document ids.
     QID_BYTES: int = 5
     DOCID_BYTES: int = 6
+    #: Number of features: the largest index so far, counted from 1.
     WIDTH: int = 7
+    #: Number of missing values.
     MISSING: int = 8
+    #: Position of the token with a fault.
     FAULT: int = 9
+    #: Number of hard numbers in the current row.
     HARDS: int = 10
+    #: Number of indices at the start that are not stored, because these rows are full.
     IMPLIED: int = 11
 
 
@@ -52,19 +61,27 @@ class Fault(IntEnum):
     """Why the tokenizer stopped; DONE is not a fault, UNDECIDED requests exact numbers."""
 
     DONE = 0
+    #: The label is not a number.
     LABEL = 1
+    #: A query id is required, or forbidden because ``group`` or ``single_query`` was given.
     QID_ABSENT = 2
     QID_UNEXPECTED = 3
+    #: The query id is malformed, not a 64-bit integer, or not UTF-8.
     QID_BAD = 4
     QID_RANGE = 5
     QID_UTF8 = 6
+    #: The feature index is malformed, below the base, above the width, or used twice in a row.
     INDEX = 7
     INDEX_LOW = 8
     INDEX_HIGH = 9
     DUPLICATE = 10
+    #: The value of a feature is not a number.
     VALUE = 11
+    #: A carriage return without a line feed.
     CARRIAGE = 12
+    #: The line is longer than ``max_line_bytes``.
     LONG = 13
+    #: The row contains hard numbers.
     UNDECIDED = 14
 
 
@@ -131,18 +148,18 @@ def _after_docid(buf: Any, pos: Any) -> Any:
 
 
 @jit
-def copy_docid(buf: Any, pos: Any, stop: Any, heap: Any, used: Any) -> Any:
-    """Copy the document id of the comment ``buf[pos:stop]`` to the heap; return its used bytes.
+def copy_docid(buf: Any, pos: Any, stop: Any, heap: Any, end: Any) -> Any:
+    """Copy the document id of the comment ``buf[pos:stop]`` to the heap; return its new end.
 
     The id is the token after ``docid =``, else the first token of the comment. ``buf[stop]`` is a
     line feed or a carriage return.
     """
     pos = _after_docid(buf, _skip_blanks(buf, pos))
     while pos < stop and buf[pos] != _BLANK and buf[pos] != _TAB:
-        heap[used] = buf[pos]
-        used += 1
+        heap[end] = buf[pos]
+        end += 1
         pos += _1
-    return used
+    return end
 
 
 _LARGEST = np.uint64(2**63 - 1)

@@ -58,20 +58,21 @@ def read_struct(
             number += head >> 4  # the distance to the number of the field before
         else:
             number, position = _read_integer(data, position)
-        kind = head & 15
-        if kind in _INTEGERS:  # the most frequent; a call less
+        value_type = head & 15
+        # Integers are the most frequent: reading them here saves a call per field.
+        if value_type in _INTEGERS:
             value, position = _read_integer(data, position)
         else:
-            value, position = _read_value(data, position, kind, wanted.get(number), depth)
+            value, position = _read_value(data, position, value_type, wanted.get(number), depth)
         if number in wanted:
             fields[number] = value
     return fields, position + 1
 
 
 def _read_value(
-    data: bytes, position: int, kind: int, wanted: dict[int, Any] | None, depth: int
+    data: bytes, position: int, value_type: int, wanted: dict[int, Any] | None, depth: int
 ) -> tuple[Any, int]:
-    if kind == _BINARY:
+    if value_type == _BINARY:
         length = data[position]
         position += 1
         if length > 127:
@@ -79,34 +80,34 @@ def _read_value(
         if length > len(data) - position:
             raise IndexError("a text is longer than the data")
         return data[position : position + length], position + length
-    if kind in _INTEGERS:
+    if value_type in _INTEGERS:
         return _read_integer(data, position)
-    if kind == _STRUCT:
+    if value_type == _STRUCT:
         return read_struct(data, position, wanted or {}, depth + 1)
-    if kind in (_TRUE, _FALSE):
-        return kind == _TRUE, position
-    if kind in _LISTS:
+    if value_type in (_TRUE, _FALSE):
+        return value_type == _TRUE, position
+    if value_type in _LISTS:
         head = data[position]
         size, position = head >> 4, position + 1
         if size == 15:
             size, position = _read_varint(data, position)
         return _read_items(data, position, size, (head & 15,), wanted, depth)
-    if kind == _MAP:
+    if value_type == _MAP:
         size, position = _read_varint(data, position)
         if size == 0:
             return [], position
         head = data[position]
         return _read_items(data, position + 1, size, (head >> 4, head & 15), wanted, depth)
-    if kind in _FIXED_BYTES:
-        return None, position + _FIXED_BYTES[kind]
-    raise ValueError(f"unknown type {kind}")
+    if value_type in _FIXED_BYTES:
+        return None, position + _FIXED_BYTES[value_type]
+    raise ValueError(f"unknown type {value_type}")
 
 
 def _read_items(
     data: bytes,
     position: int,
     size: int,
-    kinds: tuple[int, ...],
+    value_types: tuple[int, ...],
     wanted: dict[int, Any] | None,
     depth: int,
 ) -> tuple[list[Any], int]:
@@ -117,10 +118,12 @@ def _read_items(
         raise IndexError("a list is longer than the data")
     items = []
     for _ in range(size):
-        for kind in kinds:
-            if kind in (_TRUE, _FALSE):  # only here a boolean takes a byte
-                kind = 3  # noqa: PLW2901
-            item, position = _read_value(data, position, kind, wanted, depth + 1)
+        for value_type in value_types:
+            if value_type in (_TRUE, _FALSE):
+                # A boolean field is stored in its type, but a boolean item takes a byte.
+                item, position = None, position + 1
+            else:
+                item, position = _read_value(data, position, value_type, wanted, depth + 1)
             items.append(item)
     return items, position
 
@@ -226,12 +229,16 @@ def read_footer(raw: pa.NativeFile) -> list[RowGroup]:
 
 def _make_chunk(fields: dict[int, Any]) -> Chunk:
     start = fields[9]  # of the data pages
-    if fields.get(11, 0) > 0:  # the page of the dictionary is before them
+    # The page of the dictionary, if there is one, is before the data pages.
+    if fields.get(11, 0) > 0:
         start = min(start, fields[11])
     statistics = fields.get(12, {})
+    value_bytes = 4
+    if fields[1] in _WIDE_TYPES:
+        value_bytes = 8
     return Chunk(
         tuple(part.decode() for part in fields[3]),
-        8 if fields[1] in _WIDE_TYPES else 4,
+        value_bytes,
         start,
         start + fields[7],
         fields.get(5, 0),
@@ -284,10 +291,10 @@ def check_row_group(
     """
     if group.n_rows == 0:
         return 0
-    wanted = set(columns)
+    column_names = set(columns)  # a file may have thousands of columns
     page_bytes = list_bytes = stored_bytes = most_values = 0
     for chunk in group.chunks:
-        if chunk.path[0] not in wanted:
+        if chunk.path[0] not in column_names:
             continue
         pages = list(_read_pages(raw, chunk))
         page_bytes += max((page.size for page in pages), default=0)
@@ -326,6 +333,7 @@ def _read_pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
 def _read_header(raw: pa.NativeFile, start: int, chunk: Chunk) -> tuple[Page, int]:
     """Return the page header at ``start`` and its length."""
     for size in (_HEADER_BYTES, _MAX_HEADER_BYTES):
+        # Most headers are short; long statistics need a second, larger read.
         data = raw.read_at(min(size, chunk.stop - start), start)
         try:
             fields, header_bytes = read_struct(data, 0, _PAGE)

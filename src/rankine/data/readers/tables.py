@@ -69,7 +69,7 @@ def read(source: Source, options: ReadOptions, span: tuple[int, int] | None = No
 def _read_dense(
     table: ParquetRows, source: Source, options: ReadOptions, span: tuple[int, int]
 ) -> Dataset:
-    """Read rows of a Parquet file whose number is known: each batch is decoded into its place."""
+    """Read rows of a Parquet file into one matrix, which the footer gives the size of."""
     start, stop = span
     X = _allocate(table, options, stop - start)
     blocks = _read_blocks(table, source, options, X, span)
@@ -87,7 +87,7 @@ def _read_blocks(
     X: NDArray[Any] | None = None,
     span: tuple[int, int] | None = None,
 ) -> Iterator[Dataset]:
-    """Yield blocks of the rows of ``span``; dense features are written to ``X`` where it is given.
+    """Yield blocks of the rows of ``span``; with ``X``, dense features are written into it.
 
     Row 0 of ``X`` is the first row of the span.
     """
@@ -321,7 +321,7 @@ class ParquetRows(_Table):
     def value_bounds(self, group: RowGroup, column: str) -> tuple[Any, Any] | None:
         """Return the smallest and largest value of a column of ids, if the footer has them.
 
-        Texts may be cut: they are bounds all the same. Bounds of unsigned integers may be unknown.
+        Texts may be cut, but are bounds nevertheless. Unsigned integers may have no usable bounds.
         """
         for chunk in group.chunks:
             if chunk.path == (column,) and chunk.minimum and chunk.maximum:

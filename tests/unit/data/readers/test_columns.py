@@ -221,8 +221,8 @@ WRONG_FEATURES = {
 @pytest.mark.parametrize("kind", list(WRONG_FEATURES))
 def test_features_of_a_wrong_type(put, kind):
     error = assert_refused(put(table(c=WRONG_FEATURES[kind])), SchemaError, column="c")
-    assert "features=" in error.fix
-    assert ("keep this one" in error.fix) == (kind in ("text", "dictionary"))
+    assert "Set features to" in error.fix
+    assert ("add this one to columns" in error.fix) == (kind in ("text", "dictionary"))
     assert rankine.load(put(table(c=WRONG_FEATURES[kind])), features=["a", "b"]).n_features == 2
 
 
@@ -544,7 +544,7 @@ def test_bad_sparse_rows_are_skipped_when_asked(put):
         sparse_table([[-1], [2], [], [1], [4], [2]], [[1.0], [2.0], [], [3.0], [4], [5]])
     )
     assert "must not be negative" in assert_refused(negative, SchemaError, base=0, line=1).fix
-    assert "Pass base=0" in assert_refused(negative, SchemaError, line=1).fix
+    assert "Set base to 0" in assert_refused(negative, SchemaError, line=1).fix
 
 
 def test_sparse_columns_by_other_names(put):
@@ -818,10 +818,10 @@ def test_queries_stay_whole_over_row_groups_and_files(put, tmp_path):
     assert [block.qid.tolist() for block in blocks] == [[1, 1, 1], [2, 2, 2]]
 
 
-def test_a_query_that_comes_back(put):
+def test_a_query_that_reappears_is_named(put):
     path = put(table(qid=pa.array([1, 1, 2, 2, 1, 1])), size=2)
     assert rankine.load(path).n_queries == 2
-    with pytest.raises(QueryOrderError, match="query 1 comes back") as caught:
+    with pytest.raises(QueryOrderError, match="query 1 reappears") as caught:
         list(rankine.scan(path, block_rows=1))
     assert caught.value.line == 5
 

@@ -104,23 +104,23 @@ REASONS = [
     (b"1 qid:1 1:1_0", {}, "parse", 11, "value '1_0' is not a decimal number", "Write a decimal"),
     (b"1,5 qid:1", {}, "parse", 1, "label '1,5' holds a comma", "Use a point as decimal separator"),
     (b"1 2:1", {}, "query-order", 3, "no query id before '2:1'", "Write 'label qid:ID index:value"),
-    (b"1 xid:2 2:1", {}, "query-order", 3, "no query id before 'xid:2'", "single_query=True if al"),
-    (b"1 qix:2 2:1", {}, "query-order", 3, "no query id before 'qix:2'", "or pass group= (rows pe"),
+    (b"1 xid:2 2:1", {}, "query-order", 3, "no query id before 'xid:2'", "single_query if al"),
+    (b"1 qix:2 2:1", {}, "query-order", 3, "no query id before 'qix:2'", "or pass group (rows pe"),
     (b"1 # x", {}, "query-order", 3, "no query id", "Write 'label qid:ID index:value ...' on ever"),
     (b"1 qid:1", {"single_query": True}, "query-order", 3, "a query id in a file whose", "Leave o"),
     (b"1 qid:9223372036854775808", {}, "limit", 7, "query id '9223372036854775808' is not a 64-bit",
-     "Pass qid_type='str'"),
+     "Set qid_type to 'str'"),
     (b"1 qid:\xe9 1:1", {"qid_type": "str"}, "parse", 7, "query id '\\xe9' is not UTF-8", "Conv"),
     (b"1 qid:\x80 1:1", {"qid_type": "str"}, "parse", 7, "query id '\\x80' is not UTF-8", "Conv"),
     (b"1 qid: 1:1", {"qid_type": "str"}, "parse", 7, "empty query id", "Write the id directly aft"),
     (b"1 qid: 1:1", {}, "parse", 7, "empty query id", "Write the id directly after 'qid:'"),
     (b"1 qid:a\x7f 1:1", {"qid_type": "str"}, "parse", 7, "query id 'a\\x7f' holds a control", "R"),
-    (b"1 qid:a 1:1", {}, "parse", 7, "query id 'a' is not an integer", "Pass qid_type='str'"),
-    (b"1 qid:1 0:1", {}, "parse", 9, "feature index 0, but indices start at 1", "Pass base=0 if"),
+    (b"1 qid:a 1:1", {}, "parse", 7, "query id 'a' is not an integer", "Set qid_type to 'str'"),
+    (b"1 qid:1 0:1", {}, "parse", 9, "feature index 0, but indices start at 1", "Set base to 0 if"),
     (b"1 qid:1 4:1", {"n_features": 3}, "limit", 9, "feature index '4' is above 3, the last of 3 f",
-     "Pass a larger n_features"),
+     "Increase n_features"),
     (b"1 qid:1 3:1", {"n_features": 3, "base": 0}, "limit", 9, "feature index '3' is above 2, the",
-     "Pass a larger n_features"),
+     "Increase n_features"),
     (b"1 qid:1 11:1", {"max_features": 10}, "limit", 9, "feature index '11' is above the limit of ",
      "Renumber or hash the features"),
     (b"1 qid:1 2:1\t3:1 02:2", {}, "parse", 17, "feature index '02' appears twice", "Write every"),
@@ -153,7 +153,7 @@ def test_the_reason_and_the_fix_say_what_is_wrong(ending):
 @pytest.mark.kernels
 def test_changed_files_are_read_or_refused_as_the_slow_reader_does(tmp_path):
     rng = random.Random(1)
-    ends = Counter(text.judge(*text.draw(rng), tmp_path) for _ in range(400))
+    ends = Counter(text.read_and_compare(*text.draw(rng), tmp_path) for _ in range(400))
     assert min(ends["read"], ends["refused"]) > 80
 
 
