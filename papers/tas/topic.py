@@ -34,7 +34,7 @@ def half_topics():
 def large_half(rows):
     """Load the paper's topic if RCV1 is available, else a generated one."""
     text = large_text(rows, topic=PAPERS)
-    labels = text.binary if text.name == "RCV1" else linear_topics(text.X, 1, 0.5, seed=1)[0]
+    labels = text.binary if text.name == "RCV1" else next(linear_topics(text.X, 1, 0.5, seed=1))
     return text.name, text.X, (labels > 0).astype(float)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankine.data.compression import open_target
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.sorting import rank_order
+from rankine.kernels.sorting import rank_order_by_key
 
 
 def write_run(path, qid, docid, score, **options):
@@ -31,6 +31,6 @@ def run_lines(qid, docid, score, *, tag="rankine", depth=None):
     _, ascending = np.unique(docs, return_inverse=True)
     for q in range(queries.n_queries):
         rows = queries.rows_of(q)
-        order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
+        order = rank_order_by_key(scores[rows], -ascending[rows].astype(np.float64))[:depth]
         for rank, row in enumerate(rows[order].tolist(), 1):
             yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"

@@ -22,7 +22,7 @@ from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
 from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_run, run_metric
-from rankine.kernels.sorting import rank_order
+from rankine.kernels.sorting import rank_order, rank_order_by_key
 from rankine.metrics import Metric, data_columns, evaluate
 from rankine.metrics.gains import docid_key
 
@@ -58,17 +58,18 @@ class ScoredSystem:
         if retrieved is not None:
             rows = rows[np.asarray(retrieved)[rows].astype(bool)]
         docid = self.columns.get("docid")
-        key = np.empty(0)
         if self.by_docid:
             key = docid_key({"docid": np.asarray(docid)[rows]}, len(rows))
-        order = rank_order(self.score[rows], key)[:depth]
+            order = rank_order_by_key(self.score[rows], key)
+        else:
+            order = rank_order(self.score[rows])
         return [
             {
                 "doc": f"row {row}" if docid is None else str(docid[row]),
                 "label": float(self.y[row]),
                 "score": float(self.score[row]),
             }
-            for row in rows[order].tolist()
+            for row in rows[order[:depth]].tolist()
         ]
 
 

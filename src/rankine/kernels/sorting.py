@@ -4,9 +4,9 @@ Short lists are sorted by insertion into a few runs that are merged; rows of ver
 a radix sort of the bits (least significant digit first, 11 bits per digit). Both are stable: equal
 keys keep their order. Keys must not be NaN.
 
-In a ranking the best score comes first; among equal scores the smaller ``key`` comes first, and
-with an empty ``key`` the earlier row. Loops are used where NumPy has slices and sorts, because they
-compile in a fraction of the time.
+In a ranking the best score comes first. Items with equal scores are ordered by row, or by a key,
+smallest first, in the functions whose name ends in ``_by_key``. Loops are used where NumPy has
+slices and sorts, because they compile in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -248,13 +248,19 @@ def order_descending(keys: Any, n: int, order: Any) -> None:
 
 
 @jit
-def rank_order(score: Any, key: Any) -> Any:
-    """Return the positions of all items, best first."""
+def rank_order(score: Any) -> Any:
+    """Return the positions of all items, best first; ties are ordered by position."""
     n = score.shape[0]
     order = np.empty(n, dtype=np.int64)
     order_descending(score, n, order)
-    if key.shape[0] == 0:
-        return order
+    return order
+
+
+@jit
+def rank_order_by_key(score: Any, key: Any) -> Any:
+    """Return the positions of all items, best first; ties are ordered by key, smallest first."""
+    n = score.shape[0]
+    order = rank_order(score)
     tied_keys, spare, spare_items = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
     start = 0
     while start < n:
@@ -322,20 +328,27 @@ def _precedes(score: Any, key: Any, i: int, j: int) -> bool:
 
 
 @jit
-def top_order(score: Any, key: Any, k: int, floor: float = -np.inf) -> Any:
-    """Return the positions of the best min(k, n) items, best first.
+def top_order(score: Any, k: int, floor: float = -np.inf) -> Any:
+    """Return the positions of the best min(k, n) items, best first; ties are ordered by position.
 
     At least that many scores must be ``floor`` or larger. A short top is selected by insertion, in
     O(n + k^2 log(n / k)) on average for random orders.
     """
     size = min(k, score.shape[0])
     if size > _SELECT:
-        return rank_order(score, key)[:size]
+        return rank_order(score)[:size]
     if size == 0:
         return np.empty(0, dtype=np.int64)
-    if key.shape[0] > 0:
-        return _select_top_by_key(score, key, size)
     return _select_top(score, size, floor)[0]
+
+
+@jit
+def top_order_by_key(score: Any, key: Any, k: int) -> Any:
+    """Return the positions of the best min(k, n) items, best first; ties are ordered by key."""
+    size = min(k, score.shape[0])
+    if size > _SELECT:
+        return rank_order_by_key(score, key)[:size]
+    return _select_top_by_key(score, key, size)
 
 
 @jit
@@ -344,7 +357,7 @@ def top_values(values: Any, k: int) -> Any:
     size = min(k, values.shape[0])
     if 0 < size <= _SELECT:
         return _select_top(values, size, -np.inf)[1]
-    order = rank_order(values, np.empty(0))
+    order = rank_order(values)
     best = np.empty(size)
     for r in range(size):
         best[r] = values[order[r]]

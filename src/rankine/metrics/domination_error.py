@@ -48,7 +48,7 @@ def _count_errors(label: Any, score: Any, rule: int) -> Any:
     Items are visited in increasing order of labels, while the highest score of all lower labels
     is kept.
     """
-    order = rank_order(-label, np.empty(0))
+    order = rank_order(-label)
     n = order.shape[0]
     best_score, n_best = -np.inf, 0.0  # highest score among lower labels; how many items have it
     errors = 0.0

@@ -115,7 +115,7 @@ class _RankedListEvaluator(QueryEvaluator):
         super().__init__(metric)
         starts = data.queries.starts
         gains = _item_gains(metric, data)
-        key = _tie_key(metric, gains, data)
+        tie_key = _tie_key(metric, gains, data)
         self._spec = find_definition(metric.name).spec(metric, int(data.queries.sizes.max()))
         self._depth = cutoffs(metric.cutoff, data.queries, data.columns)
         self._query_starts = starts
@@ -124,9 +124,9 @@ class _RankedListEvaluator(QueryEvaluator):
         if data.retrieved is not None:
             starts = _count_before(data.retrieved, starts)
             gains = gains[data.retrieved]
-            if metric.ties in ("worst", "docid"):
-                key = key[data.retrieved]
-        self._starts, self._gains, self._key = starts, gains, key
+            if tie_key is not None:
+                tie_key = tie_key[data.retrieved]
+        self._starts, self._gains, self._tie_key = starts, gains, tie_key
         self._is_short = self._depth > np.diff(starts)
 
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -137,9 +137,7 @@ class _RankedListEvaluator(QueryEvaluator):
             evaluate_queries = expected_values
 
         def work(first: int, last: int) -> None:
-            evaluate_queries(
-                self._spec, lists, self._pool, self._key, self._depth, first, last, values
-            )
+            evaluate_queries(self._spec, lists, self._pool, self._depth, first, last, values)
 
         _map_queries(work, self._query_starts)
         return self._with_short_lists(values)
@@ -152,7 +150,7 @@ class _RankedListEvaluator(QueryEvaluator):
 
         def work(first: int, last: int) -> None:
             weighted_values(
-                self._spec, lists, self._pool, self._key, self._depth, weights, first, last, values
+                self._spec, lists, self._pool, self._depth, weights, first, last, values
             )
 
         _map_queries(work, self._query_starts)
@@ -161,7 +159,9 @@ class _RankedListEvaluator(QueryEvaluator):
     def _lists(self, rows: Floats) -> RankedLists:
         if self._retrieved is not None:
             rows = rows[self._retrieved]
-        return RankedLists(self._starts, self._gains, rows)
+        if self._tie_key is None:
+            return RankedLists(self._starts, self._gains, rows, np.empty(0), has_tie_key=False)
+        return RankedLists(self._starts, self._gains, rows, self._tie_key, has_tie_key=True)
 
     def _with_short_lists(self, values: Floats) -> tuple[Floats, Floats]:
         if self.metric.short == "zero":
@@ -180,13 +180,13 @@ def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
     return np.where(data.displayed, gains, 0.0)
 
 
-def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats:
-    """Return the key that orders equal scores, smallest first; empty: in the order of the rows."""
+def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats | None:
+    """Return the key that orders equal scores, smallest first; None: the order of the rows."""
     if metric.ties == "worst":
         return gains
     if metric.ties == "docid":
         return docid_key(data.columns, len(gains))
-    return np.empty(0)
+    return None
 
 
 class _PairEvaluator(QueryEvaluator):

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import generic
-from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
+from rankine.kernels.sorting import (
+    rank_order,
+    rank_order_by_key,
+    tie_ends,
+    top_order,
+    top_order_by_key,
+    top_values,
+)
 
 
 class RankedLists(NamedTuple):
@@ -27,6 +34,9 @@ class RankedLists(NamedTuple):
     starts: NDArray[np.int64]
     gain: NDArray[np.float64]
     score: NDArray[np.float64]
+    #: Orders items with equal scores, smallest first, if ``has_tie_key``; otherwise their rows do.
+    tie_key: NDArray[np.float64]
+    has_tie_key: bool
 
 
 class ItemPool(NamedTuple):
@@ -86,21 +96,29 @@ def ranked_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """Set out[q] to the value of query q, first <= q < last, ordered by score and then key."""
+    """Set out[q] to the value of query q, first <= q < last."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         out[q] = np.nan
         if not _has_gain(all_gains):
             continue
-        order = top_order(lists.score[a:b], key[a:b], cutoffs[q])
+        order = _top_of_list(lists, q, lists.score[a:b], cutoffs[q], -np.inf)
         out[q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
+
+
+@jit
+def _top_of_list(lists: Any, q: int, scores: Any, cutoff: int, floor: float) -> Any:
+    """Return the positions of the first ``cutoff`` items of query q under the given scores."""
+    if lists.has_tie_key:
+        key = lists.tie_key[lists.starts[q] : lists.starts[q + 1]]
+        return top_order_by_key(scores, key, cutoff)
+    return top_order(scores, cutoff, floor)
 
 
 @jit
@@ -116,7 +134,6 @@ def weighted_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     weights: NDArray[np.float64],
     first: int,
@@ -141,7 +158,6 @@ def weighted_values(
                 columns[j, i] = lists.score[a + i, j]
         # Sorted once here: metrics that need the ideal order then sort a sorted array.
         all_gains = top_values(all_gains, all_gains.shape[0])
-        list_key = key[a:b]
         order = np.arange(b - a)
         for c in range(weights.shape[0]):
             scores[:] = 0.0
@@ -154,7 +170,7 @@ def weighted_values(
             floor = np.inf
             for r in range(order.shape[0]):
                 floor = min(floor, scores[order[r]])
-            order = top_order(scores, list_key, cutoffs[q], floor)
+            order = _top_of_list(lists, q, scores, cutoffs[q], floor)
             out[c, q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
 
 
@@ -163,16 +179,12 @@ def expected_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
-    no_key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """Set out[q] to the expected value of query q over random orders of its ties.
-
-    ``no_key`` is an empty array: equal scores stay in row order, as the mean covers all orders.
-    """
+    """Set out[q] to the expected value of query q over random orders of its ties."""
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
@@ -180,7 +192,7 @@ def expected_values(
         if not _has_gain(all_gains):
             continue
         gains, scores = lists.gain[a:b], lists.score[a:b]
-        order = rank_order(scores, no_key)
+        order = rank_order(scores)
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
@@ -264,7 +276,7 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
     tie_key = np.empty(n)
     for i in range(n):
         tie_key[i] = -label[i]
-    order = rank_order(score, tie_key)
+    order = rank_order_by_key(score, tie_key)
     ranked = np.empty(n)
     for r in range(n):
         ranked[r] = label[order[r]]
@@ -279,7 +291,7 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
         size = float(end - start)
         both_tied += 0.5 * size * (size - 1.0)
         start = end
-    by_label = rank_order(label, np.empty(0))
+    by_label = rank_order(label)
     total = 0.5 * n * (n - 1.0)
     usable = total - _tied_pairs(tie_ends(label, by_label))
     return PairCounts(_inversions(ranked), score_tied - both_tied, usable, score_tied, total)

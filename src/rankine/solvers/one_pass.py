@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, FeatureMismatchError, NoPairsError
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import generic
+from rankine.kernels.dispatch import inlined_generic
 from rankine.kernels.lists import ListWork, list_work
 from rankine.kernels.random import LIST_DRAWS, random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
@@ -58,12 +58,12 @@ class ListBlock(NamedTuple):
     cutoffs: NDArray[np.int64]
 
 
-@generic
+@inlined_generic
 def lazy_dot(rows: Rows, i: int, optimizer: Any, now: Any, state: Any) -> Any:
     """Return <w, x_i>; the optimiser updates each weight when it is read."""
 
 
-@generic
+@inlined_generic
 def lazy_push(rows: Rows, i: int, c: float, optimizer: Any, now: Any, state: Any) -> Any:
     """Add c x_i to the gradient."""
 

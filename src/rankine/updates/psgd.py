@@ -75,10 +75,10 @@ def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
 
 @add_gradient.implementation(Psgd)
 def _add_gradient(optimizer: Any, step: Any, state: Any, j: Any, gradient: Any) -> Any:
-    scaled = state[j, 0]
-    if state[j, 1] < step.prunings and abs(scaled) * step.shrink_at_pruning < optimizer.theta:
-        scaled = 0.0
-    state[j, 0] = scaled - step.eta * gradient * step.inverse_shrink
+    magnitude = abs(state[j, 0]) * step.shrink_at_pruning
+    if state[j, 1] < step.prunings and magnitude < optimizer.theta:
+        state[j, 0] = 0.0
+    state[j, 0] -= step.eta * gradient * step.inverse_shrink
     state[j, 1] = step.prunings
 
 

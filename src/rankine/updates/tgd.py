@@ -68,8 +68,8 @@ def _read_weight(optimizer: Any, step: Any, state: Any, j: Any) -> Any:
 def _add_gradient(optimizer: Any, step: Any, state: Any, j: Any, gradient: Any) -> Any:
     w = state[j, 0]
     if abs(w) <= optimizer.theta:
-        w = np.copysign(max(abs(w) - (step.truncation - state[j, 1]), 0.0), w)
-    state[j, 0] = w - step.eta * gradient
+        state[j, 0] = np.copysign(max(abs(w) - (step.truncation - state[j, 1]), 0.0), w)
+    state[j, 0] -= step.eta * gradient
     state[j, 1] = step.truncation
 
 

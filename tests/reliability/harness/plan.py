@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
     "numbers": Kind(
         "metrics, lazy updates and pair counts of small lists with many ties, compared with their "
         "definitions",
-        "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500,
+        "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500, 300.0,
     ),
     "agreement": Kind(
         "valid but unusual problems: every input format and every export, definitions, changes "

@@ -47,7 +47,7 @@ def test_the_demo_says_what_it_made(result, monkeypatch):
     assert (found["rows"], found["queries"]) == (rows, 12)
     assert (found["digest"], found["metrics"]) == (result.model.digest, result.metrics)
     shown = CliRunner().invoke(app, words).stdout
-    assert f"{rows:,} impressions of 12 queries, {result.train.n_features} features" in shown
+    assert f"{rows:,} products shown for 12 queries, {result.train.n_features} features" in shown
     assert "Trained on 9 queries in 1.00 s" in shown
     assert "evaluated on 3 others" in shown
     assert re.search(r"map\s+0\.5000\s+0\.2500\s+0\.1250", shown)

@@ -61,7 +61,7 @@ def call(*words, code=0):
     ("report", "told"),
     [
         (SortReport(1234, 5, 1, 0), "1,234 rows of 5 queries\n"),
-        (SortReport(2, 1, 2, 0), "2 rows of 1 queries from 2 runs\n"),
+        (SortReport(2, 1, 2, 0), "2 rows of 1 queries, merged from 2 sorted parts on disk\n"),
         (SortReport(2, 1, 1, 1), "2 rows of 1 queries, 1 bad rows skipped\n"),
     ],
 )

@@ -89,7 +89,7 @@ def test_errors_name_the_option_or_the_reason(files, tmp_path):
         (["--repartition"], "--repartition: needs --dask"),
         (["--repartition-to", "x"], "--repartition-to: needs --dask"),
         (["--every", "0"], "--every: needs --checkpoint"),
-        (["--label", "clicked"], "label='clicked' names a column"),
+        (["--label", "clicked"], "--label: 'clicked' names a column"),
         (["--columns", "brand"], "a text file has none"),
     ):
         done = run(lists, *words, *out)

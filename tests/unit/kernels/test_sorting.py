@@ -14,10 +14,12 @@ from rankine.kernels.sorting import (
     merge_sort,
     order_descending,
     rank_order,
+    rank_order_by_key,
     sort_queries,
     sort_scores,
     tie_ends,
     top_order,
+    top_order_by_key,
     top_values,
 )
 
@@ -32,8 +34,7 @@ def _scores(size: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 def _sorted_positions(score: NDArray[np.float64], key: NDArray[np.float64]) -> list[int]:
-    ties = key if len(key) else np.zeros(len(score))
-    return sorted(range(len(score)), key=lambda i: (-score[i], ties[i], i))
+    return sorted(range(len(score)), key=lambda i: (-score[i], key[i], i))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -48,27 +49,34 @@ def test_merge_sort_is_stable(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("keyed", [False, True])
-def test_rankings_break_ties_by_key_and_then_by_position(size: int, keyed: bool) -> None:
+def test_rankings_break_ties_by_position(size: int) -> None:
     score = _scores(size)
-    key = _scores(size, seed=1) if keyed else np.empty(0)
-    expected = _sorted_positions(score, key)
-    assert rank_order(score, key).tolist() == expected
+    expected = _sorted_positions(score, np.zeros(size))
+    assert rank_order(score).tolist() == expected
     order = np.full(size + 2, -7)
     order_descending(score, size, order)
-    assert order.tolist() == [*_sorted_positions(score, np.empty(0)), -7, -7]
+    assert order.tolist() == [*expected, -7, -7]
     for depth in (0, 1, 5, 64, 65, 1000):
-        assert top_order(score, key, depth).tolist() == expected[:depth]
+        assert top_order(score, depth).tolist() == expected[:depth]
         assert top_values(score, depth).tolist() == sorted(score.tolist(), reverse=True)[:depth]
-        if depth and not keyed:
+        if depth:
             floor = score[expected[:depth][-1]] if size else 0.0
-            assert top_order(score, key, depth, floor).tolist() == expected[:depth]
+            assert top_order(score, depth, floor).tolist() == expected[:depth]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rankings_break_ties_by_key_and_then_by_position(size: int) -> None:
+    score, key = _scores(size), _scores(size, seed=1)
+    expected = _sorted_positions(score, key)
+    assert rank_order_by_key(score, key).tolist() == expected
+    for depth in (0, 1, 5, 64, 65, 1000):
+        assert top_order_by_key(score, key, depth).tolist() == expected[:depth]
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
     score = _scores(size)
-    order = rank_order(score, np.empty(0))
+    order = rank_order(score)
     ends = tie_ends(score, order)
     for rank, end in enumerate(ends.tolist()):
         block = score[order[rank:end]]
