@@ -99,7 +99,7 @@ def test_training_continues_with_the_next_log(log, trained, tmp_path):
     assert warm.progressive_ > ElasticRanker(random_state=0, scale="query").fit(again).progressive_
     with pytest.raises(FeatureMismatchError, match="numeric: is position here"):
         logs.scan(log, like=trained, numeric=["position"])
-    with pytest.raises(FeatureMismatchError, match="other columns"):
+    with pytest.raises(FeatureMismatchError, match="numeric: is empty here"):
         ElasticRanker(scale="query").fit(logs.scan(log, **options()), coef_init=trained)
 
 
