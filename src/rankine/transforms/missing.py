@@ -106,9 +106,11 @@ def fill_missing(
         listed, nearest = _match_columns(spec, missing)
         values = np.where(listed, np.asarray(spec.values)[nearest], 0.0)
     if spec.rule == "indicator":
-        n_rows = X.shape[0]
+        # Compressed rows of the scorer have no shape.
         if hasattr(X, "indptr"):
             n_rows = len(X.indptr) - 1
+        else:
+            n_rows = X.shape[0]
         added_scores = np.zeros(n_rows)
         np.add.at(added_scores, missing.rows, values)
         values = np.zeros(len(missing.flat))

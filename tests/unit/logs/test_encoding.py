@@ -165,8 +165,8 @@ def test_the_sample_holds_the_lists_with_the_smallest_hashes(
     found = record._reduce_sample()
     assert found.queries.ids.tolist() == wanted.tolist()
     assert (found.read_counts, found.lines, found.encoding) == ({}, None, None)
-    assert np.flatnonzero(record._used_places).tolist() == np.unique(whole.X.indices).tolist()
-    assert len(record._used_places) == 2**7
+    assert np.flatnonzero(record._used_slots).tolist() == np.unique(whole.X.indices).tolist()
+    assert len(record._used_slots) == 2**7
     assert record._hash_bound == record._list_hashes.max() < 0.1
     for query in found.queries.ids:
         mine, all_rows = found.y[found.qid == query], whole.y[whole.qid == query]
@@ -193,7 +193,7 @@ def test_lists_above_the_bound_are_left_out(log):
     below, _, _ = sample_lists(block, 1, hash_bound=units[9])
     assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
     record = logs.scan(log, query="session_id", numeric=["price"]).log_encoding().start_record()
-    assert len(record._used_places) == 1
+    assert len(record._used_slots) == 1
     assert pickle.loads(pickle.dumps(record)).remaining_blocks is None  # noqa: S301
 
 

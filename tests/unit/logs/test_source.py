@@ -97,7 +97,7 @@ def test_training_continues_with_the_next_log(log, trained, tmp_path):
     assert again.schema == logs.schema_of(trained)
     warm = ElasticRanker(random_state=0, scale="query").fit(again, coef_init=trained)
     assert warm.progressive_ > ElasticRanker(random_state=0, scale="query").fit(again).progressive_
-    with pytest.raises(FeatureMismatchError, match="other columns"):
+    with pytest.raises(FeatureMismatchError, match="numeric: is position here"):
         logs.scan(log, like=trained, numeric=["position"])
     with pytest.raises(FeatureMismatchError, match="other columns"):
         ElasticRanker(scale="query").fit(logs.scan(log, **options()), coef_init=trained)

@@ -165,7 +165,7 @@ def test_missing_columns_are_listed(put):
     error = assert_refused(put(table()), SchemaError, column="clicks", label="clicks")
     assert error.reason.endswith("the file holds 'label', 'qid', 'a', 'b'")
     assert error.parameter == "label"
-    assert "A formula" in assert_refused(put(table()), SchemaError, label="a+b").fix
+    assert "formula as its label" in assert_refused(put(table()), SchemaError, label="a+b").fix
     assert "A formula" not in assert_refused(put(table()), SchemaError, query="a+b").fix
     error = assert_refused(put(table()), SchemaError, label="labe", columns=["a"])
     assert error.fix.startswith("Did you mean 'label'? Name the right")
