@@ -134,7 +134,7 @@ FAULTS: dict[str, list[Fault]] = {
     ],
     "Clusters, commands, reports": [
         Fault("a worker killed", "training continues and gives the same model",
-              ("trial:worker-kills", "tests/unit/distributed/test_cluster.py::test_killed_workers_change_nothing")),
+              ("trial:worker-kills", "tests/unit/distributed/test_cluster.py::test_killed_workers_do_not_change_the_model")),
         Fault("the driver or the scheduler killed, or no progress",
               "an error in time; resuming from the checkpoint gives the same model",
               ("trial:train-kills",

@@ -229,8 +229,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 20, ("unequal", "crashes"), only="least-squares",
     ),
     "a scale applied twice": Bug(
-        SCALING, "return coef if self.factors is None else coef * self.factors",
-        "return coef if self.factors is None else coef * self.factors * self.factors",
+        SCALING, "            coef = coef * self.factors\n",
+        "            coef = coef * self.factors * self.factors\n",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "implicit zeros outside the range": Bug(
@@ -247,8 +247,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a scale measured on the last block": Bug(
-        SCALING, "result = self._current if first == 0 else np.zeros_like(self._complete)",
-        "result = np.zeros_like(self._complete)",
+        SCALING, "                result = self._current\n", "                pass\n",
         "agreement", 60, ("unequal",), only="spd",
     ),
     "weights of a file reversed": Bug(
