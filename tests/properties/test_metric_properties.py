@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from properties.strategies import lists
-from rankine.metrics import DEFINITIONS, evaluate, parse_metric
+from rankine.metrics import evaluate, parse_metric
+from rankine.metrics.metric import DEFINITIONS
 
 pytestmark = pytest.mark.kernels
 

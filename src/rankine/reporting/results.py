@@ -331,9 +331,10 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
 def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
     lines = []
     for k, (solver, curve) in enumerate(path_curves(path)):
-        values = curve.loss
         if path.measured:
             values = curve.values
+        else:
+            values = curve.loss
         # The axis is logarithmic: the empty model has no place on it.
         steps = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(values))
         if len(steps) == 0:

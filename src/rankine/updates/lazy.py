@@ -129,8 +129,8 @@ class UpdateOptions(NamedTuple):
     started: bool = False
 
 
-#: Name -> function that creates the spec; ``register_update`` adds to it.
 UPDATES: dict[str, Callable[[UpdateOptions], Any]] = {}
+"""Name -> function that creates the spec; ``register_update`` adds to it."""
 #: Names of the updates that have one step size per weight as well.
 _ADAPTIVE: set[str] = set()
 

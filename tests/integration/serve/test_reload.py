@@ -367,7 +367,7 @@ def test_the_thread_goes_on_after_an_exception(watched, monkeypatch, caplog):
     reloader.stop()
     assert not reloader._thread.is_alive()
     assert looks == [True, True]
-    assert "looking for new models failed" in caplog.text
+    assert "the check for new models failed" in caplog.text
     often = Reloader(".", Registry(), Metrics())
     monkeypatch.setattr(often, "refresh", refresh)
     often.start(0.01)

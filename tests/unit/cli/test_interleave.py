@@ -43,9 +43,9 @@ def test_shared_lists_need_two_models_and_a_file(files, monkeypatch):
     LinearModel.from_weights([0.0, 1.0, 0.0]).save("n.rankine")
     models = ["m.rankine", "n.rankine"]
     for words, reason in (
-        (["m.rankine", "d.txt", "--out", "s.parquet"], "two models, their lists and --out"),
-        ([*models, "d.txt"], "two models, their lists and --out"),
-        (["--out", "s.parquet"], "two models, their lists and --out"),
+        (["m.rankine", "d.txt", "--out", "s.parquet"], "two models"),
+        ([*models, "d.txt"], "two models"),
+        (["--out", "s.parquet"], "two models"),
         (["m.rankine", "m.rankine", "d.txt", "--out", "s.parquet"], "named twice"),
     ):
         with pytest.raises(ParameterError, match=reason):
