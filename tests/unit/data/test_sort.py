@@ -247,7 +247,7 @@ def test_a_raw_log_keeps_names_types_and_all_columns(tmp_path):
     table = pa.table(columns)
     log = tmp_path / "the log.v1.parquet"
     pq.write_table(table, log, row_group_size=1)
-    with pytest.raises(QueryOrderError, match="comes back") as error:
+    with pytest.raises(QueryOrderError, match="reappears") as error:
         list(rankine.logs.scan(log, query="session", numeric=["price"]))
     find_commands()
     command = shlex.split(error.value.fix.partition(": ")[2])
