@@ -81,8 +81,17 @@ FORMATS = {
 def choose_format(source: Source, name: str | None, head: bytes) -> Format:
     """Return the format to read a source in: as named, or by first bytes, or by suffix, or text.
 
-    Text is the fallback because its reader recognises and names every other kind of file.
+    Text is the fallback because its reader recognises and names every other kind of file. Tables
+    in memory are read as Arrow.
     """
+    if source.table is not None:
+        if name not in (None, "arrow"):
+            raise ParameterError(
+                f"{name!r} is the format of files, and this is a table in memory",
+                parameter="format",
+                fix="Leave it out",
+            )
+        return FORMATS["arrow"]
     form = _recognise(source, head) if name is None else _by_name(name)
     if not form.reader:
         raise FileKindError(

@@ -7,15 +7,17 @@ infinities are errors that name the column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
-from rankine.core.errors import SchemaError, attach_file_to_errors
+from rankine.core.errors import DataError, SchemaError, attach_file_to_errors
 from rankine.data.dataset import all_finite
+from rankine.data.sources import is_lazy
 
 _QID_FIX = "Give every row a query id"
 _TEXT_FIX = "Encode it as numbers first, or leave the column out"
@@ -43,9 +45,41 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
     return FrameParts(matrix, column_names, qid)
 
 
+@contextmanager
+def frame_batches(table: Any) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """Open a pass over a frame or an Arrow stream: its schema, and its record batches.
+
+    Batches share memory with the frame where Arrow allows it. Lazy frames of polars are computed
+    in batches.
+    """
+    import pyarrow as pa
+
+    if is_lazy(table):
+        yield table.collect_schema().to_frame().to_arrow().schema, _lazy_batches(table)
+    elif hasattr(table, "read_next_batch"):
+        yield table.schema, iter(table)
+    else:
+        if _is_pandas(table):
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        with pa.RecordBatchReader.from_stream(table) as reader:
+            yield reader.schema, iter(reader)
+
+
+def _lazy_batches(table: Any) -> Iterator[Any]:
+    """Compute a lazy frame of polars batch by batch, where its version can."""
+    frames = [table] if not hasattr(table, "collect_batches") else table.collect_batches()
+    try:
+        for frame in frames:
+            yield from frame.lazy().collect().to_arrow().to_batches()
+    except Exception as error:
+        raise DataError(
+            f"the lazy frame cannot be computed: {error}", fix="Call collect() on it to see where"
+        ) from error
+
+
 def is_frame(X: Any) -> bool:
     """Whether ``X`` is a table with named columns."""
-    if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
+    if is_lazy(X):
         raise SchemaError("a lazy frame holds no rows yet", fix="Call collect() on it first")
     tables = ("columns", "column_names", "schema")
     return _is_pandas(X) or (

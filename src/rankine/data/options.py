@@ -30,6 +30,8 @@ class ReadKeywords(TypedDict, total=False):
     weight: str | None
     position: str | None
     columns: Sequence[str]
+    categories: Sequence[str]
+    numbers: Sequence[str]
     features: Sequence[str] | None
     group: Any
     single_query: bool
@@ -100,6 +102,9 @@ class ReadOptions:
         Column names of Parquet and Arrow; ``columns`` are kept as further columns,
         ``features`` names the feature columns (None: all others). A role given as None has no
         column: no labels (zeros), one query, no docids ...
+    categories, numbers
+        Further columns to read as text, and as float64 with NaN for a missing value, whatever type
+        a file stores (``docs/columns.md``).
     group
         Rows per query, in row order, for files without query ids: a sequence, or the path
         (paths) of ``.query`` / ``.group`` files.
@@ -135,6 +140,8 @@ class ReadOptions:
     weight: str | None = "weight"
     position: str | None = "position"
     columns: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    numbers: Sequence[str] = ()
     features: Sequence[str] | None = None
     group: Any = None
     single_query: bool = False
@@ -153,6 +160,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         reject_sets(
             columns=self.columns,
+            categories=self.categories,
+            numbers=self.numbers,
             features=self.features,
             feature_names=self.feature_names,
             group=self.group,

@@ -419,6 +419,8 @@ class Scan(LabelledStream):
         How the files are read.
     sources
         Names of the files.
+    inputs
+        The files, or tables in memory.
     read_counts
         The sum of the blocks' ``read_counts``, once a pass has reached the end; None before.
     """
@@ -430,7 +432,7 @@ class Scan(LabelledStream):
         n_features: int,
         feature_names: tuple[str, ...] | None,
     ) -> None:
-        self._sources = sources
+        self.inputs = sources
         self.options = options
         self.sources = tuple(source.name for source in sources)
         self._n_features = n_features
@@ -456,7 +458,7 @@ class Scan(LabelledStream):
         n_features = options.n_features
         if n_features is None:
             for source in sources:
-                if not source.rereadable:
+                if not source.has_header:
                     raise ParameterError(
                         f"{source.name} can be read only once, so its width cannot be measured",
                         parameter="n_features",
@@ -464,7 +466,7 @@ class Scan(LabelledStream):
                     )
             n_features = max(int(_reader(s, options).measure(s, options)) for s in sources)
         names: Any = options.feature_names
-        if names is None and sources[0].rereadable:
+        if names is None and sources[0].has_header:
             names = _reader(sources[0], options).feature_names(sources[0], options)
         return cls(sources, options, n_features, None if names is None else tuple(names))
 
@@ -494,7 +496,7 @@ class Scan(LabelledStream):
             block_rows=block_rows or self.options.block_rows,
         )
         side_data = SideData(options)
-        for source in self._sources:
+        for source in self.inputs:
             for block in _reader(source, options).read_blocks(source, options):
                 yield self._name_features(side_data.attach(block))
         side_data.finish()
@@ -507,7 +509,7 @@ class Scan(LabelledStream):
         if self.options.feature_names is not None:
             return replace(block, feature_names=self.feature_names)
         # A pipe has no names to compare with: reading them would use up its first rows.
-        if self._sources[0].rereadable and block.feature_names != self.feature_names:
+        if self.inputs[0].has_header and block.feature_names != self.feature_names:
             raise SchemaError(
                 f"the features have other names than in {self.sources[0]}",
                 parameter="features",

@@ -21,6 +21,7 @@ from rankine.core.errors import (
     ChangedDataError,
     DataError,
     EmptyDataError,
+    FileKindError,
     ParameterError,
     attach_file_to_errors,
 )
@@ -42,7 +43,7 @@ class Stamp(NamedTuple):
 
 @dataclass(eq=False)
 class Source:
-    """One file, pipe or open stream.
+    """One file, pipe, open stream or table in memory.
 
     Attributes
     ----------
@@ -58,6 +59,10 @@ class Source:
         First bytes that were read from a stream, or None.
     taken
         Whether a stream was opened; it can be opened only once.
+    table
+        A frame, or another object with Arrow's stream interface, instead of a file.
+    table_rows
+        Number of its rows, once a pass has reached the end.
     """
 
     name: str
@@ -66,10 +71,20 @@ class Source:
     stamp: Stamp | None = None
     peeked: bytes | None = None
     taken: bool = False
+    table: Any = None
+    table_rows: int | None = None
+
+    @property
+    def has_header(self) -> bool:
+        """Whether names and widths can be read without using up rows."""
+        return self.rereadable or self.table is not None
 
     @property
     def rereadable(self) -> bool:
         """Whether a second pass is possible."""
+        if self.table is not None:
+            # Readers of record batches, as Arrow's and those of databases, give each batch once.
+            return not hasattr(self.table, "read_next_batch")
         return self.path is not None and (self.stamp is not None or self.path.is_file())
 
     @property
@@ -82,6 +97,8 @@ class Source:
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """Return the first bytes; ``open`` returns them again."""
         # A pipe's first bytes are kept, because they cannot be read again.
+        if self.table is not None:
+            return b""
         if self.rereadable:
             with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)
@@ -92,16 +109,39 @@ class Source:
 
     def open(self) -> BinaryIO:
         """Open for reading bytes from the start; the caller closes it."""
+        if self.table is not None:
+            raise FileKindError(
+                "a table in memory is not a file of text", file=self.name, fix="Pass a path"
+            )
         if self.rereadable:
             return self._open_path()
-        if self.taken:
-            raise ChangedDataError(
-                "a stream can be read only once",
-                file=self.name,
-                fix="Save it to a file first, and give n_features to scan",
-            )
-        self.taken = True
+        self.take()
         return cast("BinaryIO", Prefixed(self.peeked or b"", self._stream()))
+
+    def take(self) -> None:
+        """Note that a source which can be read only once is read; refuse a second time."""
+        if self.taken:
+            fix = "Save it to a file first, and give n_features to scan"
+            if self.table is not None:
+                fix = "Pass pyarrow.table(reader), which can be read again, or a Parquet file"
+            raise ChangedDataError("it can be read only once", file=self.name, fix=fix)
+        self.taken = True
+
+    def pass_over(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the batches of one pass over a table; refuse a pass with other rows."""
+        if not self.rereadable:
+            self.take()
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            yield batch
+        if self.table_rows not in (None, n_rows):
+            raise ChangedDataError(
+                f"the table had {self.table_rows} rows in the first pass, and now has {n_rows}",
+                file=self.name,
+                fix="Pass pyarrow.table(...) of it, which can be read again, or a Parquet file",
+            )
+        self.table_rows = n_rows
 
     def _stream(self) -> BinaryIO:
         if self.handle is None:
@@ -225,11 +265,15 @@ def find_sources(paths: Any) -> list[Source]:
     """Return the sources of paths, in the given order.
 
     A pattern is replaced by its matches, sorted by name; ``-`` is standard input. Open binary
-    streams (objects with ``read``) are sources too.
+    streams (objects with ``read``) are sources too, and so are frames and other tables.
     """
     sources: list[Source] = []
     for item in _as_list(paths):
-        if hasattr(item, "read"):
+        if isinstance(item, Source):
+            sources.append(item)
+        elif is_table(item):
+            sources.append(Source(f"<{type(item).__name__}>", table=item))
+        elif hasattr(item, "read"):
             sources.append(Source(str(getattr(item, "name", "<stream>")), handle=item))
         elif os.fspath(item) == "-":
             sources.append(Source("<stdin>"))
@@ -240,8 +284,18 @@ def find_sources(paths: Any) -> list[Source]:
     return sources
 
 
+def is_table(item: Any) -> bool:
+    """Whether an object is a frame, or has Arrow's stream interface; polars' lazy frames too."""
+    return hasattr(item, "__arrow_c_stream__") or is_lazy(item)
+
+
+def is_lazy(item: Any) -> bool:
+    """Whether an object is a lazy frame of polars."""
+    return hasattr(item, "collect_schema") and not hasattr(item, "__arrow_c_stream__")
+
+
 def _as_list(paths: Any) -> Iterable[Any]:
-    if isinstance(paths, (str, os.PathLike)) or hasattr(paths, "read"):
+    if isinstance(paths, (str, os.PathLike, Source)) or hasattr(paths, "read") or is_table(paths):
         return [paths]
     reject_sets(paths=paths)
     return list(paths)

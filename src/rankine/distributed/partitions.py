@@ -205,7 +205,8 @@ def _make_runner(client: Any, timeout: float) -> LocalRunner:
 def _absolute_path(source: Source) -> Path:
     if source.path is None:
         raise ParameterError(
-            "a pipe has no partitions", fix="Save it to a file that every worker can read"
+            f"{source.name} is not a file, so it has no partitions",
+            fix="Save it to a file that every worker can read",
         )
     return source.path.absolute()
 

@@ -23,6 +23,7 @@ from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.data.splits import ScanPart
 from rankine.logs.schema import log_sources
+from rankine.transforms.categories import category_texts
 from rankine.transforms.clicks import check_positions, row_positions
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def read_clicks(
     formula = parse_expression(label)
     named = [name for name in (query, position, item, search) if name is not None]
     names = list(dict.fromkeys([*named, *formula.columns, *columns]))
-    values = _read_columns(log, names, query, label, position, item)
+    values = _read_columns(log, names, query, label, position, item, search)
     if len(values[query]) == 0:
         raise _no_rows()
     positions = items = searches = None
@@ -265,7 +266,7 @@ class CoecLabel:
         return replace(data, y=labels, query_index=data.queries)
 
     def _pairs(self, columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        values = [np.asarray(columns[name]).tolist() for name in self.columns]
+        values = [category_texts(columns[name], name) for name in self.columns]
         return list(zip(*values, strict=True))
 
 
@@ -361,17 +362,31 @@ def sum_by(number: NDArray[np.int64], values: NDArray[Any], size: int = 0) -> ND
 
 
 def _read_columns(
-    log: Any, names: list[str], query: str, label: str, position: str | None, item: str | None
+    log: Any,
+    names: list[str],
+    query: str,
+    label: str,
+    position: str | None,
+    item: str | None,
+    search: str | None,
 ) -> dict[str, Any]:
     """Read columns from any form of a log."""
     if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _are_paths(log)):
         # The reader returns these two as fields of the blocks, all others as columns.
         columns = tuple(name for name in names if name not in {query, position})
-        options = {}
+        options: dict[str, Any] = {}
         if position is not None:
             options["position"] = position
         log_sources(log)
-        log = scan(log, query=query, label=None, features=(), columns=columns, **options)  # type: ignore[arg-type]
+        log = scan(
+            log,
+            query=query,
+            label=None,
+            features=(),
+            columns=columns,
+            categories=tuple(name for name in (item, search) if name is not None),
+            **options,
+        )
         return _read_blocks(log, {query: "qid", position: "position"}, columns)
     if isinstance(log, Dataset):
         log = [log]

@@ -260,14 +260,17 @@ def _format_field(value: Any) -> str:
 
 
 def log_sources(path: Any) -> list[Source]:
-    """Return the files of a log; it is read more than once, so pipes are refused."""
+    """Return the files or frames of a log; it is read more than once, so pipes are refused."""
     sources = find_sources(path)
     for source in sources:
         if not source.rereadable:
+            fix = "Save it to a file first"
+            if source.table is not None:
+                fix = "Pass pyarrow.table(reader), which can be read again, or a Parquet file"
             raise FileKindError(
-                "a raw log is read from files, not from a pipe",
+                "a raw log is read several times, and this can be read only once",
                 file=source.name,
-                fix="Save it to a file first",
+                fix=fix,
             )
     return sources
 

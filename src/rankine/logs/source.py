@@ -47,6 +47,8 @@ _PARTITION_OPTIONS = (
     "label",
     "features",
     "columns",
+    "categories",
+    "numbers",
     "position",
     "weight",
     "format",
@@ -136,7 +138,7 @@ class LogScan(LabelledStream):
 
     def _ignored_columns(self) -> list[str]:
         """Return the columns of the files that are not features."""
-        return sorted(set(column_names(list(self.sources))) - set(self.schema.spec().columns))
+        return sorted(set(column_names(self.raw.inputs)) - set(self.schema.spec().columns))
 
     @property
     def n_features(self) -> int:
@@ -184,7 +186,7 @@ class LogScan(LabelledStream):
         from rankine.distributed.partitions import scan as scan_partitions
 
         reading = {name: getattr(self.raw.options, name) for name in _PARTITION_OPTIONS}
-        parts = scan_partitions(list(self.sources), **options, **reading)
+        parts = scan_partitions(self.raw.inputs, **options, **reading)
         if self._encoding is None:
             # One-hot values are collected by the workers, not in this process.
             spec = self._measure_spec(lambda: parts.each(vocabulary, self.schema.one_hot))
@@ -317,24 +319,34 @@ def _label_formula(
 
 
 def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any]) -> Scan:
-    """Scan the columns of a log that its schema names."""
-    names: list[str | None] = [*schema.spec().columns]
-    if formula is not None:
-        names += formula.columns
-    names += [schema.time, schema.item, schema.search, *schema.columns]
-    distinct = dict.fromkeys(name for name in names if name not in (None, schema.position))
+    """Scan the columns of a log that its schema names, each by its use."""
+    spec = schema.spec()
+    numbers = {*schema.numeric, *schema.binned}
+    categories: list[str | None] = [name for name in spec.columns if name not in numbers]
+    categories += [schema.item, schema.search]
+    if isinstance(formula, CoecLabel):
+        categories += formula.columns
+    elif formula is not None:
+        numbers.update(name for name in formula.columns if name not in categories)
+    columns = [schema.time, *schema.columns]
     log_sources(path)
     return scan_files(
         path,
         query=schema.query,
         label=None,
         features=(),
-        columns=tuple(distinct),
+        columns=_distinct(columns),
+        categories=_distinct(name for name in categories if name not in numbers),
+        numbers=tuple(sorted(numbers)),
         # Where the schema names none, a column of the usual name is read if there is one.
         position=schema.position or "position",
         weight=schema.weight,
         **{name: value for name, value in options.items() if name not in _IGNORED_OPTIONS},
     )
+
+
+def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def read_for(

@@ -384,7 +384,7 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
         import narwhals.stable.v1 as nw
 
         frame = nw.from_native(rows, eager_only=True)
-        columns = {name: frame[name].to_list() for name in frame.columns}
+        columns = {name: _values_of(frame[name]) for name in frame.columns}
     else:
         raise FeatureMismatchError(
             f"rows of type {type(rows).__name__} cannot be scored",
@@ -394,6 +394,16 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
     if len(sizes) > 1:
         raise SchemaError("columns have different lengths", fix="Pass one value per row")
     return columns, sizes.pop() if sizes else 0
+
+
+def _values_of(series: Any) -> Sequence[Any]:
+    """Return a column of a frame as Python values, None where one is missing."""
+    import pyarrow as pa
+
+    try:
+        return cast("Sequence[Any]", series.to_arrow().to_pylist())
+    except pa.ArrowException:  # objects of several types
+        return cast("Sequence[Any]", series.to_list())
 
 
 def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> FeatureMismatchError:

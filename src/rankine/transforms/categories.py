@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.column_values import CATEGORY_FIX, category_text
 from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
 
@@ -24,12 +25,11 @@ _KEY_TYPES = frozenset((str, int, type(None)))
 
 
 def category_texts(values: Any, name: str) -> list[str]:
-    """Convert the values of a categorical column to text; a missing value is empty.
-
-    Text is kept, integers become decimal digits, booleans ``true`` and ``false``; fractions are
-    refused, because different programs write them differently.
-    """
-    items = values.tolist() if hasattr(values, "tolist") else list(values)
+    """Convert the values of a categorical column to text, as ``core.column_values`` defines."""
+    if getattr(values, "dtype", np.dtype(object)).kind in "mM":
+        items = list(values)  # tolist drops the unit of times
+    else:
+        items = values.tolist() if hasattr(values, "tolist") else list(values)
     if all(type(value) is str for value in items):
         return items
     return [value if type(value) is str else _text(value, name, i) for i, value in enumerate(items)]
@@ -87,26 +87,16 @@ def first_rows(codes: NDArray[Any], count: int) -> NDArray[np.int64]:
 
 
 def _text(value: Any, name: str, row: int) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (float, np.floating)):
-        if np.isnan(value):
-            return ""
-        if float(value).is_integer():
-            return str(int(value))
-    if isinstance(value, (str, np.str_)):
-        return str(value)
-    raise SchemaError(
-        f"{printable(repr(value), 40)} in categorical column {name!r} is neither text nor a whole "
-        "number",
-        fix="Name the column as numeric, or store its categories as text",
-        column=name,
-        row=row,
-    )
+    try:
+        return category_text(value)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"{printable(repr(value), 40)} in categorical column {name!r} is neither text nor a "
+            "whole number",
+            fix=CATEGORY_FIX,
+            column=name,
+            row=row,
+        ) from error
 
 
 class HashedFeatures(dict[Any, int]):

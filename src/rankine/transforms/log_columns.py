@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.column_values import NUMBER_FIX, number_of
 from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
 from rankine.core.specs import Binned, LogColumns
@@ -70,6 +71,9 @@ class LogEncoder:
             start += binned.n_cells
         for columns in (*((name,) for name in spec.hashed), *spec.crosses):
             self._fields.append((columns, HashedFeatures(columns, spec.hash_bits, start)))
+        numbers = {*spec.numeric, *(binned.column for binned in spec.binned)}
+        #: Numeric columns that are categories of crosses too: those of their numbers.
+        self._crossed_numbers = numbers & {name for cross in spec.crosses for name in cross}
         #: The previous dictionary of texts of each field, and their feature indices: blocks often
         #: share one dictionary, whose texts then need to be hashed only once.
         self._last_lookups: dict[int, tuple[Any, NDArray[np.int64]]] = {}
@@ -97,6 +101,7 @@ class LogEncoder:
     def encode(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> CsrRows:
         """Encode rows as CSR; absent columns count as missing values."""
         numeric = self.spec.numeric
+        columns = self._with_crossed_numbers(columns)
         numbers = np.full((len(numeric), n_rows), np.nan)
         for j, name in enumerate(numeric):
             if name in columns:
@@ -141,6 +146,13 @@ class LogEncoder:
                 X[:, j] = [numbers.get(text, np.inf) for text in texts]
         return X
 
+    def _with_crossed_numbers(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the columns with numbers where crosses read them; blocks of logs have numbers."""
+        if not self._crossed_numbers or hasattr(columns, "coded"):
+            return columns
+        present = [name for name in self._crossed_numbers if name in columns]
+        return {**columns, **{name: numeric_values(columns[name], name) for name in present}}
+
     def _look_up(
         self, j: int, columns: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Any, NDArray[np.int64]] | None:
@@ -162,6 +174,7 @@ class LogEncoder:
 
     def name_features(self, columns: Mapping[str, Any], names: dict[int, str | None]) -> None:
         """Fill in names of hashed features (None in ``names``) that are in these rows."""
+        columns = self._with_crossed_numbers(columns)
         unnamed = np.array([j for j, name in names.items() if name is None], dtype=np.int64)
         if len(unnamed) == 0:
             return
@@ -221,33 +234,26 @@ def encoder_of(model: LinearModel) -> LogEncoder | None:
 
 def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
     """Convert a numeric column to float64, NaN where a value is missing; refuse anything else."""
-    numbers = _floats(values)
-    if numbers is not None and numbers.ndim == 1:
-        return numbers
-    for row, value in enumerate(values):
-        number = _floats(value)
-        if number is None or number.ndim:
-            raise SchemaError(
-                f"{printable(repr(value), 40)} in numeric column {name!r} is not a number",
-                fix="Name it as categorical, or store numbers",
-                column=name,
-                row=row,
-            )
-    raise SchemaError(f"column {name!r} is not a list of numbers", fix="Pass one value per row")
-
-
-def _floats(values: Any) -> NDArray[np.float64] | None:
-    """Convert numbers to float64, None to NaN; None where there is anything else."""
     try:
         array = np.asarray(values)
-        # Complex numbers would lose their imaginary part with a warning only.
-        if array.dtype.kind == "c" or (
-            array.dtype == object and any(isinstance(x, np.complexfloating) for x in array.flat)
-        ):
-            return None
+    except ValueError:  # lists of several lengths
+        array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise SchemaError(f"column {name!r} is not a list of numbers", fix="Pass one value per row")
+    if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    numbers = np.empty(len(array))
+    for row, value in enumerate(values):
+        try:
+            numbers[row] = number_of(value)
+        except (TypeError, ValueError) as error:
+            raise SchemaError(
+                f"{printable(repr(value), 40)} in numeric column {name!r} is not a number",
+                fix=NUMBER_FIX,
+                column=name,
+                row=row,
+            ) from error
+    return numbers
 
 
 @jit

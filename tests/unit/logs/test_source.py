@@ -322,7 +322,8 @@ def test_a_log_is_read_like_another_log(log, trained):
 def test_only_columns_of_the_schema_are_read(log):
     lists = logs.scan(log, **COLUMNS, item="brand", columns=["purchased"], n_features=7, group=[1])
     wanted = {"brand", "category", "price", "clicked", "purchased", "ts"}
-    assert set(lists.raw.options.columns) == wanted
+    read = lists.raw.options
+    assert {*read.columns, *read.categories, *read.numbers} == wanted
     assert lists.raw.options.position == "position"
     assert (lists.raw.options.n_features, lists.raw.options.group) == (None, None)
     data = lists.load()
@@ -353,7 +354,7 @@ def test_positions_may_have_another_column_name(log, tmp_path):
     assert logs.scan(renamed, **plain).load().position is None
     lists = logs.scan(renamed, **plain, position="shown_at")
     assert lists.load().position.tolist() == places
-    assert list(lists.raw.options.columns) == ["price"]
+    assert lists.raw.options.numbers == ("price",)
     both = logs.scan(renamed, **{**plain, "numeric": ["price", "ts"]}, position="shown_at")
     assert list(both.raw.options.columns) == ["price", "ts"]
     said = {**plain, "item": "brand", "label": "coec"}

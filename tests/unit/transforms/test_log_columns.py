@@ -109,7 +109,7 @@ def test_bad_numbers_are_refused():
     with pytest.raises(SchemaError, match="row 2: column 'age' is infinite") as caught:
         dense(log_spec(numeric=["price", "age"]), {"price": [1, 2, 3], "age": [1, 2, -np.inf]})
     assert caught.value.column == "age"
-    with pytest.raises(SchemaError, match=r"row 0: array\(\[1., 1.\]\) in numeric column 'price'"):
+    with pytest.raises(SchemaError, match="'price' is not a list"):
         dense(spec, {"price": np.ones((3, 2))})
     with pytest.raises(SchemaError, match="'price' is not a list of numbers"):
         numeric_values(np.ones((0, 2)), "price")

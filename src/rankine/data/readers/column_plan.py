@@ -63,6 +63,8 @@ class ColumnPlan:
         Names of columns, or None.
     extra
         Further columns, for ``Dataset.columns``.
+    categories, numbers
+        Those among them that are read as text, and as float64.
     features, sparse
         One column per feature, or the two list columns of the ``sparse`` layout.
     dtype
@@ -86,6 +88,8 @@ class ColumnPlan:
     dtype: np.dtype[Any]
     n_features: int | None
     feature_names: tuple[str, ...] | None
+    categories: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
     dictionaries: dict[str, tuple[pa.Array, list[str]]] = field(default_factory=dict, init=False)
 
     @property
@@ -107,7 +111,8 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     roles = {role: _role(schema, options, role) for role in ("label", "query", *_OPTIONAL)}
     metadata = read_metadata(schema)
     stored_extra = [name for name in metadata.columns if name in schema.names]
-    extra = tuple(dict.fromkeys([*options.columns, *stored_extra]))
+    named_extra = (*options.columns, *options.categories, *options.numbers)
+    extra = tuple(dict.fromkeys([*named_extra, *stored_extra]))
     for name in extra:
         _require_column(schema, name, "columns")
     # The query column is not a feature even where group sizes replace it.
@@ -125,6 +130,8 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
         dtype=_dtype(schema, features, sparse, options),
         n_features=n_features,
         feature_names=names,
+        categories=frozenset(options.categories),
+        numbers=frozenset(options.numbers),
     )
 
 

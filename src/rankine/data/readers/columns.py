@@ -31,6 +31,7 @@ from rankine.data.dataset import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
+from rankine.data.readers.raw_values import to_category_texts, to_numbers_or_nan
 from rankine.data.readers.values import (
     MISSING_FIX,
     BatchLocation,
@@ -278,8 +279,13 @@ def to_values(
 ) -> NDArray[Any] | CodedText:
     """Convert a column that is no feature: numbers, text, booleans or times.
 
-    Missing numbers become NaN, missing booleans None, missing text is empty.
+    Missing numbers become NaN, missing booleans None, missing text is empty. Columns that the plan
+    names as categories or numbers have one type, whatever the file stores.
     """
+    if name in plan.numbers:
+        return to_numbers_or_nan(array, name, faults)
+    if name in plan.categories:
+        array = to_category_texts(array, name, faults)
     value_type = _value_type(array)
     if pt.is_null(value_type):
         faults.missing += len(array)

@@ -1,15 +1,13 @@
 """Read Parquet, Arrow IPC (files, also called Feather version 2, and streams), CSV and JSON lines.
 
 Each format becomes record batches of one schema, in bounded memory; the rest of the reader is the
-same for all. Column types of CSV and JSON are inferred from the first 16 MiB; a later value of
-another type is an error.
+same for all.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from operator import length_hint
@@ -24,12 +22,12 @@ from rankine.core.errors import (
     EmptyDataError,
     FileKindError,
     LimitError,
-    ParseError,
     SchemaError,
 )
-from rankine.data.compression import ByteStream, open_stream, strip_compression
+from rankine.data.compression import open_stream, strip_compression
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format
+from rankine.data.frames import frame_batches
 from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
@@ -45,8 +43,6 @@ FILE_MAGIC = b"ARROW1"
 BATCH_ITEMS = 2**23
 #: What pyarrow may allocate while it reads a footer.
 _FOOTER_LIMITS = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
-#: Bytes of text whose values decide the types of its columns, and bytes of a batch of text.
-TEXT_BLOCK = 2**24
 #: Bytes buffered per column, instead of whole column chunks.
 _BUFFER_BYTES = 256 * 1024
 
@@ -147,6 +143,8 @@ def open_table(
 ) -> AbstractContextManager[ParquetRows] | AbstractContextManager[ArrowRows]:
     """Open a file of any table format; leaving the context closes it."""
     form = choose_format(source, options.format, source.head())
+    if source.table is not None:
+        return _open_frame(source, options)
     if form.name == "parquet":
         return open_parquet(source, options)
     if form.name == "arrow":
@@ -159,6 +157,15 @@ def open_parquet(source: Source, options: ReadOptions) -> Iterator[ParquetRows]:
     """Open a Parquet file; leaving the context closes it."""
     with source.watched(), open_seekable(source, "Parquet") as raw:
         yield ParquetRows(raw, source, options)
+
+
+@contextmanager
+def _open_frame(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
+    """Open a frame, or another table in memory; leaving the context ends its query."""
+    with source.watched(), ExitStack() as stack:
+        with wrap_arrow_errors("the table"):
+            schema, batches = stack.enter_context(frame_batches(source.table))
+        yield ArrowRows(source.name, options, schema, source.pass_over(batches), lambda: 0)
 
 
 @contextmanager
@@ -203,41 +210,21 @@ def _open_ipc_file(raw: pa.NativeFile, name: str, options: ReadOptions) -> Arrow
 @contextmanager
 def _open_text(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     """Open CSV (with commas, or tabs in .tsv) or JSON lines, compressed or not."""
-    from pyarrow import csv, json
+    # Imported here: Arrow's parsers of text take a while to load.
+    from rankine.data.readers.text_tables import read_csv, read_json
 
     form = choose_format(source, options.format, source.head())
     if not source.head():
         raise EmptyDataError("no rows: the file is empty", file=source.name, fix="Check the path")
-    with open_stream(source, options) as stream, _ReadableStream(stream) as file:
-        with wrap_arrow_errors(f"text as {form.name}", ParseError):
-            if form.name == "csv":
-                delimiter = ","
-                if strip_compression(source.name.lower()).endswith(".tsv"):
-                    delimiter = "\t"
-                reader = csv.open_csv(
-                    file,
-                    csv.ReadOptions(use_threads=False, block_size=TEXT_BLOCK),
-                    csv.ParseOptions(delimiter=delimiter),
-                )
-            elif hasattr(json, "open_json"):
-                reader = json.open_json(file, json.ReadOptions(False, TEXT_BLOCK))
-            else:  # before pyarrow 20
-                table = json.read_json(file, json.ReadOptions(False, TEXT_BLOCK))
-                reader = table.to_reader()
-        yield ArrowRows(source.name, options, reader.schema, iter(reader), lambda: stream.consumed)
-
-
-class _ReadableStream(io.RawIOBase):
-    """A ``ByteStream`` with the interface of a Python file, which Arrow reads from."""
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._stream.readinto(memoryview(buffer).cast("B"))
+    with open_stream(source, options) as stream:
+        if form.name == "csv":
+            delimiter = ","
+            if strip_compression(source.name.lower()).endswith(".tsv"):
+                delimiter = "\t"
+            schema, batches = read_csv(stream, options, delimiter)
+        else:
+            schema, batches = read_json(stream, options)
+        yield ArrowRows(source.name, options, schema, batches, lambda: stream.consumed)
 
 
 class _Table:
