@@ -646,8 +646,20 @@ def _join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> Mapping[str, N
         if len(texts) == len(parts):
             joined[name] = _join_texts(texts)
         else:
-            joined[name] = np.concatenate([part[name] for part in parts])
+            joined[name] = _join_values([part[name] for part in parts], name)
     return NamedColumns(joined)
+
+
+def _join_values(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
+    try:
+        return np.concatenate(parts)
+    except TypeError as error:  # such as text after integers
+        types = " and ".join(dict.fromkeys(str(part.dtype) for part in parts))
+        raise SchemaError(
+            f"column {name!r} has values of the types {types}",
+            fix="Store it with one type in all files",
+            column=name,
+        ) from error
 
 
 def _join_texts(parts: Sequence[CodedText]) -> CodedText:

@@ -104,7 +104,7 @@ class ReadOptions:
         column: no labels (zeros), one query, no docids ...
     categories, numbers
         Further columns to read as text, and as float64 with NaN for a missing value, whatever type
-        a file stores (``docs/columns.md``).
+        a file stores.
     group
         Rows per query, in row order, for files without query ids: a sequence, or the path
         (paths) of ``.query`` / ``.group`` files.

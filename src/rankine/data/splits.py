@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankine.core.column_values import number_of
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.streams import LabelledStream
@@ -315,6 +317,8 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
             )
         time = data.columns[time]
     values = np.asarray(time)
+    if values.dtype.kind == "T":
+        values = _parse_times(values)
     if values.shape != (data.n_rows,) or values.dtype.kind not in "iufM":
         raise SchemaError(
             f"times are {values.dtype} of shape {values.shape} for {data.n_rows} rows",
@@ -330,6 +334,16 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
     if index.n_queries == 0:
         return values
     return np.asarray(np.maximum.reduceat(index.gather(values), index.starts[:-1]))
+
+
+def _parse_times(texts: NDArray[Any]) -> NDArray[Any]:
+    """Convert times that are categories of a log too, and so text; others are returned as text."""
+    try:
+        return texts.astype(np.int64)
+    except ValueError:
+        with suppress(TypeError, ValueError):
+            return np.array([number_of(text) for text in texts.tolist()])
+    return texts
 
 
 def _cumulate(proportions: Sequence[float]) -> NDArray[np.float64]:

@@ -226,7 +226,8 @@ def scan(
     Parameters
     ----------
     path
-        Parquet, Arrow, CSV or JSON lines files, as for ``rankine.scan``.
+        Parquet, Arrow, CSV or JSON lines files, as for ``rankine.scan``; or frames and other tables
+        in memory that can be read more than once.
     schema
         Use of the columns; the fields below (see ``LogSchema``) change it.
     like

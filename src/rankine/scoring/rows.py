@@ -397,9 +397,11 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
 
 
 def _values_of(series: Any) -> Sequence[Any]:
-    """Return a column of a frame as Python values, None where one is missing."""
+    """Return a column of a frame as Python values."""
     import pyarrow as pa
 
+    if isinstance(getattr(series.to_native(), "dtype", None), np.dtype) and series.dtype.is_float():
+        return cast("Sequence[Any]", series.to_list())  # Arrow would make NaN null
     try:
         return cast("Sequence[Any]", series.to_arrow().to_pylist())
     except pa.ArrowException:  # objects of several types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from rankine import (
     logs,
 )
 from rankine.cli.train import app
+from rankine.core.column_values import category_text
 from rankine.core.errors import (
     ExportError,
     FeatureMismatchError,
@@ -356,7 +358,7 @@ def test_positions_may_have_another_column_name(log, tmp_path):
     assert lists.load().position.tolist() == places
     assert lists.raw.options.numbers == ("price",)
     both = logs.scan(renamed, **{**plain, "numeric": ["price", "ts"]}, position="shown_at")
-    assert list(both.raw.options.columns) == ["price", "ts"]
+    assert both.raw.options.numbers == ("price", "ts")
     said = {**plain, "item": "brand", "label": "coec"}
     filled = table.set_column(2, "brand", table["brand"].cast(pa.string()).fill_null("none"))
     named, default = tmp_path / "named.parquet", tmp_path / "default.parquet"
@@ -646,3 +648,98 @@ def test_cuts_are_read_from_a_file(stored, tmp_path):
 def test_invalid_cuts_are_refused(stored, cuts, expected):
     with pytest.raises((ParameterError, SchemaError), match=expected):
         logs.scan(stored, query="session", binned=["price"], cuts=cuts)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "texts"),
+    [
+        ([5, 7], ["5", "x"], ("5", "7", "x")),
+        ([True, False], ["true", "x"], ("true", "false", "x")),
+        ([None, None], ["a", "b"], ("a", "b")),
+        ([1.0, None], [1, 2], ("1", "2")),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_a_category_may_change_its_type_between_files(tmp_path, first, second, texts, suffix):
+    for number, values in enumerate((first, second)):
+        table = pa.table({"qid": [number] * 2, "label": [0, 1], "brand": values})
+        write_rows(table, tmp_path / f"{number}.{suffix}")
+    pattern = str(tmp_path / f"*.{suffix}")
+    fields = {"query": "qid", "label": "label", "one_hot": ["brand"], "block_rows": 1}
+    if suffix == "csv" and isinstance(first[0], float):
+        with pytest.raises(SchemaError) as caught:
+            logs.scan(pattern, **fields)
+        assert caught.value.column == "brand"
+        return
+    log = logs.scan(pattern, **fields)
+    assert log.log_encoding().spec.one_hot[0].values == texts
+    other = logs.scan(pattern, query="qid", label="label", numeric=["label"], columns=["brand"])
+    if first[0] is not None and not (isinstance(first[0], float)):
+        with pytest.raises(SchemaError):
+            other.load()
+
+
+def write_rows(table, path):
+    """Write rows as Parquet, CSV with empty cells for nulls, or JSON lines."""
+    rows = table.to_pylist()
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".csv":
+        cells = [
+            [str(x) if isinstance(x, float) else category_text(x) for x in row.values()]
+            for row in rows
+        ]
+        lines = [table.column_names, *cells]
+        path.write_text("".join(",".join(line) + "\n" for line in lines))
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_frames_and_streams_are_logs(log):
+    table = pq.read_table(log)
+    expected = logs.scan(log, **COLUMNS)
+    polars = pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    sources = [
+        table,
+        table.to_pandas(),
+        polars.from_arrow(table),
+        polars.from_arrow(table).lazy(),
+        duckdb.from_arrow(table),
+        [table.slice(0, 700), table.slice(700)],
+    ]
+    for source in sources:
+        frame = logs.scan(source, **COLUMNS)
+        assert frame.load().fingerprint == expected.load().fingerprint
+        parts = frame.split("time:9/11,1/11,1/11")
+        assert parts["train"].load().n_rows == expected.split()["train"].load().n_rows
+        assert frame.log_encoding().spec == expected.log_encoding().spec
+    with pytest.raises(ParameterError, match="not a file"):
+        frame.to_partitions()
+    with pytest.raises(FileKindError, match="only once"):
+        logs.scan(table.to_reader(), **COLUMNS)
+    with pytest.raises(ParameterError) as caught:
+        logs.scan(table, **COLUMNS, format="csv").load()
+    assert caught.value.parameter == "format"
+
+
+@pytest.mark.parametrize("days", [[8, 9, 10, 11], ["2026-11-08", "2026-11-09", "2026-11-10", None]])
+def test_a_time_may_be_a_category_too(days):
+    days = [day or "2026-11-11" for day in days]
+    table = pa.table({"qid": [1, 2, 3, 4], "label": [0, 1, 0, 1], "day": days})
+    log = logs.scan(table, query="qid", label="label", one_hot=["day"], time="day")
+    assert [part.load().n_rows for part in log.split("time:0.5,0.5").values()] == [2, 2]
+
+
+def test_numeric_times_are_seconds_in_every_unit(tmp_path):
+    moment = 1_700_000_000_123
+    blocks = []
+    for unit, factor in (("ms", 1), ("us", 1000), ("ns", 1_000_000)):
+        stamps = pa.array([moment * factor, None], pa.timestamp(unit, "Asia/Tokyo"))
+        table = pa.table({"qid": [1, 1], "label": [0, 1], "ts": stamps})
+        blocks.append(logs.scan(table, query="qid", label="label", numeric=["ts"]).load())
+    for block in blocks:
+        np.testing.assert_array_equal(block.X.toarray(), [[1_700_000_000.123], [np.nan]])
+    model = LinearModel.from_weights([2.0], transforms=(blocks[0].encoding.spec,))
+    scores = Scorer(model).score([{"ts": "2023-11-14T22:13:20.123Z"}, {"ts": None}])
+    assert scores.tolist() == [2 * 1_700_000_000.123, 0.0]

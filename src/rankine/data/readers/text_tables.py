@@ -144,19 +144,14 @@ def _is_time_or_null(data_type: pa.DataType) -> bool:
 
 def _refuse_ambiguous(texts: pa.ChunkedArray, inferred_type: pa.DataType, name: str) -> None:
     """Refuse categories whose text would differ from that of the same values in typed files."""
-    written = "times"
-    ambiguous = pt.is_timestamp(inferred_type)
-    pattern = None
+    values = texts.filter(pc.invert(pc.is_in(texts, pa.array(_NULLS))))
+    written, ambiguous = "times", pt.is_timestamp(inferred_type)
     if pt.is_floating(inferred_type):
-        written, pattern = "numbers with a decimal point", _DECIMAL_FRACTION
-    elif pt.is_boolean(inferred_type):
-        written, pattern = "True and False", _CAPITALISED_BOOLEAN
-    if pattern is not None:
-        values = texts.filter(pc.invert(pc.is_in(texts, pa.array(_NULLS))))
-        matches = pc.match_substring_regex(values, pattern)
-        # Text of a boolean is the same if it is written in lower case.
-        ambiguous = pc.any(matches).as_py() if pt.is_boolean(inferred_type) else False
-        ambiguous = ambiguous or pc.all(matches).as_py()
+        written = "numbers with a decimal point"
+        ambiguous = pc.all(pc.match_substring_regex(values, _DECIMAL_FRACTION)).as_py()
+    elif pt.is_boolean(inferred_type):  # in lower case, text and booleans are the same category
+        written = "True and False"
+        ambiguous = pc.any(pc.match_substring_regex(values, _CAPITALISED_BOOLEAN)).as_py()
     if ambiguous:
         raise SchemaError(
             f"the schema uses column {name!r} as categories, and CSV does not tell whether its "
