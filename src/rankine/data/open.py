@@ -23,7 +23,8 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     ----------
     path
         A path, a glob pattern, ``-`` for standard input, an open binary stream, a frame or another
-        table with Arrow's stream interface, or a list of these. Rows keep the order of the files; the matches of a pattern are sorted by name.
+        table with Arrow's stream interface, or a list of these. Rows keep the order of the files;
+        the matches of a pattern are sorted by name.
     **options
         Fields of ``rankine.data.options.ReadOptions``. The usual ones: ``n_features`` (width of
         the matrix), ``base`` (first feature index of text, 1 or 0), ``qid_type`` ("int" or
