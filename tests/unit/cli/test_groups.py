@@ -235,5 +235,5 @@ def test_narrower_files_are_reported_for_streams_too(folder):
 
 
 def test_a_log_cannot_be_read_from_a_pipe(folder):
-    with pytest.raises(Exception, match="<stdin>: .* only once"):
+    with pytest.raises(Exception, match=r"<stdin>: .* only once"):
         call("train", "-", *RAW[2:], "--one-hot", "brand")
