@@ -40,6 +40,7 @@ def test_codes_are_unique_and_the_drawing_is_complete():
 #: Parsers of bytes that raise plain errors, because whoever calls them gives those a file and a
 #: fix; and Python's own protocols (attributes, keys).
 PLAIN = {
+    "core/column_values.py",
     "core/lazy_import.py",
     "core/specs.py",
     "core/strict_json.py",

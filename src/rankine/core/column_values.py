@@ -1,12 +1,14 @@
 """Define what one value of a raw log means, as a category and as a number, in every format.
 
 Readers of files and frames, the scorer, the server and exported Python modules share these
-functions. They need the standard library alone, because exports copy their source.
+functions. Exports copy their source, so they need the standard library alone and run on Python 3.8.
 """
+
+# ruff: noqa: UP017
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -59,10 +61,10 @@ def number_of(value: Any) -> float:
     if not isinstance(value, date):
         raise TypeError("not a number")
     if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
     if value.tzinfo is None:
-        value = value.replace(tzinfo=UTC)
-    elapsed = value - datetime(1970, 1, 1, tzinfo=UTC)
+        value = value.replace(tzinfo=timezone.utc)
+    elapsed = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
     nanoseconds = 1000 * elapsed.microseconds + getattr(elapsed, "nanoseconds", 0)
     return elapsed.days * 86400 + elapsed.seconds + nanoseconds / 1e9
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
+from rankine.core.column_values import category_text, number_of, plain_value
 from rankine.export.features import (
     RawFeature,
     find_log_columns,
@@ -84,13 +88,15 @@ _SCORE_TABLES = '''
 def _cell(name, value):
     """Return the cell of a value: by order of the cuts, or the category; missing values last."""
     cuts = CUTS[name]
-    if value is None or value != value or value == "":
-        return len(cuts) + 1
     if name in TEXTS:
-        return TEXTS[name].get(str(value), len(cuts))
-    cell = bisect_right(cuts, value)
+        text = category_text(value)
+        return TEXTS[name].get(text, len(cuts)) if text else len(cuts) + 1
+    number = number_of(value)
+    if number != number:
+        return len(cuts) + 1
+    cell = bisect_right(cuts, number)
     if name in CATEGORIES:
-        return cell - 1 if cell and cuts[cell - 1] == value else len(cuts)
+        return cell - 1 if cell and cuts[cell - 1] == number else len(cuts)
     return cell
 
 
@@ -111,32 +117,32 @@ def scores(rows):
 
 _FEATURES = '''
 
-def _text(value):
-    """Return the text of a category."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _features(row):
     """Compute features of raw columns: an absent one is missing, unknown ones are ignored."""
     features = {}
     for name, feature in NUMBERS.items():
-        if row.get(name) is not None and row[name] == row[name]:
-            features[feature] = float(row[name])
+        number = number_of(row.get(name))
+        if number == number:
+            features[feature] = number
     for name, values in VALUES.items():
-        if _text(row.get(name)) in values:
-            features[values[_text(row.get(name))]] = 1.0
+        text = category_text(row.get(name))
+        if text in values:
+            features[values[text]] = 1.0
     for name, (cuts, cells) in CELLS.items():
-        value = row.get(name)
-        missing = value is None or value != value
-        cell = len(cuts) + 1 if missing else bisect_right(cuts, value)
+        number = number_of(row.get(name))
+        cell = bisect_right(cuts, number) if number == number else len(cuts) + 1
         if cell in cells:
             features[cells[cell]] = 1.0
     return features
 '''
+
+#: Imports of modules that read raw values.
+_RAW_IMPORTS = [
+    "from bisect import bisect_right",
+    "from datetime import date, datetime, timezone",
+    "from decimal import Decimal",
+    "from math import fsum",
+]
 
 #: The end of every exported module.
 RANK_FUNCTION = '''
@@ -154,9 +160,8 @@ def export_python(model: LinearModel, options: ExportOptions) -> Export:
     tables = find_tables(model)
     if tables is not None:
         title = f'"""Additive ranking model {options.versioned(model)}, exported by rankine."""'
-        head = [title, "", "from bisect import bisect_right", "from math import fsum", ""]
-        body = "\n".join([*head, *_table_literals(tables)])
-        return Export((body + "\n" + _SCORE_TABLES + RANK_FUNCTION).encode("ascii"))
+        body = "\n".join([title, "", *_RAW_IMPORTS, "", *_table_literals(tables)])
+        return Export((body + _value_functions() + _SCORE_TABLES + RANK_FUNCTION).encode("ascii"))
     features = raw_features(model, "A Python file")
     require_features(model, "A Python file", raw=True)
     lines = [
@@ -166,9 +171,8 @@ def export_python(model: LinearModel, options: ExportOptions) -> Export:
         '"""',
         "",
     ]
-    if features is not None:
-        lines.append("from bisect import bisect_right")
-    lines += ["from math import fsum", "", "WEIGHTS = {"]
+    lines += ["from math import fsum"] if features is None else _RAW_IMPORTS
+    lines += ["", "WEIGHTS = {"]
     for name, weight in zip(model.weight_names, model.values.tolist(), strict=True):
         lines.append(f"    {name!a}: {weight!r},")
     lines.append("}")
@@ -180,12 +184,20 @@ def export_python(model: LinearModel, options: ExportOptions) -> Export:
         encode = "    rows = [_features(row) for row in rows]\n"
         body = body.replace("    half_ranges =", f"{encode}    half_ranges =")
         body = body.replace("    return fsum(W", "    row = _features(row)\n    return fsum(W")
-        body = _FEATURES + body
+        body = _value_functions() + _FEATURES + body
     elif model.missing is not None:
         lines += _missing_value_literals(model)
         body = body.replace("def scores(", "def _scores(").replace("def score(", "def _score(")
         body = body.replace("[score(row)", "[_score(row)") + _MISSING
     return Export(("\n".join(lines) + "\n" + body + RANK_FUNCTION).encode("ascii"))
+
+
+def _value_functions() -> str:
+    """Return the source of the definition of raw values."""
+    sources = [inspect.getsource(function) for function in (category_text, number_of, plain_value)]
+    code = "\n\n".join(sources).replace("value: Any", "value").replace("number: Any", "number")
+    code = code.replace(") -> Any:", "):").replace(") -> str:", "):").replace(") -> float:", "):")
+    return "\n\n" + re.sub("  # noqa.*", "", code)
 
 
 def _missing_value_literals(model: LinearModel) -> list[str]:

@@ -1,12 +1,13 @@
 """Export to SQL: an expression for ORDER BY, the same text for PostgreSQL, DuckDB and SQLite.
 
-Columns are quoted identifiers, NULL counts as 0, arithmetic is in double precision. Terms are added
-in a balanced tree, because SQLite limits the depth of an expression to 1,000. A table is a CASE
-expression, in which NULL is a missing value.
+Columns are quoted identifiers, NULL and NaN count as 0, arithmetic is in double precision. Terms are
+added in a balanced tree, because SQLite limits the depth of an expression to 1,000. A table is a
+CASE expression, in which NULL and NaN are missing values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from rankine.core.errors import ExportError, ParameterError
@@ -75,7 +76,10 @@ def _linear_terms(model: LinearModel, window: str) -> list[str]:
         values = [_column_number(name, replacements.get(name, "0")) for name in columns]
     else:
         columns = [feature.column for feature in features]
-        values = [_feature_expression(feature, replacements) for feature in features]
+        log_columns = find_log_columns(model)
+        assert log_columns is not None  # noqa: S101 - the model has raw features
+        texts = {field.column: field.values for field in log_columns.one_hot}
+        values = [_feature_expression(feature, replacements, texts) for feature in features]
     _check_identifiers(dict.fromkeys([*columns, *additions]))
     terms = []
     for value, (_, weight) in zip(values, weights, strict=True):
@@ -84,7 +88,7 @@ def _linear_terms(model: LinearModel, window: str) -> list[str]:
         else:
             terms.append(f"{_double(weight)} * {value}")
     for name, number in additions.items():
-        terms.append(f"CASE WHEN {_quoted(name)} IS NULL THEN {number} ELSE 0e0 END")
+        terms.append(f"CASE WHEN {_number_is_missing(name)} THEN {number} ELSE 0e0 END")
     return terms
 
 
@@ -119,23 +123,26 @@ def _scaled_term(value: str, weight: str, window: str) -> str:
     return f"COALESCE({_double(weight)} * ({value} * 0.5e0 / NULLIF({span}, 0)), 0)"
 
 
-def _feature_expression(feature: RawFeature, replacements: Mapping[str, str]) -> str:
+def _feature_expression(
+    feature: RawFeature, replacements: Mapping[str, str], texts: Mapping[str, Sequence[str]]
+) -> str:
     """Write a feature of a raw column as a double."""
     column = _quoted(feature.column)
     if feature.kind == "number":
         return _column_number(feature.column, replacements.get(feature.column, "0"))
     if feature.kind == "value":
-        text = feature.value.replace("'", "''")
-        condition = f"CAST({column} AS TEXT) = '{text}'"
+        condition = _category_condition(column, feature.value, texts[feature.column])
     elif feature.kind == "missing":
-        condition = f"{column} IS NULL"
+        condition = _number_is_missing(feature.column)
     else:
         bounds = []
         if feature.low is not None:
             bounds.append(f"{column} >= {_literal(feature.low)}")
         if feature.high is not None:
             bounds.append(f"{column} < {_literal(feature.high)}")
-        condition = " AND ".join(bounds) or f"{column} IS NOT NULL"
+        if feature.high is None:  # NaN is above every number
+            bounds.append(f"NOT ({_number_is_missing(feature.column)})")
+        condition = " AND ".join(bounds)
     return f"CASE WHEN {condition} THEN 1e0 ELSE 0e0 END"
 
 
@@ -143,8 +150,45 @@ def _double(weight: str) -> str:
     return f"CAST({weight} AS DOUBLE PRECISION)"
 
 
-def _column_number(name: str, replacement: str = "0") -> str:
-    return f"CAST(COALESCE({_quoted(name)}, {replacement}) AS DOUBLE PRECISION)"
+def _column_number(name: str, replacement: str = "0e0") -> str:
+    number = f"CAST({_quoted(name)} AS DOUBLE PRECISION)"
+    return f"CASE WHEN {_number_is_missing(name)} THEN {replacement} ELSE {number} END"
+
+
+def _number_is_missing(name: str) -> str:
+    """Write a test for NULL and NaN, which DuckDB and PostgreSQL sort above infinity."""
+    column = _quoted(name)
+    return f"{column} IS NULL OR CAST({column} AS DOUBLE PRECISION) > 'infinity'"
+
+
+def _category_condition(column: str, value: str, values: Sequence[str]) -> str:
+    """Write a test for a category of a quoted column.
+
+    ``values`` are all categories of the column, which tell how it may be stored: as whole numbers
+    of any type, as booleans (1 and 0 in SQLite), or as text and dates.
+    """
+    text = f"CAST({column} AS TEXT)"
+    literal = "'" + value.replace("'", "''") + "'"
+    if _are_whole_numbers(values):
+        whole = f"CASE WHEN {text} LIKE '%.%' THEN RTRIM(RTRIM({text}, '0'), '.') ELSE {text} END"
+        if value == "0":
+            literal = "'0', '-0'"
+        return f"{whole} IN ({literal})"
+    if set(values) <= {"true", "false"}:
+        return f"{text} IN ({literal}, '{int(value == 'true')}')"
+    return f"{text} = {literal}"
+
+
+def _category_is_missing(column: str, values: Sequence[str]) -> str:
+    """Write a test for NULL and empty text; a column of whole numbers may hold NaN."""
+    missing = "''"
+    if _are_whole_numbers(values):
+        missing = "'', 'nan', 'NaN'"
+    return f"{column} IS NULL OR CAST({column} AS TEXT) IN ({missing})"
+
+
+def _are_whole_numbers(values: Sequence[str]) -> bool:
+    return all(re.fullmatch("0|-?[1-9][0-9]*", value) for value in values)
 
 
 def _quoted(name: str) -> str:
@@ -193,12 +237,11 @@ def _condition(tables: Tables, j: int, test: CellTest) -> str:
     column, texts = _quoted(tables.column_name(j)), tables.texts.get(j)
     if texts is None:
         if test.operator == "missing":
-            return f"{column} IS NULL"
+            return _number_is_missing(tables.column_name(j))
         return f"{column} {test.operator} {_literal(test.cut)}"
     if test.operator == "missing":
-        return f"{column} IS NULL OR {column} = ''"
-    text = texts[int(test.cut)].replace("'", "''")
-    return f"CAST({column} AS TEXT) = '{text}'"
+        return _category_is_missing(column, texts)
+    return _category_condition(column, texts[int(test.cut)], texts)
 
 
 def _balanced_sum(terms: list[str]) -> str:

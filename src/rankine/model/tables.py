@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.column_values import category_text, number_of
 from rankine.core.errors import FeatureMismatchError
 from rankine.core.specs import Bins, GridAxis, Grids, LogColumns
 
@@ -141,11 +142,9 @@ class Tables:
 
     def _number(self, j: int, value: Any) -> float:
         """Return a value of column j as a number: NaN if missing, infinite if unknown."""
-        if value is None:
-            return math.nan
         if j not in self.texts:
-            return float(value)
-        text = str(value)
+            return number_of(value)
+        text = category_text(value)
         if text == "":
             return math.nan
         if text not in self.texts[j]:
