@@ -75,7 +75,7 @@ def inspect(
     else:
         from rankine.model.show import summary_text
 
-        typer.echo(summary_text(summary))
+        typer.echo(summary_text(summary, _console.terminal_width()))
 
 
 def _show_schema(path: str, *, json: bool) -> None:
