@@ -77,13 +77,13 @@ def print_next_commands(commands: Sequence[Sequence[str]]) -> None:
 
     A command that is wider than the terminal continues on the next line, ready to be copied.
     """
-    if verbosity() < 0:
+    if verbosity() < 0 or not commands:
         return
     width = terminal_width(stderr=True)
     sys.stderr.write("\nNext:\n")
     for words in commands:
         line = " "
-        for word in map(shlex.quote, words):
+        for word in (word if word == ">" else shlex.quote(word) for word in words):
             # Two characters are left for the sign of continuation.
             if width is not None and len(line) + len(word) + 3 > width and line.strip():
                 sys.stderr.write(f"{line} \\\n")
