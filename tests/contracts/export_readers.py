@@ -5,10 +5,16 @@ exporter needs no list to be edited: it is found there by ``reader_of`` and ``tr
 """
 
 import importlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from rankine.model import LinearModel
 from rankine.scoring import Scorer
@@ -137,3 +143,40 @@ def assert_same_order(model, scores, X):
 
 def quoted(name):
     return '"' + name.replace('"', '""') + '"'
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A private PostgreSQL server on a socket in a folder of its own."""
+    found = shutil.which("postgres")
+    if found is None:
+        pytest.skip("no PostgreSQL server is installed")
+    programs = Path(os.path.realpath(found)).parent
+    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp") as folder:
+        account = {}
+        if os.geteuid() == 0:
+            account = {"user": "nobody"}
+            shutil.chown(folder, "nobody")
+        data = f"{folder}/d"
+        quiet = {"check": True, "capture_output": True, "cwd": folder, **account}
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-A", "trust", "-N", "-E", "UTF8",
+             "--locale=C", "-U", "tester"],
+            **quiet,
+        )  # fmt: skip
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=",
+             "-c", "fsync=off", "-c", "shared_buffers=16MB"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **account,
+        )  # fmt: skip
+        try:
+            psql = [str(programs / "psql"), "-X", "-q", "-A", "-t", "-h", folder, "-U", "tester",
+                    "-d", "postgres", "-v", "ON_ERROR_STOP=1"]  # fmt: skip
+            for _ in range(100):
+                if subprocess.run(psql, input="", capture_output=True, check=False).returncode == 0:
+                    break
+                time.sleep(0.1)
+            yield psql
+        finally:
+            server.terminate()
+            server.wait(30)

@@ -1,8 +1,8 @@
 """Export to SQL: an expression for ORDER BY, the same text for PostgreSQL, DuckDB and SQLite.
 
-Columns are quoted identifiers, NULL and NaN count as 0, arithmetic is in double precision. Terms are
-added in a balanced tree, because SQLite limits the depth of an expression to 1,000. A table is a
-CASE expression, in which NULL and NaN are missing values.
+Columns are quoted identifiers, NULL and NaN count as 0, arithmetic is in double precision. Terms
+are added in a balanced tree, because SQLite limits the depth of an expression to 1,000. A table is
+a CASE expression, in which NULL and NaN are missing values.
 """
 
 from __future__ import annotations

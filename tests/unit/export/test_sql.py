@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import sqlite3
 import subprocess
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contracts import export_readers as readers
+from contracts.export_readers import postgres  # noqa: F401 - a fixture
 from rankine.core.errors import ExportError
 from rankine.core.specs import (
     Binned,
@@ -85,45 +81,6 @@ def test_duckdb_ranks_as_the_scorer_does():
             readers.assert_same_order(model, ordered(database.execute(query).fetchall(), X), X)
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    """A private PostgreSQL server on a socket in a folder of its own."""
-    found = shutil.which("postgres")
-    if found is None:
-        pytest.skip("no PostgreSQL server is installed")
-    programs = Path(os.path.realpath(found)).parent
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp") as folder:
-        account = {}
-        if os.geteuid() == 0:
-            account = {"user": "nobody"}
-            shutil.chown(folder, "nobody")
-        data = f"{folder}/d"
-        quiet = {"check": True, "capture_output": True, "cwd": folder, **account}
-        subprocess.run(
-            [programs / "initdb", "-D", data, "-A", "trust", "-N", "-E", "UTF8",
-             "--locale=C", "-U", "tester"],
-            **quiet,
-        )  # fmt: skip
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=",
-             "-c", "fsync=off", "-c", "shared_buffers=16MB"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **account,
-        )  # fmt: skip
-        try:
-            for _ in range(100):
-                with socket.socket(socket.AF_UNIX) as probe:
-                    if probe.connect_ex(f"{folder}/.s.PGSQL.5432") == 0:
-                        break
-                time.sleep(0.1)
-            yield [str(programs / "psql"), "-X", "-q", "-A", "-t", "-h", folder, "-U", "tester",
-                   "-d", "postgres", "-v", "ON_ERROR_STOP=1"]  # fmt: skip
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
 def table_model():
     """A curve, categories and a grid; no value is 0."""
     bins = Bins(((-1.0, 0.5, 1.0), (1.0, 2.0)), (1,), names=("price", "brand"))
@@ -132,7 +89,7 @@ def table_model():
     return LinearModel.from_weights(weights, transforms=(bins, grids))
 
 
-def test_postgresql_ranks_as_the_scorer_does(postgres):
+def test_postgresql_ranks_as_the_scorer_does(postgres):  # noqa: F811
     for model in (
         readers.make_model(readers.HOSTILE),
         readers.make_model([f"f{j}" for j in range(300)]),
@@ -145,13 +102,9 @@ def test_postgresql_ranks_as_the_scorer_does(postgres):
             X[:, 1] = np.arange(20) % 4
         create, insert, query = sql_script(export(model, "sql"), names, X)
         script = f"SET extra_float_digits = 3;DROP TABLE IF EXISTS t;{create};{insert};{query};"
-        for _ in range(20):
-            done = subprocess.run(
-                postgres, input=script, capture_output=True, text=True, timeout=60, check=False
-            )
-            if "starting up" not in done.stderr:
-                break
-            time.sleep(0.2)
+        done = subprocess.run(
+            postgres, input=script, capture_output=True, text=True, timeout=60, check=False
+        )
         assert done.returncode == 0, done.stderr
         rows = [line.split("|") for line in done.stdout.split()]
         found = ordered([(int(i), float(score)) for i, score in rows], X)
