@@ -137,9 +137,9 @@ def _feature_expression(
     else:
         bounds = []
         if feature.low is not None:
-            bounds.append(f"{column} >= {_literal(feature.low)}")
+            bounds.append(f"{_number(feature.column)} >= {_literal(feature.low)}")
         if feature.high is not None:
-            bounds.append(f"{column} < {_literal(feature.high)}")
+            bounds.append(f"{_number(feature.column)} < {_literal(feature.high)}")
         if feature.high is None:  # NaN is above every number
             bounds.append(f"NOT ({_number_is_missing(feature.column)})")
         condition = " AND ".join(bounds)
@@ -151,14 +151,16 @@ def _double(weight: str) -> str:
 
 
 def _column_number(name: str, replacement: str = "0e0") -> str:
-    number = f"CAST({_quoted(name)} AS DOUBLE PRECISION)"
-    return f"CASE WHEN {_number_is_missing(name)} THEN {replacement} ELSE {number} END"
+    return f"CASE WHEN {_number_is_missing(name)} THEN {replacement} ELSE {_number(name)} END"
+
+
+def _number(name: str) -> str:
+    return f"CAST({_quoted(name)} AS DOUBLE PRECISION)"
 
 
 def _number_is_missing(name: str) -> str:
     """Write a test for NULL and NaN, which DuckDB and PostgreSQL sort above infinity."""
-    column = _quoted(name)
-    return f"{column} IS NULL OR CAST({column} AS DOUBLE PRECISION) > 'infinity'"
+    return f"{_quoted(name)} IS NULL OR {_number(name)} > 'infinity'"
 
 
 def _category_condition(column: str, value: str, values: Sequence[str]) -> str:
@@ -234,14 +236,14 @@ def _case(tables: Tables, j: int, positions: Sequence[int] | None, values: list[
 
 
 def _condition(tables: Tables, j: int, test: CellTest) -> str:
-    column, texts = _quoted(tables.column_name(j)), tables.texts.get(j)
+    name, texts = tables.column_name(j), tables.texts.get(j)
     if texts is None:
         if test.operator == "missing":
-            return _number_is_missing(tables.column_name(j))
-        return f"{column} {test.operator} {_literal(test.cut)}"
+            return _number_is_missing(name)
+        return f"{_number(name)} {test.operator} {_literal(test.cut)}"
     if test.operator == "missing":
-        return _category_is_missing(column, texts)
-    return _category_condition(column, texts[int(test.cut)], texts)
+        return _category_is_missing(_quoted(name), texts)
+    return _category_condition(_quoted(name), texts[int(test.cut)], texts)
 
 
 def _balanced_sum(terms: list[str]) -> str:
