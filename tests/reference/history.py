@@ -10,7 +10,7 @@ import pandas as pd
 from rankine.core.specs import History, HistoryFeature
 from rankine.history.declarations import parse_duration, read_declarations
 from rankine.history.rows import hash_values
-from rankine.history.state import State
+from rankine.history.state import HistoryState
 
 #: One of each kind, with and without fading.
 DECLARATIONS = {
@@ -176,8 +176,8 @@ class Past:
         return age
 
 
-def lists_of(log: pd.DataFrame, history: History, state: State):
-    """Return a log as arguments of ``State.add_lists`` and times."""
+def lists_of(log: pd.DataFrame, history: History, state: HistoryState):
+    """Return a log as arguments of ``HistoryState.add_lists`` and times."""
     columns = {name: log[name].to_numpy() for name in log}
     session = log.session.to_numpy()
     starts = np.append(np.flatnonzero(np.append(True, np.diff(session) != 0)), len(session))
@@ -189,9 +189,9 @@ def lists_of(log: pd.DataFrame, history: History, state: State):
     return ids, keys, state.reader.read_amounts(columns, len(log)), starts, times, ends
 
 
-def run_state(log: pd.DataFrame, history: History, state: State | None = None) -> np.ndarray:
+def run_state(log: pd.DataFrame, history: History, state: HistoryState | None = None) -> np.ndarray:
     """Compute the features of a log in one piece."""
-    state = state or State(history)
+    state = state or HistoryState(history)
     ids, keys, amounts, starts, times, ends = lists_of(log, history, state)
     state.add_lists(ids, keys, amounts, starts, ends)
     return state.read_lists(times, keys, starts, ids)

@@ -48,7 +48,7 @@ class FeaturePlan(NamedTuple):
     first, second
         Amounts that are summed (see ``amounts_of``); None is 1 for each row.
     half_life, bucket, n_buckets, prior, log
-        See ``rankine.history.kernels.Table``.
+        See ``rankine.history.kernels.KeyTable``.
     """
 
     kind: int

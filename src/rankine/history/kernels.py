@@ -33,7 +33,7 @@ _HASH, _TIME, _SUMS = 0, 1, 2
 _SHIFT, _MASK = np.uint64(3), np.uint64(7)
 
 
-class Table(NamedTuple):
+class KeyTable(NamedTuple):
     """A hash table and how its feature is computed.
 
     Attributes
@@ -72,7 +72,7 @@ class Table(NamedTuple):
 
 
 @jit
-def _find(table: Table, key: int) -> int:
+def _find(table: KeyTable, key: int) -> int:
     """Return the row of a key, or the empty row where it belongs."""
     mask = table.words.shape[0] - 2
     # Keys are hashes already, so their lower bits are as good as any.
@@ -91,7 +91,7 @@ def _flush(x: float) -> float:
 
 
 @jit
-def _add_to_sums(table: Table, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+def _add_to_sums(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
     """Add to the sums of a row that halve with time."""
     words, numbers = table.words, table.numbers
     if is_new:
@@ -113,7 +113,7 @@ def _add_to_sums(table: Table, row: int, is_new: bool, time: int, x: float, y: f
 
 
 @jit
-def _add_to_window(table: Table, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+def _add_to_window(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
     """Add to the bucket of a time."""
     words, numbers, n = table.words, table.numbers, table.n_buckets
     bucket = time // table.bucket
@@ -133,7 +133,7 @@ def _add_to_window(table: Table, row: int, is_new: bool, time: int, x: float, y:
 
 
 @jit
-def _add_time(table: Table, row: int, is_new: bool, time: int) -> None:
+def _add_time(table: KeyTable, row: int, is_new: bool, time: int) -> None:
     """Record the first and last time of a key."""
     words = table.words
     if is_new:
@@ -147,7 +147,7 @@ def _add_time(table: Table, row: int, is_new: bool, time: int) -> None:
 
 
 @jit
-def update(table: Table, key: int, time: int, x: float, y: float) -> None:
+def update(table: KeyTable, key: int, time: int, x: float, y: float) -> None:
     """Add a row: its amounts to the sums of its key and of all keys, or its time."""
     is_sum = table.kind < LAST
     # Rows that change nothing take no memory.
@@ -173,7 +173,7 @@ def update(table: Table, key: int, time: int, x: float, y: float) -> None:
 
 
 @jit
-def _sum_at(table: Table, row: int, time: int, k: int) -> float:
+def _sum_at(table: KeyTable, row: int, time: int, k: int) -> float:
     """Return a sum of a row at a time."""
     words, numbers = table.words, table.numbers
     if table.n_buckets == 0:
@@ -189,7 +189,7 @@ def _sum_at(table: Table, row: int, time: int, k: int) -> float:
 
 
 @jit
-def overall_rate(table: Table, time: int) -> float:
+def overall_rate(table: KeyTable, time: int) -> float:
     """Return the rate over all keys at a time; 0 before the first row."""
     everything = table.words.shape[0] - 1
     if table.kind != RATE or table.words[everything, _HASH] == 0:
@@ -201,7 +201,7 @@ def overall_rate(table: Table, time: int) -> float:
 
 
 @jit
-def read(table: Table, key: int, time: int, overall: float) -> float:
+def read(table: KeyTable, key: int, time: int, overall: float) -> float:
     """Return the feature of a key at a time, of which ``overall`` is the overall rate."""
     if key == 0:
         return overall if table.kind == RATE else np.nan
@@ -230,7 +230,7 @@ def read(table: Table, key: int, time: int, overall: float) -> float:
 
 @jit
 def run(
-    table: Table,
+    table: KeyTable,
     keys: NDArray[np.int64],
     ends: NDArray[np.int64],
     x: NDArray[np.float64],
@@ -304,7 +304,7 @@ def insert_rows(words: Any, rows: Any, selected: Any) -> int:
 
 
 @jit
-def mark_live(table: Table, time: int, live: Any) -> None:
+def mark_live(table: KeyTable, time: int, live: Any) -> None:
     """Mark the keys that a reading after ``time`` can still see."""
     words = table.words
     for row in range(live.shape[0]):

@@ -32,7 +32,7 @@ from rankine.history.kernels import (
     AGE,
     COUNT,
     LAST,
-    Table,
+    KeyTable,
     insert_rows,
     mark_live,
     overall_rate,
@@ -52,7 +52,7 @@ _MAX_CAPACITY = 1 << 33
 _KEPT_SHARE = 0.9
 
 
-class Chunk(NamedTuple):
+class ListChunk(NamedTuple):
     """Lists that wait, with their rows.
 
     Attributes
@@ -72,7 +72,7 @@ class Chunk(NamedTuple):
     keys: NDArray[np.int64]
     amounts: NDArray[np.float64]
 
-    def take(self, lists: NDArray[np.int64]) -> Chunk:
+    def take(self, lists: NDArray[np.int64]) -> ListChunk:
         """Return some lists, in the given order."""
         sizes = np.diff(self.starts)[lists]
         starts = np.append(0, np.cumsum(sizes))
@@ -83,9 +83,9 @@ class Chunk(NamedTuple):
             rows = np.repeat(self.starts[:-1][lists] - starts[:-1], sizes)
             rows += np.arange(len(rows))
             keys, amounts = self.keys[:, rows], self.amounts[:, rows]
-        return Chunk(self.known[lists], self.end[lists], self.ids[lists], starts, keys, amounts)
+        return ListChunk(self.known[lists], self.end[lists], self.ids[lists], starts, keys, amounts)
 
-    def sort(self) -> Chunk:
+    def sort(self) -> ListChunk:
         """Return the lists in the order in which they become visible."""
         order = np.lexsort((self.ids, self.end, self.known))
         if (np.diff(order) == 1).all():
@@ -93,11 +93,11 @@ class Chunk(NamedTuple):
         return self.take(order)
 
 
-def _join_chunks(chunks: list[Chunk]) -> Chunk:
+def _join_chunks(chunks: list[ListChunk]) -> ListChunk:
     if len(chunks) == 1:
         return chunks[0]
     sizes = np.concatenate([np.diff(chunk.starts) for chunk in chunks])
-    return Chunk(
+    return ListChunk(
         np.concatenate([chunk.known for chunk in chunks]),
         np.concatenate([chunk.end for chunk in chunks]),
         np.concatenate([chunk.ids for chunk in chunks]),
@@ -112,19 +112,19 @@ class Waiting:
 
     def __init__(self) -> None:
         #: Sorted chunks by the time of their first list; the number breaks ties.
-        self._heap: list[tuple[int, int, Chunk]] = []
+        self._heap: list[tuple[int, int, ListChunk]] = []
         self._n_chunks = 0
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: ListChunk) -> None:
         """Add lists in any order."""
         if len(chunk.known):
             self._push(chunk.sort())
 
-    def _push(self, chunk: Chunk) -> None:
+    def _push(self, chunk: ListChunk) -> None:
         self._n_chunks += 1
         heapq.heappush(self._heap, (int(chunk.known[0]), self._n_chunks, chunk))
 
-    def take_before(self, time: int) -> Chunk | None:
+    def take_before(self, time: int) -> ListChunk | None:
         """Remove and return, in order, all lists that are known before a time."""
         taken = []
         while self._heap and self._heap[0][0] < time:
@@ -139,7 +139,7 @@ class Waiting:
         return _join_chunks(taken).sort()
 
     @property
-    def chunks(self) -> list[Chunk]:
+    def chunks(self) -> list[ListChunk]:
         """All lists."""
         return [chunk for _, _, chunk in self._heap]
 
@@ -163,12 +163,12 @@ class FeatureTable:
         self.evicted = 0
         self.table = self._make(_MIN_CAPACITY)
 
-    def _make(self, capacity: int) -> Table:
+    def _make(self, capacity: int) -> KeyTable:
         if capacity > _MAX_CAPACITY:
             raise ParameterError(f"a table of {capacity:,} keys is too large", fix="Set max_keys")
         words = np.zeros((capacity + 1, self.width), dtype=np.int64)
         plan = self.plan
-        return Table(
+        return KeyTable(
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
@@ -247,7 +247,7 @@ class FeatureTable:
 
     def run(
         self,
-        applied: Chunk,
+        applied: ListChunk,
         ends: NDArray[np.int64],
         x: NDArray[np.float64],
         y: NDArray[np.float64],
@@ -293,7 +293,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evicted: list[int]
 
 
-class State:
+class HistoryState:
     """All that history features remember. One thread at a time may use it.
 
     Parameters
@@ -369,7 +369,7 @@ class State:
         """
         known = self.known(ends)
         late = int((known < self.clock).sum())
-        self.waiting.add(Chunk(known, ends, ids, starts, keys, amounts))
+        self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
         self.counts.lists += len(ids)
         self.counts.rows += keys.shape[1]
         self.counts.late += late
@@ -488,9 +488,9 @@ class State:
             total += sum(array.nbytes for array in chunk)
         return total
 
-    def copy(self) -> State:
+    def copy(self) -> HistoryState:
         """Return an independent copy."""
-        other = State(self.history, self.max_keys)
+        other = HistoryState(self.history, self.max_keys)
         other._restore(*self._content())
         return other
 
@@ -509,7 +509,7 @@ class State:
         path: str | os.PathLike[str],
         history: History | None = None,
         max_keys: int | None = None,
-    ) -> tuple[State, bytes]:
+    ) -> tuple[HistoryState, bytes]:
         """Read a snapshot; return the state and the caller's further bytes.
 
         With ``history`` a state of other features is an error. The file is checked: digest, sizes,
@@ -601,7 +601,7 @@ class State:
         ):
             raise _malformed("the waiting lists have wrong sizes or values")
         shape = (n_keys, n_rows), (n_amounts, n_rows)
-        chunk = Chunk(
+        chunk = ListChunk(
             self.known(ends), ends, ids, starts, keys.reshape(shape[0]), amounts.reshape(shape[1])
         )
         self.waiting.add(chunk)
@@ -610,10 +610,12 @@ class State:
         self.counts = Counts(**document.counts)
 
 
-def _no_lists(n_keys: int, n_amounts: int) -> Chunk:
+def _no_lists(n_keys: int, n_amounts: int) -> ListChunk:
     times = np.zeros(0, dtype=np.int64)
     keys = np.zeros((n_keys, 0), dtype=np.int64)
-    return Chunk(times, times, times, np.zeros(1, dtype=np.int64), keys, np.zeros((n_amounts, 0)))
+    return ListChunk(
+        times, times, times, np.zeros(1, dtype=np.int64), keys, np.zeros((n_amounts, 0))
+    )
 
 
 def _malformed(reason: str) -> ModelFormatError:
@@ -622,12 +624,12 @@ def _malformed(reason: str) -> ModelFormatError:
 
 def load_state(
     folder: str | os.PathLike[str], history: History | None = None, max_keys: int | None = None
-) -> State:
+) -> HistoryState:
     """Read the snapshot in a folder; a folder without one is an error."""
-    return State.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
+    return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
 
 
-def save_state(state: State, folder: str | os.PathLike[str]) -> None:
+def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:
     """Write a snapshot to a folder, which is created if it does not exist."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     state.save(Path(folder) / SNAPSHOT_NAME)

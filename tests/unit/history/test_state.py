@@ -14,7 +14,7 @@ from rankine.core.errors import (
     ParameterError,
     QueryOrderError,
 )
-from rankine.history.state import State, load_state, save_state
+from rankine.history.state import HistoryState, load_state, save_state
 from reference.history import brute_force, history_of, lists_of, random_log, run_state
 
 
@@ -48,7 +48,7 @@ def _change_unknown_lists(rng, log, history):
     chosen = rng.choice(log.session)
     by_list = log.groupby("session")
     ends = np.maximum(by_list.ts.transform("max"), by_list.outcome_ts.transform("max"))
-    known = State(history).known(ends.to_numpy() * 10**6)
+    known = HistoryState(history).known(ends.to_numpy() * 10**6)
     own = (log.session == chosen).to_numpy()
     hidden = known >= log.ts[own].min() * 10**6
     changed = log.copy()
@@ -92,7 +92,7 @@ def test_one_list_at_a_time_gives_the_same_bits(seed, tmp_path):
     """As a server does it: rank a list, then add its outcomes, in any order; and restart."""
     rng, log, history = _random_case(seed)
     expected = run_state(log, history)
-    state = State(history)
+    state = HistoryState(history)
     ids, keys, amounts, starts, times, ends = lists_of(log, history, state)
     waiting = []
     for i in range(len(ids)):
@@ -113,13 +113,13 @@ def test_one_list_at_a_time_gives_the_same_bits(seed, tmp_path):
 
 def test_snapshots_of_equal_states_are_equal_files(tmp_path):
     _, log, history = _random_case(3)
-    first, second = State(history), State(history)
+    first, second = HistoryState(history), HistoryState(history)
     run_state(log, history, first)
     run_state(log, history, second)
     first.save(tmp_path / "a", b"more")
     second.copy().save(tmp_path / "b", b"more")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    state, extra = State.load(tmp_path / "a")
+    state, extra = HistoryState.load(tmp_path / "a")
     assert extra == b"more"
     assert state.counts == first.counts
     assert state.clock == first.clock
@@ -127,7 +127,7 @@ def test_snapshots_of_equal_states_are_equal_files(tmp_path):
 
 def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path):
     _, log, history = _random_case(3)
-    state = State(history)
+    state = HistoryState(history)
     run_state(log, history, state)
     save_state(state, tmp_path)
     (file,) = tmp_path.iterdir()
@@ -145,7 +145,7 @@ def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path):
 
 def test_the_clock_never_goes_back_and_late_lists_are_counted():
     history = history_of({"clicks": {"count": "clicked", "by": "item", "half_life": 10}})
-    state = State(history)
+    state = HistoryState(history)
     columns = {"item": ["a"], "clicked": [1]}
     keys, amounts = state.reader.read_keys(columns, 1), state.reader.read_amounts(columns, 1)
     assert not state.add_list(1, keys, amounts, 10 * 10**6)
@@ -158,7 +158,7 @@ def test_the_clock_never_goes_back_and_late_lists_are_counted():
 
 def test_a_log_is_applied_once():
     _, log, history = _random_case(5)
-    state = State(history)
+    state = HistoryState(history)
     run_state(log, history, state)
     ids, _, _, _, times, _ = lists_of(log, history, state)
     with pytest.raises(QueryOrderError):
@@ -176,7 +176,7 @@ def test_tables_grow_and_forget_the_least_recent_keys():
     n_rows = 10_000
     columns = {"item": np.arange(n_rows), "clicked": np.ones(n_rows)}
     for max_keys in (None, 1000):
-        state = State(history_of(declarations), max_keys)
+        state = HistoryState(history_of(declarations), max_keys)
         keys, amounts = (
             state.reader.read_keys(columns, n_rows),
             state.reader.read_amounts(columns, n_rows),
@@ -194,7 +194,7 @@ def test_tables_grow_and_forget_the_least_recent_keys():
             assert (clicks[-900:] == 1).all()
             assert state.tables[0].evicted == n_rows - state.n_keys["clicks"]
     with pytest.raises(ParameterError) as caught:
-        State(history_of(declarations), 0)
+        HistoryState(history_of(declarations), 0)
     assert caught.value.parameter == "max_keys"
 
 
@@ -204,7 +204,7 @@ def test_dead_keys_leave_the_snapshot():
         "window": {"count": "clicked", "by": "item", "window": 8},
         "last": {"last": "clicked", "by": "item"},
     }
-    state = State(history_of(declarations))
+    state = HistoryState(history_of(declarations))
     columns = {"item": ["a"], "clicked": [1]}
     keys, amounts = state.reader.read_keys(columns, 1), state.reader.read_amounts(columns, 1)
     state.add_list(1, keys, amounts, 0)
@@ -218,7 +218,7 @@ def test_dead_keys_leave_the_snapshot():
 
 def test_one_key_can_be_read():
     _, log, history = _random_case(7)
-    state = State(history)
+    state = HistoryState(history)
     run_state(log, history, state)
     values = state.read_key({"item": "a"})
     assert set(values) == {"rate", "rate_over", "rate_examined", "age"}
