@@ -284,6 +284,6 @@ def store_fit(
     task.columns.store(fitted)
     # Attributes that an earlier fit set and this one does not would contradict the others.
     for optional in _OPTIONAL_ATTRIBUTES:
-        vars(fitted).pop(optional, None)
+        fitted.__dict__.pop(optional, None)
     # One assignment sets everything: an interrupt comes before or after it.
-    ranker.__dict__ = {**vars(fitted), **attributes}
+    ranker.__dict__ = {**fitted.__dict__, **attributes}
