@@ -199,7 +199,7 @@ def test_demo_runs_and_beats_the_shop(tmp_path):
         assert values["model"] > values["as_shown"] > values["random"]
     shown = run("demo", "--out", tmp_path / "d", "--n-queries", 200).stdout
     assert "ranks above" in shown
-    assert "Try next" in shown
+    assert "Open in a browser" in shown
     assert (tmp_path / "d" / "model.rankine").exists()
 
 

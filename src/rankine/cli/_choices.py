@@ -7,12 +7,13 @@ imported only when help is shown, because they load NumPy and Numba.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def _rankers() -> Iterable[str]:
@@ -48,12 +49,68 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 class ListingCommand(TyperCommand):
-    """Command whose help lists registered names."""
+    """Command whose help lists registered names, and with ``--ranker`` the parameters of a ranker.
+
+    Help is shown before the other options are read, so their text is kept for it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options of the command."""
+        ctx.meta["args"] = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fill the placeholders, then write the help."""
         fill_lists(self)
         super().format_help(ctx, formatter)
+        if any(parameter.name == "set_" for parameter in self.params):
+            print_parameters(_option_value(ctx.meta["args"], "--ranker"))
+
+
+def _option_value(args: Sequence[str], option: str) -> str | None:
+    """Return the value of an option in a list of arguments."""
+    for k, argument in enumerate(args):
+        if argument == option:
+            return args[k + 1] if k + 1 < len(args) else None
+        if argument.startswith(f"{option}="):
+            return argument.partition("=")[2]
+    return None
+
+
+def print_parameters(ranker: str | None) -> None:
+    """Print the parameters of a ranker with defaults and meaning."""
+    from rankine.cli._console import print_tables
+    from rankine.evaluation.tables import Table
+    from rankine.rankers.registry import RANKERS, ranker_class
+
+    if ranker not in RANKERS:
+        return
+    cls = ranker_class(ranker)
+    meanings = parameter_meanings(cls)
+    rows = [
+        (name, str(default), meanings.get(name, ""))
+        for name, default in cls().get_params(deep=False).items()
+    ]
+    header = ("parameter", "default", "meaning")
+    print_tables([Table(f"Parameters of --ranker {ranker} (--set name=value)", header, rows, 3)])
+
+
+def parameter_meanings(cls: type) -> dict[str, str]:
+    """Return the first sentence about each parameter in the docstrings of a class and its bases."""
+    import inspect
+
+    meanings: dict[str, str] = {}
+    for base in cls.__mro__:
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Parameters\n----------\n")
+        for paragraph in re.split(r"\n(?=\S)", section.partition("\n\nAttributes\n")[0]):
+            head, _, text = paragraph.partition("\n")
+            sentence = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+            if "``BaseRanker``" in sentence:  # the docstring of this base says it
+                continue
+            for name in head.split(","):
+                meanings.setdefault(name.strip(), sentence.replace("``", "").rstrip("."))
+    return meanings
 
 
 def fill_lists(command: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -12,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
+from rankine.core.text_table import wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rich.console import Console
-
     from rankine.evaluation.tables import Table
 
-#: Width of a console on which no table is cut.
-_UNLIMITED_WIDTH = 10_000
+#: Narrowest terminal that tables are laid out for.
+_MIN_WIDTH = 20
+#: Characters of a progress bar with its time and the space around them.
+_BAR_WIDTH = 36
 _STATE = {"verbosity": 0}
 
 
@@ -35,29 +37,59 @@ def verbosity() -> int:
     return _STATE["verbosity"]
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a rich console that prints text unchanged."""
-    from rich.console import Console
+def terminal_width(*, stderr: bool = False) -> int | None:
+    """Return the width of the terminal that stdout (or stderr) writes to; None if it is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    if not stream.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, _MIN_WIDTH)
 
-    # Names of features and files may contain brackets, which rich would read as markup.
-    return Console(stderr=stderr, markup=False, highlight=False)
+
+def _shows_bold_type() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") not in (None, "dumb")
 
 
 def print_status(message: str) -> None:
-    """Print a line on stderr, unless the command is quiet."""
+    """Print a sentence on stderr, unless the command is quiet."""
     if verbosity() >= 0:
-        sys.stderr.write(f"{printable(message, len(message))}\n")
+        _print_sentence(message)
 
 
 def print_error(message: str) -> None:
-    """Print an error as one line on stderr."""
-    sys.stderr.write(f"rankine: error: {printable(message, len(message))}\n")
+    """Print an error on stderr: one line, which a terminal shows wrapped at spaces."""
+    _print_sentence(f"rankine: error: {message}")
 
 
-def print_result(renderable: Any) -> None:
-    """Print a table or text on stdout."""
-    # Text is not wrapped, so that a printed command can be copied from the terminal.
-    console().print(renderable, soft_wrap=isinstance(renderable, str))
+def _print_sentence(text: str) -> None:
+    safe_text = printable(text, len(text))
+    for line in wrap_text(safe_text, terminal_width(stderr=True)):
+        sys.stderr.write(f"{line}\n")
+
+
+def print_result(text: str) -> None:
+    """Print text on stdout, wrapped at spaces on a terminal."""
+    for line in wrap_text(text, terminal_width()):
+        sys.stdout.write(f"{line}\n")
+
+
+def print_next_commands(commands: Sequence[Sequence[str]]) -> None:
+    """Print commands to try next on stderr, unless the command is quiet.
+
+    A command that is wider than the terminal continues on the next line, ready to be copied.
+    """
+    if verbosity() < 0 or not commands:
+        return
+    width = terminal_width(stderr=True)
+    sys.stderr.write("\nNext:\n")
+    for words in commands:
+        line = " "
+        for word in (word if word == ">" else shlex.quote(word) for word in words):
+            # Two characters are left for the sign of continuation.
+            if width is not None and len(line) + len(word) + 3 > width and line.strip():
+                sys.stderr.write(f"{line} \\\n")
+                line = "     "
+            line += f" {word}"
+        sys.stderr.write(f"{line}\n")
 
 
 def print_json(value: Any) -> None:
@@ -122,12 +154,14 @@ def progress_bar(
 ) -> Iterator[Callable[[int, int | None, str], None] | None]:
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
+    The text holds values between two spaces; those that do not fit the terminal are left out.
     Yield None if the command is quiet or stderr is not a terminal. While kernels are compiled, the
     title shows it.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None
         return
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
@@ -141,18 +175,24 @@ def progress_bar(
     time_column = TimeRemainingColumn() if show_remaining else TimeElapsedColumn()
     bar = Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[status]}", markup=False),
         time_column,
-        console=console(stderr=True),
+        console=Console(stderr=True, markup=False, highlight=False),
         transient=True,
     )
     # The total is unknown until the first update: the bar only pulses.
     task = bar.add_task(title, total=None, status="")
 
     def update(done: int, total: int | None, text: str) -> None:
-        count = f"{done:,}/{total:,}" if total else f"{done:,}"
-        bar.update(task, completed=done, total=total, status=f"{count}  {text}")
+        count = f"{done:,}/{total:,} ({done / total:.0%})" if total else f"{done:,}"
+        # Values that do not fit are left out: rich would cut the last number.
+        space = bar.console.width - len(title) - _BAR_WIDTH - len(count)
+        values = text.split("  ")
+        while values and len("  ".join(values)) > space:
+            values.pop()
+        status = "  ".join([count, *values])
+        bar.update(task, completed=done, total=total, status=status)
 
     compiling = f"{title} (compiling kernels, only in the first run)"
     CLOCK.begin = lambda: bar.update(task, description=compiling)
@@ -207,35 +247,26 @@ def save_plot(file: str | None, function: str, result: Any) -> None:
     plot.save_axes(getattr(plot, function)(result), file)
 
 
-def summary_table(rows: Sequence[tuple[str, str]]) -> Any:
-    """Return a table of names and values without header or border."""
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def print_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool = False) -> None:
-    """Print tables as text, LaTeX or Markdown; wide tables are not cut."""
+    """Print tables as text, LaTeX or Markdown.
+
+    On a terminal, no line is wider than the terminal. Elsewhere tables have their full width.
+    """
     if latex:
         sys.stdout.write("\n".join(table.latex() for table in tables))
         return
     if markdown:
         sys.stdout.write("\n".join(table.markdown() for table in tables))
         return
-    for table in tables:
-        print_uncut(table)
-        print_result("")
+    for k, table in enumerate(tables):
+        if k:
+            sys.stdout.write("\n")
+        lines = table.lines(terminal_width(), bold=_shows_bold_type())
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
-def print_uncut(table: Any) -> None:
-    """Print a table in full width, even if the terminal is narrower."""
-    from rich.console import Console
+def print_values(rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and their values, one below the other."""
+    from rankine.evaluation.tables import Table
 
-    screen = console()
-    # rich shortens cells that do not fit. A line that wraps is better than a figure cut short.
-    full_width = Console(width=_UNLIMITED_WIDTH).measure(table).maximum
-    screen.width = max(screen.width, full_width)
-    screen.print(table)
+    print_tables([Table("", ("", ""), rows, left=2)])

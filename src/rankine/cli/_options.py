@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,7 +10,6 @@ import typer
 
 from rankine.cli import _console
 from rankine.core.errors import ParameterError
-from rankine.core.strict_json import parse_value
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")]
 AsLatex = Annotated[bool, typer.Option("--latex", help="Print LaTeX tables.")]
@@ -30,7 +30,8 @@ Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Set a parameter of the ranker, name=value; repeatable. Losses (loss=NAME): {losses}.",
+        help="Set a parameter of the ranker, name=value; repeatable. Lists are a,b, pairs a*b,c*d. "
+        "Losses (loss=NAME): {losses}. --ranker NAME --help lists the parameters.",
     ),
 ]
 Topic = Annotated[str | None, typer.Option(help="Use this model of a bundle.")]
@@ -61,7 +62,9 @@ def split_list(text: str | None) -> tuple[str, ...]:
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Parse ``["l2=1e-3", "solver=romma"]`` to a mapping; values are JSON where possible."""
+    """Parse ``["l2=1e-3", "solver=romma"]`` to a mapping; values are JSON or Python values."""
+    from rankine.core.strict_json import parse_value
+
     settings = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -75,21 +78,93 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     """Build a ranker; an error about an unknown parameter lists all parameters."""
+    from dataclasses import fields
+
     from rankine.rankers.registry import ranker_class
 
     cls = ranker_class(name)
     defaults = cls().get_params(deep=False)
-    for setting in settings:
+    types = {field.name: str(field.type) for field in fields(cls)}
+    values = {}
+    for setting, value in settings.items():
         if setting not in defaults:
             raise ParameterError(
                 f"ranker {name!r} has no parameter {setting!r}",
                 parameter="set",
                 fix=f"Choose among {', '.join(sorted(defaults))}",
             )
-    # parse_settings reads scale=none as JSON null; a parameter whose default is text keeps "none".
-    none_texts = {
-        setting: "none"
-        for setting, value in settings.items()
-        if value is None and isinstance(defaults[setting], str)
-    }
-    return cls(**{**settings, **none_texts})
+        values[setting] = _typed_value(setting, value, types[setting], defaults[setting])
+    return cls(**values)
+
+
+#: Types of values, and an example of each.
+_EXAMPLES = {
+    "bool": "true",
+    "int": "3",
+    "float": "0.5",
+    "Sequence": "price,brand",
+    "Mapping": "price:-1,rating:1",
+}
+
+
+def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
+    """Return the value of a parameter, with lists and mappings read from their short forms.
+
+    The short forms are ``a,b`` for a list, ``a*b,c*d`` for pairs and ``a:1,b:-1`` for a mapping.
+    """
+    # "int | Sequence[tuple[Any, Any]] | None" has the types int, Sequence and None.
+    types = [part.strip() for part in re.sub(r"\[.*\]", "", annotation).split("|")]
+    if "Any" in types:
+        return value
+    # parse_settings reads scale=none as JSON null; a parameter that has to be text keeps "none".
+    if value is None and "None" not in types and "str" in types:
+        return "none"
+    if isinstance(value, str) and "str" not in types:
+        if "Mapping" in types and ":" in value:
+            value = _parse_mapping(value)
+        elif "Sequence" in types:
+            value = _parse_list(value)
+    if not any(_has_type(value, each) for each in types):
+        known = [each for each in types if each in _EXAMPLES]
+        example = _EXAMPLES[known[-1]] if known else default
+        if "tuple" in annotation:
+            example = "price*brand,price*rating"
+        raise ParameterError(
+            f"{value!r} is not a possible value",
+            parameter=name,
+            fix=f"Write for example --set {name}={example}",
+        )
+    return value
+
+
+def _parse_mapping(text: str) -> dict[str, Any]:
+    from rankine.core.strict_json import parse_value
+
+    parts = (part.rpartition(":") for part in split_list(text))
+    return {key.strip(): parse_value(value.strip()) for key, _, value in parts}
+
+
+def _parse_list(text: str) -> list[Any]:
+    """Parse ``a,b`` to a list, and ``a*b,c*d`` to a list of pairs."""
+    from rankine.core.strict_json import parse_value
+
+    parts = []
+    for part in split_list(text):
+        names = [parse_value(name.strip()) for name in part.split("*")]
+        parts.append(names[0] if len(names) == 1 else names)
+    return parts
+
+
+def _has_type(value: Any, name: str) -> bool:
+    """Return whether a value has the type of this name."""
+    if name == "None":
+        return value is None
+    if name == "bool":
+        return isinstance(value, bool)
+    if name in ("int", "float") and not isinstance(value, bool):
+        return isinstance(value, int) or (name == "float" and isinstance(value, float))
+    if name == "Sequence":
+        return isinstance(value, list | tuple)
+    if name == "Mapping":
+        return isinstance(value, dict)
+    return name == "str" and isinstance(value, str)

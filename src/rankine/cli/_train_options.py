@@ -64,9 +64,8 @@ class ClickCorrectionOptions:
         str | None,
         _clicks(
             help="Weight clicks by the inverse examination probability of their position. Pass a "
-            "file"
-            "written by rankine clicks propensity, or auto to estimate the probabilities from the "
-            "training data (with --item and --search)."
+            "file written by rankine clicks propensity, or auto to estimate the probabilities from "
+            "the training data (with --item and --search)."
         ),
     ] = None
     max_weight: Annotated[

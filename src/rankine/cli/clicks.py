@@ -15,14 +15,14 @@ from rankine.cli._console import check_output_paths, print_tables, save_plot
 from rankine.cli._groups import option_panel
 from rankine.cli._options import AsJson, Seed, split_list
 from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
-from rankine.cli.main import Commands, app
+from rankine.cli.main import Commands, app, group_of
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
 clicks = Commands(help="Estimate the position bias of a click log.")
-app.add_typer(clicks, name="clicks")
+app.add_typer(clicks, name="clicks", rich_help_panel=group_of("clicks"))
 
 _EPILOG = """
 [bold]Examples[/bold]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
+from rankine.cli._console import print_next_commands, print_tables
 from rankine.cli._options import AsJson, Seed
 from rankine.cli.main import app
 
@@ -161,7 +162,7 @@ def _evaluate(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]
 
 def print_demo(result: DemoResult) -> None:
     """Print sizes, metrics, one ranking and commands to try next."""
-    from rich.table import Table
+    from rankine.evaluation.tables import Table
 
     n_rows = result.train.n_rows + result.test.n_rows
     n_queries = result.train.n_queries + result.test.n_queries
@@ -171,10 +172,12 @@ def print_demo(result: DemoResult) -> None:
         f"Trained on {result.train.n_queries:,} queries in {result.seconds['training']:.2f} s "
         f"(the first run includes compiling); evaluated on {result.test.n_queries:,} others.\n"
     )
-    table = Table("held-out queries", "model", "as shown by the shop", "random order", box=None)
-    for metric, values in result.metrics.items():
-        table.add_row(metric, *(f"{values[name]:.4f}" for name in ("model", "as_shown", "random")))
-    _console.print_result(table)
+    rows = [
+        (metric, *(f"{values[name]:.4f}" for name in ("model", "as_shown", "random")))
+        for metric, values in result.metrics.items()
+    ]
+    header = ("held-out queries", "model", "as shown by the shop", "random order")
+    print_tables([Table("", header, rows)])
     _print_ranking(result)
     _print_next_commands(result)
 
@@ -182,7 +185,8 @@ def print_demo(result: DemoResult) -> None:
 def _print_ranking(result: DemoResult) -> None:
     """Print one held-out list, best first, and why the first item ranks above the second."""
     import numpy as np
-    from rich.table import Table
+
+    from rankine.evaluation.tables import Table
 
     test = result.test
     assert test.docid is not None  # noqa: S101 - the simulated log names its products
@@ -191,37 +195,44 @@ def _print_ranking(result: DemoResult) -> None:
     n_bought = np.add.reduceat(bought, test.queries.starts[:-1])
     rows = test.queries.rows_of(int(np.argmax(n_bought)))
     order = rows[np.argsort(-result.scores[rows], kind="stable")]
-    table = Table("rank", "product", "score", "feedback", "was shown at", box=None)
-    for rank, row in enumerate(order[:8].tolist(), 1):
-        table.add_row(
+    ranking = [
+        (
             str(rank),
             str(test.docid[row]),
             f"{result.scores[row]:+.3f}",
             _FEEDBACK[int(test.y[row])],
             str(test.position[row]),
         )
+        for rank, row in enumerate(order[:8].tolist(), 1)
+    ]
+    header = ("rank", "product", "score", "feedback", "was shown at")
     query_text = test.columns["query_text"][rows[0]]
     _console.print_result(f"\nThe query {str(query_text)!r}, as the model ranks it:")
-    _console.print_result(table)
+    print_tables([Table("", header, ranking, left=2, further_text=("feedback",))])
     first, second = order[:2].tolist()
     explanation = result.model.explain_pair(test.X[first], test.X[second])
     _console.print_result(f"\nWhy {test.docid[first]} ranks above {test.docid[second]}:")
-    _console.print_result(explanation.text(limit=6))
+    _console.print_result(explanation.text(limit=6, width=_console.terminal_width()))
 
 
 def _print_next_commands(result: DemoResult) -> None:
     """Print the files and commands that use them."""
     files = result.files
-    names = f"--feature-names {files['features']}"
+    names = ["--feature-names", files["features"]]
+    _console.print_result("\nWritten: " + ", ".join(files.values()))
+    model, second_model = files["model"], Path(files["model"]).with_name("ranksvm.rankine")
+    evaluation = ["--metric", "ndcg@5", "--relative-to", "random"]
+    training = ["--ranker", "ranksvm", "--valid", files["test"], "--out", str(second_model)]
+    print_next_commands(
+        [
+            ["rankine", "inspect", model],
+            ["rankine", "evaluate", model, files["test"], *names, *evaluation],
+            ["rankine", "train", files["train"], *names, *training],
+            ["rankine", "--help"],
+        ]
+    )
     _console.print_result(
-        "\nWritten: " + ", ".join(files.values()) + "\n\nTry next:\n"
-        f"  rankine inspect {files['model']}\n"
-        f"  rankine evaluate {files['model']} {files['test']} {names} --metric ndcg@5 "
-        "--relative-to random\n"
-        f"  rankine train {files['train']} {names} --ranker ranksvm "
-        f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
-        "  rankine --help\n\n"
-        "Open in a browser:\n"
+        "\nOpen in a browser:\n"
         f"  {Path(files['report']).resolve()} (report on the model)\n"
         f"  {Path(files['curves']).resolve()} (an additive model, as curves)"
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
+from rankine.cli._console import print_tables
 from rankine.cli._groups import option_names, reject_options
 from rankine.cli._options import AsJson
 from rankine.cli._reading import ModelReadingOptions
@@ -196,20 +197,20 @@ def _values_by_query(ids: list[Any], values: list[float]) -> dict[str, float | N
 
 def print_results(results: dict[str, Any]) -> None:
     """Print results as tables."""
-    from rich.table import Table
+    from rankine.evaluation.tables import Table
 
     entries = results["metrics"]
-    headers = ["metric", "value"]
+    header = ["metric", "value"]
     if any("random" in entry for entry in entries.values()):
-        headers += ["random", "gain"]
-    table = Table(*headers, box=None, pad_edge=False)
+        header += ["random", "gain"]
+    rows = []
     for name, entry in entries.items():
         cells = [name, f"{entry['value']:.4f}"]
         if "random" in entry:
             gain = entry["gain_percent"]
             cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
-        table.add_row(*cells)
-    _console.print_result(table)
+        rows.append(cells)
+    print_tables([Table("", header, rows, optional=("random",))])
     for name, entry in entries.items():
         if entry.get("queries_without_value"):
             _print_skipped(name, entry, results["queries"])
@@ -228,9 +229,10 @@ def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
 
 
 def _print_query_values(name: str, values: dict[str, float | None]) -> None:
-    from rich.table import Table
+    from rankine.evaluation.tables import Table
 
-    table = Table("query", name, box=None, pad_edge=False)
-    for query, value in values.items():
-        table.add_row(printable(query), "-" if value is None else f"{value:.4f}")
-    _console.print_result(table)
+    rows = [
+        (printable(query), "-" if value is None else f"{value:.4f}")
+        for query, value in values.items()
+    ]
+    print_tables([Table("", ("query", name), rows)])

@@ -68,8 +68,10 @@ def explain(
         dicts = [{"title": title, **each.to_dict(top)} for title, each in explanations]
         _console.print_json({"query": qid, "explanations": dicts})
     else:
-        parts = [f"{printable(title)}\n{each.text(top)}" for title, each in explanations]
-        typer.echo(f"query {printable(qid)}\n\n" + "\n\n".join(parts))
+        width = _console.terminal_width()
+        _console.print_result(f"query {printable(qid)}")
+        for title, each in explanations:
+            _console.print_result(f"\n{printable(title)}\n{each.text(top, width)}")
 
 
 def _rows_of_query(data: Dataset, query: str) -> Dataset:

@@ -11,13 +11,13 @@ from rankine.cli._console import check_output_paths, print_tables, save_report
 from rankine.cli._groups import option_names, reject_options, require_one_format
 from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ReportFile, Seed
 from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
-from rankine.cli.main import Commands, app
+from rankine.cli.main import Commands, app, group_of
 from rankine.core.errors import ParameterError
 
 interleave = Commands(
     help="Test which model users prefer, by mixing the lists of models (interleaving)."
 )
-app.add_typer(interleave, name="interleave")
+app.add_typer(interleave, name="interleave", rich_help_panel=group_of("interleave"))
 
 _PLAN_EPILOG = """
 [bold]Examples[/bold]
@@ -149,8 +149,7 @@ def analyse(
         str,
         typer.Option(
             help="How clicks count for a team: clicks (their number), or any, first or last "
-            "click of"
-            "a list."
+            "click of a list."
         ),
     ] = "clicks",
     confidence: Annotated[

@@ -29,6 +29,17 @@ _WRONG_INPUT = 2
 _INTERRUPTED = 130
 
 
+#: Commands by the heading under which help shows them, in the order in which they are needed.
+COMMAND_GROUPS = {
+    "Learn": ("train", "tune", "path", "retrain", "fuse"),
+    "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
+    "Use": ("predict", "serve", "export", "watch"),
+    "Data": ("inspect", "convert", "sort", "clicks"),
+}
+#: Heading of all other commands.
+_OTHER_GROUP = "More"
+
+
 class Commands(typer.Typer):
     """Typer application with option groups and ``--quiet`` and ``--verbose`` on every command."""
 
@@ -41,10 +52,20 @@ class Commands(typer.Typer):
             # typer keeps line breaks inside paragraphs, which would show as ragged text.
             paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
             help_text = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+            if self is app:  # the commands of a command are not divided further
+                options["rich_help_panel"] = group_of(name or command.__name__)
             add = super(Commands, self).command(name, cls=ListingCommand, help=help_text, **options)
             return add(expand_groups(command, common_options=Verbosity))
 
         return register
+
+
+def group_of(command: str) -> str:
+    """Return the heading under which help shows a command."""
+    for heading, names in COMMAND_GROUPS.items():
+        if command in names:
+            return heading
+    return _OTHER_GROUP
 
 
 app = Commands(
@@ -144,6 +165,9 @@ def find_commands() -> list[str]:
         for module in pkgutil.iter_modules(rankine.cli.__path__)
         if not module.name.startswith("_") and module.name != "main"
     ]
+    # Help shows commands in the order in which they are imported.
+    order = [name for group in COMMAND_GROUPS.values() for name in group]
+    names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
     for name in names:
         importlib.import_module(f"rankine.cli.{name}")
     return names

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, save_plot, save_report, training_progress
+from rankine.cli._console import (
+    check_output_paths,
+    print_tables,
+    save_plot,
+    save_report,
+    training_progress,
+)
 from rankine.cli._options import (
     AsJson,
     Files,
@@ -22,6 +28,9 @@ from rankine.cli._options import (
 from rankine.cli._reading import ReadingOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankine.evaluation.tables import Table
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -131,7 +140,7 @@ def path(
     if json:
         _console.print_json(result)
     else:
-        _console.print_result(path_table(result))
+        print_tables([path_table(result)])
 
 
 def _read(
@@ -177,32 +186,34 @@ def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -
     return options
 
 
-def path_table(result: dict[str, Any]) -> Any:
+def path_table(result: dict[str, Any]) -> Table:
     """Return the steps as a table; a star marks the best."""
-    from rich.table import Table
+    from rankine.evaluation.tables import Table
 
     first_step = result["steps"][0]
     is_one_pass = "solver" in first_step
     strength = "smooth" if "smooth" in first_step else "l1"
     quality = result["metric"] if result["measured"] else "loss"
     # One-pass paths vary the solver, those of additive models the number of pairs of columns.
-    kind = "solver" if is_one_pass else {"smooth": "pairs"}.get(strength, "")
+    kind = "solver" if is_one_pass else {"smooth": "pairs"}.get(strength)
     last_header = "ms an item" if is_one_pass else "gap"
-    table = Table(box=None, pad_edge=False)
-    for header in ("", kind, strength, "weights", quality, last_header, "seconds"):
-        table.add_column(header, justify="right")
+    rows = []
     for k, step in enumerate(result["steps"]):
         if is_one_pass:
             last_cell = f"{step['latency_ms']:.2g}"
         else:
             last_cell = "" if step["relative_gap"] is None else f"{step['relative_gap']:.1e}"
-        table.add_row(
-            "*" if k == result["best"] else "",
-            str(step.get(kind, "")),
-            f"{step[strength]:.4g}",
-            f"{step['nonzeros']:,}",
-            f"{step[quality]:.4f}",
-            last_cell,
-            f"{step['seconds']:.2f}",
+        rows.append(
+            (
+                "*" if k == result["best"] else "",
+                *(() if kind is None else (str(step[kind]),)),
+                f"{step[strength]:.4g}",
+                f"{step['nonzeros']:,}",
+                f"{step[quality]:.4f}",
+                last_cell,
+                f"{step['seconds']:.2f}",
+            )
         )
-    return table
+    kinds = () if kind is None else (kind,)
+    header = ("best", *kinds, strength, "weights", quality, last_header, "seconds")
+    return Table("", header, rows, further_text=("solver",), optional=("seconds", last_header))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_output_paths, summary_table, training_progress
+from rankine.cli._console import check_output_paths, print_values, training_progress
 from rankine.cli._groups import reject_options
 from rankine.cli._options import (
     AsJson,
@@ -139,9 +138,8 @@ def train(
     if json:
         _console.print_json(result)
         return
-    _console.print_result(_summary_table(result))
-    for line in _next_commands(result["model"], valid).splitlines():
-        _console.print_status(line)
+    print_values(_summary_rows(result))
+    _console.print_next_commands(_next_commands(result["model"], valid))
 
 
 def _ranker_settings(
@@ -472,16 +470,14 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
     return means
 
 
-def _next_commands(model: str, valid: str | None) -> str:
+def _next_commands(model: str, valid: str | None) -> list[list[str]]:
     """Return commands that a user may want to run after a training."""
     # A report on the training data would be too optimistic, so without --valid it is left open.
-    report = ["rankine", "report", model, valid or "TEST_DATA"]
-    commands = [report, ["rankine", "serve", model]]
-    return "\nNext:\n" + "\n".join(f"  {shlex.join(command)}" for command in commands)
+    return [["rankine", "report", model, valid or "TEST_DATA"], ["rankine", "serve", model]]
 
 
-def _summary_table(result: dict[str, Any]) -> Any:
-    """Return the result of a training as a table of two columns."""
+def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the result of a training as names and values."""
     from rankine.transforms.scaling import describe_scaling
 
     n_skipped = result["queries"] - result["queries_used"]
@@ -504,4 +500,4 @@ def _summary_table(result: dict[str, Any]) -> Any:
         if part in result:
             rows.append((f"{result['metric']} ({part})", f"{result[part]:.4f}"))
     rows.append(("model", f"{result['model']}  ({result['digest'][:12]})"))
-    return summary_table(rows)
+    return rows

@@ -10,10 +10,11 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import (
     check_output_paths,
+    print_tables,
+    print_values,
     progress_bar,
     save_plot,
     save_report,
-    summary_table,
 )
 from rankine.cli._groups import option_panel
 from rankine.cli._options import AsJson, Missing, ReportFile, Seed, parse_settings
@@ -22,6 +23,7 @@ from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    from rankine.evaluation.tables import Table
     from rankine.tuning.result import TuningResult
 
 _search = option_panel("Search")
@@ -205,33 +207,41 @@ def print_result(result: TuningResult, out: str | None) -> None:
         rows.append(("importance", ", ".join(shares)))
     if out is not None:
         rows.append(("model", f"{out}  ({result.model.digest[:12]})"))
-    _console.print_uncut(_trials_table(result))
+    print_tables([_trials_table(result)])
     _console.print_result("")
-    _console.print_result(summary_table(rows))
+    print_values(rows)
 
 
-def _trials_table(result: TuningResult) -> Any:
+def _trials_table(result: TuningResult) -> Table:
     """Return one row per trial."""
-    from rich.table import Table
+    from rankine.evaluation.tables import Table
 
-    names = list(dict.fromkeys(name for trial in result.trace for name in trial.parameters))
-    table = Table(box=None, pad_edge=False)
-    for title in ("trial", result.metric, "best", *names, "weights", "seconds", ""):
-        table.add_column(title, justify="left" if title in names else "right")
+    rows = []
     for trial in result.trace:
         remark = "" if trial.state == "complete" else trial.reason or trial.state
         if not trial.feasible:
             remark = "above a limit"
-        table.add_row(
-            str(trial.number),
-            _format(trial.value),
-            _format(trial.best),
-            *(_format(trial.parameters.get(name)) for name in names),
-            _format(trial.weights),
-            _format(trial.seconds),
-            remark,
+        parameters = [f"{name}={_format(value)}" for name, value in trial.parameters.items()]
+        rows.append(
+            (
+                str(trial.number),
+                _format(trial.value),
+                _format(trial.best),
+                _format(trial.weights),
+                _format(trial.seconds),
+                " ".join(parameters),
+                remark,
+            )
         )
-    return table
+    header = ("trial", result.metric, "best", "weights", "seconds", "parameters", "remark")
+    return Table(
+        "",
+        header,
+        rows,
+        left=0,
+        further_text=("parameters", "remark"),
+        optional=("best", "weights", "seconds"),
+    )
 
 
 def _format(value: Any) -> str:

@@ -70,7 +70,8 @@ def watch(
         _console.print_json({"model": model, "digest": linear_model.digest, **drift.to_dict()})
     else:
         title = f"{drift.rows:,} rows compared with the training data"
-        print_tables([Table(title, DRIFT_HEADER, drift.cells())])
+        optional = ("shift", "in training")
+        print_tables([Table(title, DRIFT_HEADER, drift.cells(), optional=optional)])
         for alarm in drift.alarms:
             _console.print_status(alarm)
     if drift.alarms:

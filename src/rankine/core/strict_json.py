@@ -76,17 +76,23 @@ def _finite_number(text: str) -> float:
     return value
 
 
+#: What a list, mapping or quoted text of Python starts with.
+_OPENING = ("[", "(", "{", "'", '"')
 _CONSTANTS = {"none": None, "true": True, "false": False, "inf": float("inf")}
 
 
 def parse_value(text: str) -> Any:
-    """Parse text that a user typed: a number, list, truth value, None, or the text itself.
+    """Parse text that a user typed: a JSON or Python value, or the text itself.
 
     Examples
     --------
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("none"), parse_value("romma")
     (0.001, [1, 2], None, 'romma')
+    >>> parse_value("[('price', 'brand')]"), parse_value("True")
+    ([('price', 'brand')], True)
     """
+    import ast
+
     import msgspec
 
     if text.lower() in _CONSTANTS:
@@ -101,4 +107,11 @@ def parse_value(text: str) -> Any:
             return int(text)
         return float(text)
     except ValueError:
+        pass
+    if not text.startswith(_OPENING):
+        return text
+    # Literals only: no name is looked up and nothing is called.
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return text

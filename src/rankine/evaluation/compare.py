@@ -147,6 +147,7 @@ class Comparison:
             f"pair{'s' if len(self.pairs) > 1 else ''})",
             ("pair", "t-test", "randomisation", "Wilcoxon", "Holm"),
             rows,
+            optional=("Wilcoxon", "t-test"),
         )
 
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
@@ -197,7 +198,14 @@ def pairs_table(title: str, pairs: Sequence[Pair], confidence: float) -> Table:
     ]
     header = ("pair", "mean", f"{confidence:.0%} interval", "wins/ties/losses", "verdict")
     proven = frozenset((r, 4) for r, pair in enumerate(pairs) if pair.significant)
-    return Table(title, header, rows, bold=proven)
+    return Table(
+        title,
+        header,
+        rows,
+        bold=proven,
+        optional=("wins/ties/losses",),
+        further_text=("verdict",),
+    )
 
 
 def _p_value(p: float) -> str:

@@ -274,7 +274,14 @@ class Interleaving:
         decided = frozenset((r, 7) for r, p in enumerate(self.pairs) if p.verdict != "undecided")
         return [
             Table("Points by team", ("team", "items shown", "points", "share"), points),
-            Table(title, header, pairs, bold=decided),
+            Table(
+                title,
+                header,
+                pairs,
+                bold=decided,
+                optional=("bootstrap p", "preference", "wins/ties/losses"),
+                further_text=("verdict",),
+            ),
         ]
 
     def markdown(self) -> str:

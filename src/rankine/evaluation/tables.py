@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from rankine.core.text_table import table_lines, wrap_text
 
 # One character at a time: replacing the backslash first would escape the escapes.
 _LATEX = {
@@ -28,9 +30,14 @@ class Table:
     Attributes
     ----------
     left
-        Number of columns that are left-aligned (names); the others are right-aligned (numbers).
+        Number of first columns that are text: left-aligned, and wrapped on a terminal. The others
+        are numbers.
+    further_text
+        Names of further columns of text, such as a verdict.
     bold
         (row, column) of the cells in bold type.
+    optional
+        Names of the columns that a narrow terminal does not show, the first one first.
     """
 
     title: str
@@ -38,10 +45,19 @@ class Table:
     rows: Sequence[Sequence[str]]
     left: int = 1
     bold: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    optional: Sequence[str] = ()
+    further_text: Collection[str] = ()
+
+    @property
+    def _text_columns(self) -> list[int]:
+        return [
+            c for c, name in enumerate(self.header) if c < self.left or name in self.further_text
+        ]
 
     def markdown(self) -> str:
         """Format the table in GitHub-flavoured Markdown, title first."""
-        align = [":--" if c < self.left else "--:" for c in range(len(self.header))]
+        text = self._text_columns
+        align = [":--" if c in text else "--:" for c in range(len(self.header))]
         lines = []
         if self.title:
             lines += [f"**{_cell(self.title)}**", ""]
@@ -51,7 +67,8 @@ class Table:
 
     def latex(self) -> str:
         """Format the table as a LaTeX ``table`` environment in the style of booktabs."""
-        align = "l" * self.left + "r" * (len(self.header) - self.left)
+        text = self._text_columns
+        align = "".join("l" if c in text else "r" for c in range(len(self.header)))
         lines = [
             r"\begin{table}",
             r"\centering",
@@ -72,27 +89,34 @@ class Table:
             rows[r][c] = bold.format(rows[r][c])
         return rows
 
-    def __rich__(self) -> Any:
-        from rich.console import Group
-        from rich.table import Table as RichTable
+    def lines(self, width: int | None = None, *, bold: bool = False) -> list[str]:
+        """Format the table as lines of plain text, at most ``width`` characters wide.
+
+        With ``bold``, cells in bold type have terminal codes.
+        """
+
+        def style(row: int, column: int, cell: str) -> str:
+            return f"\x1b[1m{cell}\x1b[0m" if (row, column) in self.bold else cell
+
+        lines = table_lines(
+            self.header,
+            self.rows,
+            text=self._text_columns,
+            optional=self.optional,
+            width=width,
+            style=style if bold else None,
+        )
+        if self.title:
+            lines = [*wrap_text(self.title, width), *lines]
+        return lines
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
         from rich.text import Text
 
-        table = RichTable(box=None, pad_edge=False)
-        for c, name in enumerate(self.header):
-            is_name = c < self.left
-            # Numbers are never wrapped, long names are.
-            table.add_column(
-                Text(name),
-                justify="left" if is_name else "right",
-                overflow="fold",
-                no_wrap=not is_name,
-            )
-        rows = [[Text(text) for text in row] for row in self.rows]
-        for r, c in self.bold:
-            rows[r][c].style = "bold"
-        for cells in rows:
-            table.add_row(*cells)
-        return Group(Text(self.title, style="italic"), table)
+        width = options.max_width if console.is_terminal else None
+        text = Text.from_ansi("\n".join(self.lines(width, bold=True)))
+        text.no_wrap, text.overflow = True, "ignore"
+        yield text
 
 
 def _row(cells: Sequence[str]) -> str:

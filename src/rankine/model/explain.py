@@ -135,17 +135,19 @@ class Contribution:
     """One term: ``contribution = weight * value``, or ``weight * (value - other)`` in a pair.
 
     The term of a table is its entry (in a pair, the difference of two entries). Then ``where``
-    describes the cell, ``weight`` is the entry of the explained row, ``index`` its position among
-    the model's weights, and ``value`` the value of the column (None if missing, or in a grid).
+    describes the cell, ``other_where`` that of the other row, ``weight`` is the entry of the
+    explained row, ``index`` its position among the model's weights, and ``value`` the value of the
+    column: a number or the name of a category (None if missing, or in a grid).
     """
 
     name: str
     index: int
     weight: float
-    value: float | None
-    other: float | None
+    value: float | str | None
+    other: float | str | None
     contribution: float
     where: str | None = None
+    other_where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,9 @@ class Explanation:
         hidden = self.contributions[len(listed) :]
         terms = [asdict(term) for term in listed]
         for term in terms:
-            if term["where"] is None:
-                del term["where"]
+            for name in ("where", "other_where"):
+                if term[name] is None:
+                    del term[name]
             if not self.pair:
                 del term["other"]
         return {
@@ -184,11 +187,11 @@ class Explanation:
             "rest_count": len(hidden),
         }
 
-    def text(self, limit: int | None = 10) -> str:
-        """Format a table; feature names are made safe to print."""
+    def text(self, limit: int | None = 10, width: int | None = None) -> str:
+        """Format a table of at most ``width`` characters per line; names are made safe to print."""
         from rankine.model.show import explanation_text
 
-        return explanation_text(self, limit)
+        return explanation_text(self, limit, width)
 
     def __str__(self) -> str:
         return self.text()
@@ -223,19 +226,23 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
         entry = float(term.values[position])
         contribution = entry
         where = _cell_text(term, position)
+        other_where = None
         if b is not None:
             other_position = tables.positions(term, b)
             contribution = entry - float(term.values[other_position])
-            where = f"{where}; not {_cell_text(term, other_position)}"
+            other_where = _cell_text(term, other_position)
         if contribution == 0.0:
             continue
-        value = other_value = None
+        value: float | str | None = None
+        other_value: float | str | None = None
         if len(term.columns) == 1:
-            value = _column_value(a, term.columns[0])
-            other_value = _column_value(b, term.columns[0])
+            value = _column_value(tables, a, term.columns[0])
+            other_value = _column_value(tables, b, term.columns[0])
         index = term.start + int(np.ravel_multi_index(position, term.values.shape))
         name = tables.name(term)
-        terms.append(Contribution(name, index, entry, value, other_value, contribution, where))
+        terms.append(
+            Contribution(name, index, entry, value, other_value, contribution, where, other_where)
+        )
     for k, j in enumerate(tables.bins.linear):
         index = tables.linear_start + k
         weight = float(tables.weights[index])
@@ -257,10 +264,15 @@ def _cell_text(term: TableTerm, position: tuple[int, ...]) -> str:
     return ", ".join(labels[k] for labels, k in zip(term.labels, position, strict=True))
 
 
-def _column_value(row: Any, column: int) -> float | None:
+def _column_value(tables: Tables, row: Any, column: int) -> float | str | None:
     if row is None or np.isnan(row[column]):
         return None
-    return float(row[column])
+    number = float(row[column])
+    names = tables.texts.get(column)
+    if names is None:
+        return number
+    # A value that training did not see has no name.
+    return names[int(number)] if 0 <= number < len(names) else None
 
 
 def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:

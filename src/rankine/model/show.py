@@ -20,8 +20,9 @@ from rankine.core.safe_text import (
     tag,
 )
 from rankine.core.specs import encode_transforms
+from rankine.core.text_table import table_lines, wrap_text
 from rankine.model.bundle import ModelBundle
-from rankine.model.explain import Explanation
+from rankine.model.explain import Contribution, Explanation
 from rankine.model.linear import LinearModel
 from rankine.model.tables import find_tables
 
@@ -86,6 +87,8 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
 
 #: Largest length of a list that the text of a summary prints in full.
 _MAX_LISTED = 5
+#: Characters of a name that are printed; a longer one comes from a damaged or hostile file.
+_MAX_NAME = 200
 #: Number of weights and topics in HTML.
 TOP = 8
 _POSITIVE_COLOUR, _NEGATIVE_COLOUR = "#2f6fab", "#c2570c"
@@ -144,46 +147,57 @@ def weights_html(names: Any, values: NDArray[np.float64]) -> Html:
     return join([lines, remaining])
 
 
-def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
-    """Format an explanation as aligned columns, with a line for the omitted terms and the total."""
-    head, body = _cells(explanation, limit)
-    widths = [max(len(row[c]) for row in [head, *body]) for c in range(len(head))]
-    lines = []
-    for row in [head, *body]:
-        # Names are left-aligned, numbers right-aligned.
-        numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-    return "\n".join(lines)
+def explanation_text(
+    explanation: Explanation, limit: int | None = 10, width: int | None = None
+) -> str:
+    """Format an explanation as aligned columns, with a line for the omitted terms and the total.
 
-
-def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list[list[str]]]:
-    pair = explanation.pair
-    head = ["feature", "weight", "value", "contribution"]
-    if pair:
-        head = ["feature", "weight", "a", "b", "contribution"]
-    listed = explanation.contributions[:limit]
-    body = []
-    for term in listed:
-        numbers = [term.weight, term.value]
-        if pair:
-            numbers.append(term.other)
-        body.append(
-            [
-                printable(term.where or term.name, 60),
-                *("" if number is None else f"{number:.6g}" for number in numbers),
-                f"{term.contribution:+.6g}",
-            ]
-        )
-    blank = [""] * (len(head) - 2)
-    hidden = explanation.contributions[len(listed) :]
+    A line has at most ``width`` characters; None sets no limit.
+    """
+    text: tuple[int, ...] = (0,)
+    header = ["feature", "weight", "value", "contribution"]
+    label = "score"
+    if explanation.pair:
+        header = ["feature", "weight", "a", "b", "contribution"]
+        label = "score of a - score of b"
+        # Rows of a pair show their cells, which are texts, in place of numbers.
+        if any(term.where is not None for term in explanation.contributions):
+            text = (0, 2, 3)
+    shown = explanation.contributions[:limit]
+    hidden = explanation.contributions[len(shown) :]
+    rows = [_term_cells(term, pair=explanation.pair) for term in shown]
+    blank = [""] * (len(header) - 2)
     if hidden:
         amount = math.fsum(term.contribution for term in hidden)
-        body.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
-    label = "score"
-    if pair:
-        label = "score of a - score of b"
-    body.append([label, *blank, f"{explanation.total:+.6g}"])
-    return head, body
+        rows.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
+    rows.append([label, *blank, f"{explanation.total:+.6g}"])
+    return "\n".join(table_lines(header, rows, text=text, optional=("weight",), width=width))
+
+
+def _term_cells(term: Contribution, *, pair: bool) -> list[str]:
+    """Return a row of the table: the term's name, weight, values and contribution."""
+    name = term.name
+    values = [_value_text(term.value), _value_text(term.other)]
+    if not pair:
+        name = term.where or name
+        del values[1]
+    elif term.where is not None and term.other_where is not None:
+        # The name of a category is in the description of its cell already.
+        cells = (term.where, term.other_where)
+        values = [
+            f"{value} ({cell})" if isinstance(number, float) else printable(cell, _MAX_NAME)
+            for number, value, cell in zip((term.value, term.other), values, cells, strict=True)
+        ]
+    contribution = f"{term.contribution:+.6g}"
+    return [printable(name, _MAX_NAME), _value_text(term.weight), *values, contribution]
+
+
+def _value_text(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return printable(value, _MAX_NAME)
+    return f"{value:.6g}"
 
 
 def _flatten(metadata: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -197,43 +211,50 @@ def _flatten(metadata: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return entries
 
 
-def summary_text(data: dict[str, Any]) -> str:
-    """Format a summary (``model.summary()``) as lines of text."""
-    lines = [
-        f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted",
-        f"digest      {data['digest']}",
-    ]
+def summary_text(data: dict[str, Any], width: int | None = None) -> str:
+    """Format a summary (``model.summary()``) as lines of text.
+
+    A line has at most ``width`` characters; None sets no limit.
+    """
+    rows = [("digest", data["digest"])]
     if data.get("metric"):
-        lines.append(f"metric      {printable(data['metric'])}")
-    for spec in data["transforms"]:
-        fields = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
-        lines.append(f"transform   {printable(spec['type'])} {printable(fields)}".rstrip())
+        rows.append(("metric", printable(data["metric"])))
+    rows += [("transform", _transform_text(spec)) for spec in data["transforms"]]
     for section in ("parameters", "provenance"):
         for key, value in _flatten(data[section]):
-            # Recorded curves would fill the screen; --json and reports show them in full.
-            text = str(value)
-            if isinstance(value, (list, tuple)) and len(value) > _MAX_LISTED:
-                text = f"{len(value)} values, the last {value[-1]}"
-            lines.append(f"{section:<11} {printable(key)} = {printable(text)}")
-    if "topics" in data:
-        lines.append("")
-        width = max((len(printable(row["topic"], 40)) for row in data["topics"]), default=0)
-        lines.extend(
-            f"{printable(row['topic'], 40):<{width}}  {row['nnz']:>10,} weights"
-            for row in data["topics"]
-        )
-        if data["n_topics"] > len(data["topics"]):
-            lines.append(f"({data['n_topics'] - len(data['topics'])} more topics)")
-        return "\n".join(lines)
-    lines.append("")
-    width = max((len(printable(row["name"], 60)) for row in data["top_weights"]), default=0)
-    lines.extend(
-        f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
-        for row in data["top_weights"]
+            rows.append((section, f"{printable(key)} = {_summary_value(value)}"))
+    lines = wrap_text(
+        f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted", width
     )
-    unit, total = "weights", data["nnz"]
-    if "n_tables" in data:
-        unit, total = "tables", data["n_tables"]
-    if total > len(data["top_weights"]):
-        lines.append(f"({total - len(data['top_weights'])} more {unit})")
+    lines += table_lines(("", ""), rows, text=(0, 1), width=width)
+    if "topics" in data:
+        unit, total = "topics", data["n_topics"]
+        largest = [(row["topic"], f"{row['nnz']:,} weights") for row in data["topics"]]
+    else:
+        unit, total = "weights", data["nnz"]
+        if "n_tables" in data:
+            unit, total = "tables", data["n_tables"]
+        largest = [(row["name"], f"{row['weight']:+.6g}") for row in data["top_weights"]]
+    cells = [(printable(name, _MAX_NAME), text) for name, text in largest]
+    lines += ["", *table_lines(("", ""), cells, width=width)]
+    if total > len(cells):
+        lines.append(f"({total - len(cells):,} more {unit})")
     return "\n".join(lines)
+
+
+def _transform_text(spec: Mapping[str, Any]) -> str:
+    fields = ", ".join(
+        f"{key}={_summary_value(value)}" for key, value in spec.items() if key != "type"
+    )
+    return f"{printable(spec['type'])} {fields}".rstrip()
+
+
+def _summary_value(value: Any) -> str:
+    """Return a value as text; of a long list the number of its values, which --json prints."""
+    if isinstance(value, (list, tuple)):
+        if len(value) > _MAX_LISTED:
+            return f"{len(value):,} values, the last {_summary_value(value[-1])}"
+        return f"[{', '.join(map(_summary_value, value))}]"
+    if isinstance(value, Mapping):
+        return f"{len(value):,} entries"
+    return printable(str(value), _MAX_NAME)

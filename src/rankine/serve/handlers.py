@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from rankine.core.errors import RankineError
 from rankine.core.safe_text import printable
-from rankine.model.explain import Explanation
+from rankine.model.explain import Contribution, Explanation
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.limits import Limits
 from rankine.serve.registry import Registry, ServedScorer
@@ -395,6 +395,15 @@ def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, n_terms: int)
             item.lead = _terms(explainer.pair(item.index, ranking[i + 1].index), n_terms)
 
 
+def _cell_text(term: Contribution) -> str | UnsetType:
+    """Describe the cell of a table, and in a pair that of the other row."""
+    if term.where is None:
+        return UNSET
+    if term.other_where is None:
+        return term.where
+    return f"{term.where}; not {term.other_where}"
+
+
 def _terms(explanation: Explanation, n_terms: int) -> Terms:
     """Return the largest contributions, and the sum of the others."""
     largest = explanation.contributions[:n_terms]
@@ -408,7 +417,7 @@ def _terms(explanation: Explanation, n_terms: int) -> Terms:
                 term.value,
                 term.contribution,
                 UNSET if term.other is None else term.other,
-                UNSET if term.where is None else term.where,
+                _cell_text(term),
             )
             for term in largest
         ],

@@ -87,14 +87,14 @@ class Term(msgspec.Struct, frozen=True, gc=False):
     """Contribution: weight times value, or weight times the difference of two values.
 
     For a table it is an entry, or the difference of two entries; ``where`` names the cell, and
-    ``value`` is null in the table of a pair and for a missing value.
+    ``value`` is the name of a category; it is null in the table of a pair and for a missing value.
     """
 
     name: str
     weight: float
-    value: float | None
+    value: float | str | None
     contribution: float
-    other: float | UnsetType = UNSET
+    other: float | str | UnsetType = UNSET
     where: str | UnsetType = UNSET
 
 

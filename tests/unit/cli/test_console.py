@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +14,13 @@ from rankine.cli import _console
 from rankine.cli._console import (
     check_output_paths,
     command_line,
-    console,
     open_text_output,
     print_error,
+    print_next_commands,
+    print_result,
     print_status,
     print_tables,
+    print_values,
     progress_bar,
     training_progress,
 )
@@ -58,7 +62,7 @@ def test_quiet_hides_status_but_not_errors(set_verbosity, capsys):
 def test_the_bar_shows_progress_and_compiling(terminal, monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     with progress_bar("fits") as move:
-        move(3, 1000, "going")
+        move(3, 1000, "a long value  " * 20)
         CLOCK.begin()
         move(4, None, "on")
         CLOCK.end()
@@ -69,7 +73,7 @@ def test_the_bar_shows_progress_and_compiling(terminal, monkeypatch):
     assert "/" not in shown.partition("4  on")[2].partition("\n")[0]
     with training_progress("training") as (update,):
         update(SimpleNamespace(step=5, total=2000, values={"loss": 0.123456, "gap": 2.0}))
-    assert "5/2,000  loss 0.1235  gap 2" in terminal.getvalue()
+    assert "5/2,000 (0%)  loss 0.1235  gap 2" in terminal.getvalue()
 
 
 def test_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch, set_verbosity):
@@ -100,20 +104,40 @@ def test_output_paths_that_cannot_be_written_are_rejected(tmp_path, monkeypatch)
     assert caught.value.parameter == "out"
 
 
-def test_wide_tables_are_not_cut(capsys, monkeypatch):
+def test_tables_fit_a_terminal_and_are_whole_elsewhere(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    wide = Table("title", ("name", "value"), [("x" * 90, "y" * 90)])
-    narrow = Table("a title that is wider than its table", ("n", "v"), [("1", "2")])
-    print_tables([wide, narrow])
+    wide = Table("title", ("name", "value"), [("x" * 90, "y" * 90)], bold=frozenset({(0, 1)}))
+    print_tables([wide, wide])
     shown = capsys.readouterr().out
-    assert "x" * 90 in shown
-    assert "y" * 90 in shown
-    assert narrow.title in shown
-    print_tables([narrow, narrow], latex=True)
+    assert shown.count("x" * 90 + "  " + "y" * 90 + "\n") == 2
+    assert "\x1b" not in shown
+    monkeypatch.setattr("sys.stdout", Terminal())
+    print_tables([wide])
+    print_result("word " * 30)
+    print_values([("name", "value " * 30)])
+    lines = sys.stdout.getvalue().splitlines()
+    assert max(map(len, lines)) == 40
+    assert "y" * 10 in "".join(lines)
+    monkeypatch.undo()
+    print_tables([wide, wide], latex=True)
     assert capsys.readouterr().out.count(r"\toprule") == 2
-    print_tables([narrow], markdown=True)
-    assert "| n | v |" in capsys.readouterr().out
-    assert console().width == 40
+    print_tables([wide], markdown=True)
+    assert "| name | value |" in capsys.readouterr().out
+
+
+def test_next_commands_continue_on_the_next_line(capsys, terminal, monkeypatch, set_verbosity):
+    commands = [["rankine", "train", "a b.txt", "--valid", "x" * 30], ["rankine", "--help"]]
+    print_next_commands(commands)
+    assert f"  rankine train 'a b.txt' --valid {'x' * 30}\n" in capsys.readouterr().err
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr", terminal)
+    print_next_commands(commands)
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert shlex.split("".join(line.removesuffix("\\") for line in lines[2:-1])) == commands[0]
+    set_verbosity(-1)
+    print_next_commands(commands)
+    assert len(terminal.getvalue().splitlines()) == len(lines)
 
 
 def test_the_command_line_is_quoted_for_a_shell(monkeypatch):

@@ -46,7 +46,7 @@ def test_the_demo_says_what_it_made(result, monkeypatch):
     rows = result.train.n_rows + result.test.n_rows
     assert (found["rows"], found["queries"]) == (rows, 12)
     assert (found["digest"], found["metrics"]) == (result.model.digest, result.metrics)
-    shown = CliRunner().invoke(app, words).stdout
+    shown = CliRunner().invoke(app, words).output
     assert f"{rows:,} products shown for 12 queries, {result.train.n_features} features" in shown
     assert "Trained on 9 queries in 1.00 s" in shown
     assert "evaluated on 3 others" in shown

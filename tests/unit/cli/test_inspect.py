@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import DataError, ParameterError
 from rankine.core.specs import LogColumns
@@ -92,3 +93,53 @@ def test_the_schema_of_a_model_or_a_proposal_for_a_log(files):
     assert "#" not in known
     with pytest.raises(DataError):
         run("inspect", files / "absent.parquet", "--schema")
+
+
+def test_a_log_is_described_with_the_commands_that_come_next(files):
+    columns = {
+        "session_id": ["a", "a", "b", "b", "b"], "clicked": [1, 0, 1, 0, 0],
+        "price": [1.5, 2.5, None, float("nan"), 9.0], "brand": ["x", "x", "y", None, "x"],
+        "position": [1, 2, 1, 2, 3], "item": list("ABCDE"),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), files / "log.parquet")
+    text = run("inspect", files / "log.parquet")
+    assert "raw log (parquet)" in text
+    assert "2 (ids in session_id), 2.5 rows on average, at most 3\n" in text
+    assert "clicked 0: 3 (60.0%), 1: 2 (40.0%)" in text
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line}
+    assert rows["price"][1:7] == ["double", "40.0%", "3", "1.5", "to", "9"]
+    assert rows["brand"][1:] == ["string", "20.0%", "2", "x,", "y"]
+    assert "(4 more columns: --top 6)" in run("inspect", files / "log.parquet", "--top", 2)
+    plain = json.loads(run("inspect", files / "log.parquet", "--json"))
+    assert (plain["rows"], plain["lists"], plain["contiguous"]) == (5, 2, True)
+    assert [command.split()[1] for command in plain["next"]] == ["inspect", "train", "clicks"]
+    pq.write_table(pa.table({"a": [1], "b": [[1.0]]}), files / "table.parquet")
+    assert "no column has a usual name" in run("inspect", files / "table.parquet")
+    apart = {"qid": [1, 2, 1], "label": [0, 1, 1], "f": [1.0, 2.0, 3.0]}
+    pq.write_table(pa.table(apart), files / "apart.parquet")
+    assert "the rows of a list are not together" in run("inspect", files / "apart.parquet")
+    with pytest.raises(ParameterError) as caught:
+        run("inspect", files / "log.parquet", "--save", "x")
+    assert caught.value.parameter == "--save"
+
+
+def test_features_lists_runs_and_folders_are_described(files):
+    text = run("inspect", files / "d.txt")
+    assert "label 0: 1 (25.0%), 1: 2 (50.0%), 2: 1 (25.0%)" in text
+    assert "2 (qid), 2.0 rows on average, at most 3" in text
+    rankine.load(files / "d.txt").save(files / "d.parquet", layout="columns")
+    assert "features and labels (parquet)" in run("inspect", files / "d.parquet")
+    with pytest.raises(ParameterError) as caught:
+        run("inspect", files / "d.parquet", "--schema")
+    assert caught.value.parameter == "--schema"
+    (files / "r.run").write_text("1 Q0 a 1 2.5 mine\n1 Q0 b 2 1.5 mine\n2 Q0 a 1 1 mine\n")
+    assert "2, 1.5 documents on average" in run("inspect", files / "r.run")
+    (files / "q.txt").write_text("1 0 a 1\n1 0 b 0\n")
+    assert "0: 1, 1: 1" in run("inspect", files / "q.txt")
+    plain = json.loads(run("inspect", files, "--json"))
+    assert f"rankine inspect {files / 'd.parquet'}" in plain["next"]
+    (files / "letor" / "Fold1").mkdir(parents=True)
+    plain = json.loads(run("inspect", files / "letor", "--json"))
+    assert plain["next"] == [f"rankine letor {files / 'letor'} --ranker all"]
+    with pytest.raises(DataError):
+        run("inspect", files / "letor" / "Fold1")

@@ -28,7 +28,7 @@ from rankine.cli.train import (
     TrainingJob,
     _evaluate_parts,
     _next_commands,
-    _summary_table,
+    _summary_rows,
 )
 from rankine.core.errors import LabelError, ParameterError
 from rankine.core.specs import LogColumns
@@ -344,7 +344,7 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
     }  # fmt: skip
 
     def shown(**more):
-        _console.print_result(_summary_table({**result, **more}))
+        _console.print_values(_summary_rows({**result, **more}))
         return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
 
     plain = shown()
@@ -360,8 +360,8 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
     assert full["missing"].split()[1:] == ["2", "values"]
     assert "2.00 s, once" in full["compiling"]
     assert "missing" not in shown(nulls=0)
-    assert "rankine report m data.txt" in _next_commands("m", "data.txt")
-    assert "rankine report m TEST_DATA" in _next_commands("m", None)
+    assert _next_commands("m", "data.txt")[0] == ["rankine", "report", "m", "data.txt"]
+    assert _next_commands("m", None)[0] == ["rankine", "report", "m", "TEST_DATA"]
 
 
 @pytest.mark.cli

@@ -213,9 +213,9 @@ def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):
     print_result(found, None)
     shown = capsys.readouterr().out
     rows = [line.split() for line in shown.splitlines()]
-    assert rows[0] == ["trial", "map", "best", "l2", "weights", "seconds"]
-    assert rows[1] == ["0", "0.5", "0.5", "0.25", "3", "1.25"]
-    assert rows[2] == ["1", "-", "0.5", "0.25", "3", "1.25", "pruned"]
+    assert rows[0] == ["trial", "map", "best", "weights", "seconds", "parameters", "remark"]
+    assert rows[1] == ["0", "0.5", "0.5", "3", "1.25", "l2=0.25"]
+    assert rows[2] == ["1", "-", "0.5", "3", "1.25", "l2=0.25", "pruned"]
     assert rows[3][-2:] == ["no", "pairs"]
     assert rows[4][-3:] == ["above", "a", "limit"]
     assert "ranksvm: l2=0.25, k=3" in shown
