@@ -356,6 +356,110 @@ class MissingValues(
             raise ValueError(f"the rule {self.rule!r} must not have values")
 
 
+class HistoryFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A feature that is computed from the rows of earlier lists with the same key.
+
+    Exactly one of ``count``, ``rate``, ``mean``, ``last`` and ``age`` is given. Durations are
+    numbers of seconds or texts such as ``"7d"``.
+
+    Attributes
+    ----------
+    by
+        Columns of the key.
+    count, rate, last
+        Formula over columns: its sum, its sum per row, and the hours since it was positive.
+    mean, weight
+        Formula whose mean is computed, and the formula of its weights (default: 1).
+    age
+        Whether the feature is the hours since the key was first shown.
+    over
+        What ``rate`` divides by: a formula, ``"rows"`` or ``"examination"``.
+    prior
+        Number of pseudo-rows at the overall rate.
+    half_life
+        Duration after which a row counts half; rows never fade without it.
+    window, buckets
+        Instead: duration in which a row counts, and number of steps in which it moves.
+    log
+        Whether a value x becomes sign(x) log(1 + |x|).
+    """
+
+    by: tuple[str, ...]
+    count: str | None = None
+    rate: str | None = None
+    mean: str | None = None
+    last: str | None = None
+    age: bool = False
+    over: str = "rows"
+    weight: str | None = None
+    prior: float = 20.0
+    half_life: str | float | None = None
+    window: str | float | None = None
+    buckets: int = 8
+    log: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind; a ValueError unless exactly one is given."""
+        kinds = [name for name in HISTORY_KINDS if getattr(self, name) not in (None, False)]
+        if len(kinds) != 1:
+            raise ValueError(f"one of {', '.join(HISTORY_KINDS)} is needed")
+        return kinds[0]
+
+
+#: Kinds of history features.
+HISTORY_KINDS = ("count", "rate", "mean", "last", "age")
+#: Maximum number of history features of a model.
+MAX_HISTORY = 256
+
+
+class History(
+    msgspec.Struct, frozen=True, tag="history", tag_field="type", forbid_unknown_fields=True
+):
+    """How history features, which are numeric columns of a log, are computed from earlier rows.
+
+    Attributes
+    ----------
+    names, features
+        Names of the columns, and how each is computed.
+    query, time
+        Columns of the list and the time of a row.
+    time_unit
+        Unit of times that are numbers: "s", "ms" or "us".
+    outcome_time
+        Column of the time of a row's outcomes, or None.
+    position
+        Column of displayed positions, or None.
+    delay, refresh
+        Durations: how long outcomes take to arrive; how often they become visible (0: at once).
+    forget
+        Duration after which ``last`` and ``age`` forget a key.
+    propensity
+        Examination probability by position, for ``over = "examination"``.
+    """
+
+    names: tuple[str, ...]
+    features: tuple[HistoryFeature, ...]
+    query: str
+    time: str
+    time_unit: Literal["s", "ms", "us"] = "s"
+    outcome_time: str | None = None
+    position: str | None = None
+    delay: str | float = 0.0
+    refresh: str | float = 0.0
+    forget: str | float = "365d"
+    propensity: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the spec, which may come from a damaged or hostile file."""
+        if not 0 < len(self.names) <= MAX_HISTORY or len(self.names) != len(self.features):
+            raise ValueError(f"a model has 1 to {MAX_HISTORY} history features, each with a name")
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("two history features have the same name")
+        if not all(math.isfinite(x) and x > 0 for x in self.propensity):
+            raise ValueError("propensities of history features are not positive")
+
+
 #: Every transform that a model file can contain.
 TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
     ListRange,
@@ -364,6 +468,7 @@ TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
     Bins,
     Grids,
     RunScores,
+    History,
 )
 
 

@@ -30,7 +30,7 @@ from rankine.core.strict_json import canonical_json, parse_json_strictly
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 20
-MAX_TENSORS = 64
+MAX_TENSORS = 1024
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),

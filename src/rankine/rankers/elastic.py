@@ -334,7 +334,10 @@ class ElasticRanker(PathMixin, BaseRanker):
         """Learn from the lists of a block, in order."""
         source = task.source
         assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
+        # A copy, so that a call that fails leaves the ranker as it was.
         run: OnePassRun | None = getattr(self, "_run", None)
+        if run is not None:
+            run = run.copy()
         eta0: float | None = getattr(self, "eta0_", None)
         if eta0 is None:
             eta0 = self._choose_eta0(task)

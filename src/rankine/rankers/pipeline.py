@@ -280,9 +280,10 @@ def store_fit(
     # Last, since tables replace what folding the parameters as weights gives.
     attributes |= result.attributes
 
-    task.columns.store(ranker)
+    fitted = copy(ranker)
+    task.columns.store(fitted)
     # Attributes that an earlier fit set and this one does not would contradict the others.
     for optional in _OPTIONAL_ATTRIBUTES:
-        ranker.__dict__.pop(optional, None)
-    for attribute, value in attributes.items():
-        setattr(ranker, attribute, value)
+        fitted.__dict__.pop(optional, None)
+    # One assignment sets everything: an interrupt comes before or after it.
+    ranker.__dict__ = {**fitted.__dict__, **attributes}

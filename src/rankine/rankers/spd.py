@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -280,7 +281,9 @@ class SPDRanker(BaseRanker):
         if self.sampling != "reservoir":
             return data, None
         _require_weights_by_id(query_weight)
-        reservoir = getattr(self, "_reservoir", None) or self._new_reservoir()
+        reservoir = self._new_reservoir()
+        if hasattr(self, "_reservoir"):
+            reservoir = self._reservoir.copy()
         reservoir.add(data)
         return self._sampled_rows(reservoir), reservoir
 
@@ -365,8 +368,9 @@ class SPDRanker(BaseRanker):
         source = task.source
         assert isinstance(source, MemorySource)  # noqa: S101 - partial_fit takes rows in memory
         steps_seen = int(getattr(self, "n_iter_", 0))
-        # State of the first call, None before it and after a fit.
-        run: _PartialRun | None = getattr(self, "_partial_run", None)
+        # State of the first call, None before it and after a fit. A copy, so that a call that fails
+        # leaves the ranker as it was.
+        run: _PartialRun | None = deepcopy(getattr(self, "_partial_run", None))
         if run is None:
             start = np.zeros(source.n_features)
             if steps_seen:

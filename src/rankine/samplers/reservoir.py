@@ -12,6 +12,8 @@ is estimated without bias.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,6 +52,12 @@ class Reservoir:
         self._row_numbers: list[NDArray[np.float64]] = []
         #: Queries with this number or a larger one are dropped.
         self._limit = np.inf
+
+    def copy(self) -> Reservoir:
+        """Return a reservoir to which rows can be added without changing this one."""
+        other = copy(self)
+        vars(other).update(_parts=self._parts.copy(), _row_numbers=self._row_numbers.copy())
+        return other
 
     def add(self, block: Dataset) -> None:
         """Add the rows of a block."""

@@ -156,8 +156,8 @@ class Reloader:
                 retries = retry and name in self.registry.current.errors
                 if self._versions.get(name) == version and not retries:
                     continue
-                self._versions[name] = version
-                self._load(name, descriptor)
+                if self._load(name, descriptor):
+                    self._versions[name] = version
             finally:
                 os.close(descriptor)
 
@@ -176,23 +176,27 @@ class Reloader:
         finally:
             os.close(folder)
 
-    def _load(self, name: str, descriptor: int) -> None:
+    def _load(self, name: str, descriptor: int) -> bool:
+        """Serve the model of a file; return whether the file is settled until it changes."""
         try:
             served = self._checked(name, descriptor)
         except RankineError as error:
             self._report(name, f"{error.reason} [{error.code}]")
+            return True
         except OSError as error:
             self._report(name, f"the file cannot be read: {error.strerror}")
+            return False  # a later listing may be able to read it
         except MemoryError:
             self._report(name, "the model does not fit into memory")
-        else:
-            is_new = name not in self.registry.current.models
-            self.registry.put(served)
-            self.metrics.reload("loaded")
-            change = "replaced"
-            if is_new:
-                change = "loaded"
-            _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
+            return True
+        is_new = name not in self.registry.current.models
+        self.registry.put(served)
+        self.metrics.reload("loaded")
+        change = "replaced"
+        if is_new:
+            change = "loaded"
+        _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
+        return True
 
     def _checked(self, name: str, descriptor: int) -> ServedModel:
         """Read a file, check its digest and test the scores of the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,13 @@ class OnePassRun:
     rows_seen: int = 0
     #: Number of lists between reports; None: ``REPORTS`` per factor of ten.
     report_every: int | None = field(default=None, init=False)
+
+    def copy(self) -> OnePassRun:
+        """Return a run that continues from here and leaves this one as it is."""
+        run = copy(self)
+        run.learner, run.progressive = deepcopy(self.learner), deepcopy(self.progressive)
+        run.trace = self.trace.copy()  # records are never changed
+        return run
 
     def coef(self) -> NDArray[np.float64]:
         """Return the current weights."""

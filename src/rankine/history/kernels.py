@@ -1,0 +1,354 @@
+"""Update and read tables of history features: compiled once, for the offline pass and the server.
+
+A table is an open-addressing hash table with linear probing in one array. A row is 8-byte words::
+
+    hash, time, sums ...     sums that halve: time of the last update, one number per sum
+                             windows: last bucket, then the sums of each bucket
+                             last: time of the last positive row
+                             age: time of the last row, then (as an integer) of the first one
+
+The last row of the array holds the sums over all keys. Times are microseconds. A hash of 0 marks an
+empty row in a table, and a missing key in the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import jit
+from rankine.kernels.random import random_bits
+
+#: Kinds of features.
+COUNT, RATE, MEAN, LAST, AGE = range(5)
+#: Sums below this are 0, so that a key may be forgotten without changing a bit.
+NEGLIGIBLE = 1e-9
+#: A table grows beyond this share of used rows.
+MAX_LOAD = 0.7
+#: Microseconds of an hour: the unit of ``last`` and ``age``.
+_HOUR = 3.6e9
+_HASH, _TIME, _SUMS = 0, 1, 2
+_SHIFT, _MASK = np.uint64(3), np.uint64(7)
+
+
+class KeyTable(NamedTuple):
+    """A hash table and how its feature is computed.
+
+    Attributes
+    ----------
+    words, numbers
+        The same memory, as integers and as floats.
+    used
+        Number of keys, as an array of one element.
+    kind
+        COUNT, RATE, MEAN, LAST or AGE.
+    n_sums
+        Sums per key (and bucket).
+    half_life
+        In microseconds; infinite if sums do not halve.
+    bucket, n_buckets
+        Microseconds of a bucket of a window, and buckets in a window; 0 without a window.
+    forget
+        Microseconds after which ``last`` and ``age`` forget a key.
+    prior
+        Pseudo-rows at the overall rate.
+    log
+        Whether values are sign(x) log(1 + |x|).
+    """
+
+    words: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    used: NDArray[np.int64]
+    kind: int
+    n_sums: int
+    half_life: float
+    bucket: int
+    n_buckets: int
+    forget: int
+    prior: float
+    log: bool
+
+
+@jit
+def _find(table: KeyTable, key: int) -> int:
+    """Return the row of a key, or the empty row where it belongs."""
+    mask = table.words.shape[0] - 2
+    # Keys are hashes already, so their lower bits are as good as any.
+    row = key & mask
+    while table.words[row, _HASH] != key and table.words[row, _HASH] != 0:
+        row = (row + 1) & mask
+    return row
+
+
+@jit
+def _flush(x: float) -> float:
+    """Return 0 for negligible sums."""
+    if abs(x) < NEGLIGIBLE:
+        return 0.0
+    return x
+
+
+@jit
+def _add_to_sums(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+    """Add to the sums of a row that halve with time."""
+    words, numbers = table.words, table.numbers
+    if is_new:
+        words[row, _TIME] = time
+    elapsed = time - words[row, _TIME]
+    if elapsed < 0:
+        # An outcome that comes late: it counts as if it had been there and had halved since.
+        factor = np.exp2(elapsed / table.half_life)
+        x *= factor
+        y *= factor
+    elif elapsed > 0:
+        factor = np.exp2(-elapsed / table.half_life)
+        for k in range(table.n_sums):
+            numbers[row, _SUMS + k] = _flush(numbers[row, _SUMS + k] * factor)
+        words[row, _TIME] = time
+    numbers[row, _SUMS] = _flush(numbers[row, _SUMS] + x)
+    if table.n_sums > 1:
+        numbers[row, _SUMS + 1] = _flush(numbers[row, _SUMS + 1] + y)
+
+
+@jit
+def _add_to_window(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+    """Add to the bucket of a time."""
+    words, numbers, n = table.words, table.numbers, table.n_buckets
+    bucket = time // table.bucket
+    if is_new:
+        words[row, _TIME] = bucket
+    latest = words[row, _TIME]
+    for passed in range(max(latest, bucket - n) + 1, bucket + 1):
+        for k in range(table.n_sums):
+            numbers[row, _SUMS + passed % n * table.n_sums + k] = 0.0
+    if bucket > latest:
+        words[row, _TIME] = bucket
+    if bucket <= latest - n:
+        return
+    numbers[row, _SUMS + bucket % n * table.n_sums] += x
+    if table.n_sums > 1:
+        numbers[row, _SUMS + bucket % n * table.n_sums + 1] += y
+
+
+@jit
+def _add_time(table: KeyTable, row: int, is_new: bool, time: int) -> None:
+    """Record the first and last time of a key."""
+    words = table.words
+    if is_new:
+        words[row, _TIME] = time
+    if table.kind == AGE:
+        # A key that was absent for longer than ``forget`` starts again.
+        if is_new or time - words[row, _TIME] > table.forget:
+            words[row, _SUMS] = time
+        words[row, _SUMS] = min(words[row, _SUMS], time)
+    words[row, _TIME] = max(words[row, _TIME], time)
+
+
+@jit
+def update(table: KeyTable, key: int, time: int, x: float, y: float) -> None:
+    """Add a row: its amounts to the sums of its key and of all keys, or its time."""
+    is_sum = table.kind < LAST
+    # Rows that change nothing take no memory.
+    if key == 0 or (is_sum and x == 0.0 and y == 0.0) or (table.kind == LAST and x <= 0.0):
+        return
+    row = _find(table, key)
+    is_new = table.words[row, _HASH] == 0
+    if is_new:
+        table.words[row, _HASH] = key
+        table.used[0] += 1
+    if not is_sum:
+        _add_time(table, row, is_new, time)
+        return
+    everything = table.words.shape[0] - 1
+    all_new = table.words[everything, _HASH] == 0
+    table.words[everything, _HASH] = 1
+    if table.n_buckets:
+        _add_to_window(table, row, is_new, time, x, y)
+        _add_to_window(table, everything, all_new, time, x, y)
+    else:
+        _add_to_sums(table, row, is_new, time, x, y)
+        _add_to_sums(table, everything, all_new, time, x, y)
+
+
+@jit
+def _sum_at(table: KeyTable, row: int, time: int, k: int) -> float:
+    """Return a sum of a row at a time."""
+    words, numbers = table.words, table.numbers
+    if table.n_buckets == 0:
+        elapsed = time - words[row, _TIME]
+        if elapsed <= 0:
+            return numbers[row, _SUMS + k]
+        return _flush(numbers[row, _SUMS + k] * np.exp2(-elapsed / table.half_life))
+    n, latest, now = table.n_buckets, words[row, _TIME], time // table.bucket
+    total = 0.0
+    for bucket in range(max(latest, now) - n + 1, min(latest, now) + 1):
+        total += numbers[row, _SUMS + bucket % n * table.n_sums + k]
+    return _flush(total)
+
+
+@jit
+def overall_rate(table: KeyTable, time: int) -> float:
+    """Return the rate over all keys at a time; 0 before the first row."""
+    everything = table.words.shape[0] - 1
+    if table.kind != RATE or table.words[everything, _HASH] == 0:
+        return 0.0
+    rows = _sum_at(table, everything, time, 1)
+    if rows == 0.0:
+        return 0.0
+    return _sum_at(table, everything, time, 0) / rows
+
+
+@jit
+def read(table: KeyTable, key: int, time: int, overall: float) -> float:
+    """Return the feature of a key at a time, of which ``overall`` is the overall rate."""
+    if key == 0:
+        return overall if table.kind == RATE else np.nan
+    row = _find(table, key)
+    is_known = table.words[row, _HASH] != 0
+    value = np.nan
+    if table.kind == COUNT:
+        value = _sum_at(table, row, time, 0) if is_known else 0.0
+    elif table.kind == RATE:
+        positive, rows = 0.0, 0.0
+        if is_known:
+            positive, rows = _sum_at(table, row, time, 0), _sum_at(table, row, time, 1)
+        if rows + table.prior != 0.0:
+            value = (positive + table.prior * overall) / (rows + table.prior)
+    elif table.kind == MEAN:
+        weight = _sum_at(table, row, time, 1) if is_known else 0.0
+        if weight != 0.0:
+            value = _sum_at(table, row, time, 0) / weight
+    elif is_known and time - table.words[row, _TIME] <= table.forget:
+        column = _SUMS if table.kind == AGE else _TIME
+        value = (time - table.words[row, column]) / _HOUR
+    if table.log:
+        value = np.copysign(np.log1p(abs(value)), value)
+    return value
+
+
+@jit
+def run(
+    table: KeyTable,
+    keys: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    read_keys: NDArray[np.int64],
+    times: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    applied: NDArray[np.int64],
+    progress: NDArray[np.int64],
+    values: NDArray[np.float64],
+) -> bool:
+    """Read lists in order of time, each after the updates that are known by then.
+
+    Parameters
+    ----------
+    keys, ends, x, y
+        Key, time and amounts of the updates, in order.
+    read_keys, times, starts
+        Keys of the rows to read; time and first row of each list, and the end.
+    applied
+        Number of updates before each list.
+    progress
+        Next update and next list; where to go on after the table has grown.
+    values
+        Result for each row that is read.
+
+    Returns
+    -------
+    bool
+        False if the table is full.
+    """
+    limit = MAX_LOAD * (table.words.shape[0] - 1)
+    next_update = progress[0]
+    for i in range(progress[1], times.shape[0]):
+        while next_update < applied[i]:
+            if table.used[0] >= limit:
+                progress[0], progress[1] = next_update, i
+                return False
+            j = next_update
+            update(table, keys[j], ends[j], x[j], y[j])
+            next_update += 1
+        overall = overall_rate(table, times[i])
+        for r in range(starts[i], starts[i + 1]):
+            values[r] = read(table, read_keys[r], times[i], overall)
+    return True
+
+
+@jit
+def insert_rows(words: Any, rows: Any, selected: Any) -> int:
+    """Copy the selected rows into an empty table; return their number.
+
+    -1 means that a key is 0 or occurs twice.
+    """
+    mask = words.shape[0] - 2
+    count = 0
+    for i in range(rows.shape[0]):
+        key = rows[i, _HASH]
+        if not selected[i] or key == 0:
+            if selected[i]:
+                return -1
+            continue
+        slot = key & mask
+        while words[slot, _HASH] != 0:
+            if words[slot, _HASH] == key:
+                return -1
+            slot = (slot + 1) & mask
+        for k in range(rows.shape[1]):
+            words[slot, k] = rows[i, k]
+        count += 1
+    return count
+
+
+@jit
+def mark_live(table: KeyTable, time: int, live: Any) -> None:
+    """Mark the keys that a reading after ``time`` can still see."""
+    words = table.words
+    for row in range(live.shape[0]):
+        live[row] = False
+        if words[row, _HASH] == 0:
+            continue
+        if table.kind >= LAST:
+            live[row] = time - words[row, _TIME] <= table.forget
+        elif table.n_buckets:
+            live[row] = words[row, _TIME] > time // table.bucket - table.n_buckets
+        else:
+            for k in range(table.n_sums):
+                live[row] |= _sum_at(table, row, time, k) != 0.0
+
+
+@jit
+def hash_texts(data: Any, ends: Any, seed: Any, hashes: Any) -> None:
+    """Hash texts, given as bytes one after the other: 8 bytes at a time, then the length."""
+    start = 0
+    for i in range(ends.shape[0]):
+        state, word = seed, np.uint64(0)
+        for j in range(start, ends[i]):
+            position = np.uint64(j - start)
+            word |= np.uint64(data[j]) << ((position & _MASK) << _SHIFT)
+            if (position & _MASK) == _MASK:
+                state = random_bits(state, word)
+                word = np.uint64(0)
+        state = random_bits(state, word)
+        hashes[i] = random_bits(state, np.uint64(ends[i] - start))
+        start = ends[i]
+
+
+@jit
+def hash_integers(values: Any, seed: Any, hashes: Any) -> None:
+    """Hash integers."""
+    for i in range(values.shape[0]):
+        hashes[i] = random_bits(seed, np.uint64(values[i]))
+
+
+@jit
+def join_hashes(hashes: Any, joined: Any) -> None:
+    """Combine hashes of further columns, in order; a missing value makes the key missing."""
+    for i in range(hashes.shape[0]):
+        if hashes[i] == 0 or joined[i] == 0:
+            joined[i] = 0
+        else:
+            joined[i] = max(random_bits(joined[i], hashes[i]), np.uint64(1))

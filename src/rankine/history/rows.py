@@ -1,0 +1,288 @@
+"""Compute the keys, amounts and times of rows, which is all that the state keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import SchemaError
+from rankine.core.safe_text import printable
+from rankine.core.specs import History
+from rankine.data.expressions import Expression
+from rankine.history.declarations import Amount, plan_features
+from rankine.history.kernels import hash_integers, hash_texts, join_hashes
+from rankine.kernels.random import stream_seed
+
+#: Seeds of hashes by type, so that 1, "1" and true are three keys.
+_TEXT, _INTEGER, _BOOLEAN, _JOINED = (stream_seed(0x48495354, kind) for kind in range(4))  # "HIST"
+_SCALES = {"s": 10**6, "ms": 10**3, "us": 1}
+#: Times beyond this, about the year 142,000, overflow sums of times and durations.
+_MAX_TIME = 1 << 62
+
+
+class RowReader:
+    """Reads keys and amounts of rows, as history features need them.
+
+    Attributes
+    ----------
+    plans
+        One ``FeaturePlan`` for each feature.
+    keys
+        Distinct groups of key columns; a row has one hash for each.
+    amounts
+        Distinct amounts; a row has one number for each.
+    key_columns, amount_columns
+        Columns that ``read_keys`` and ``read_amounts`` need.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.plans = plan_features(history)
+        self.keys = tuple(dict.fromkeys(plan.by for plan in self.plans))
+        amounts = {a.text: a for plan in self.plans for a in (plan.first, plan.second) if a}
+        self.amounts = tuple(amounts.values())
+        self.key_columns = tuple(dict.fromkeys(name for by in self.keys for name in by))
+        self.amount_columns = tuple(
+            dict.fromkeys(name for amount in self.amounts for name in self._columns_of(amount))
+        )
+        #: Last dictionary of texts of each column, and its hashes: blocks often share one.
+        self._last_texts: dict[str, tuple[Any, NDArray[np.uint64]]] = {}
+
+    def _columns_of(self, amount: Amount) -> list[str]:
+        columns: list[str] = []
+        for formula in (amount.formula, amount.value, amount.masked_by):
+            if formula is not None:
+                columns += formula.columns
+        if amount.text == "examination" and self.history.position is not None:
+            columns.append(self.history.position)
+        return columns
+
+    def read_keys(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.int64]:
+        """Hash the keys of rows: one row for each group of key columns; 0 where one is missing.
+
+        A column that is absent is missing everywhere.
+        """
+        hashes = {name: self._hash_column(columns, name, n_rows) for name in self.key_columns}
+        keys = np.empty((len(self.keys), n_rows), dtype=np.uint64)
+        for k, by in enumerate(self.keys):
+            keys[k] = hashes[by[0]]
+            for name in by[1:]:
+                join_hashes(hashes[name], keys[k])
+        return keys.view(np.int64)
+
+    def _hash_column(
+        self, columns: Mapping[str, Any], name: str, n_rows: int
+    ) -> NDArray[np.uint64]:
+        if name not in columns:
+            return np.zeros(n_rows, dtype=np.uint64)
+        coded = None
+        if hasattr(columns, "coded"):
+            coded = columns.coded(name)
+        if coded is None:
+            return hash_values(columns[name], name)
+        last = self._last_texts.get(name)
+        if last is None or last[0] is not coded.texts:
+            last = self._last_texts[name] = (coded.texts, _hash_texts(coded.texts))
+        return last[1][coded.codes]
+
+    def read_amounts(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+        """Compute the amounts of rows, one row for each; missing numbers in formulas are 0."""
+        amounts = np.empty((len(self.amounts), n_rows))
+        numbers = {}
+        for name in self.amount_columns:
+            numbers[name] = _numbers(columns, name)
+        for k, amount in enumerate(self.amounts):
+            amounts[k] = self._amount(amount, numbers, n_rows)
+        return amounts
+
+    def _amount(
+        self, amount: Amount, numbers: Mapping[str, NDArray[np.float64]], n_rows: int
+    ) -> NDArray[np.float64]:
+        if amount.text == "examination" and amount.formula is None:
+            propensity = np.array(self.history.propensity)
+            positions = numbers[str(self.history.position)]
+            if not (positions >= 1).all():
+                raise SchemaError(
+                    "a displayed position is missing or below 1",
+                    column=self.history.position,
+                    fix="Positions count from 1",
+                )
+            return propensity[np.minimum(positions.astype(np.int64), len(propensity)) - 1]
+        result = np.ones(n_rows)
+        if amount.formula is not None:
+            result = _evaluate(amount.formula, numbers)
+        if amount.value is not None:
+            result = result * _evaluate(amount.value, numbers)
+        for formula in (amount.value, amount.masked_by):
+            if formula is not None:
+                missing = [np.isnan(numbers[name]) for name in formula.columns]
+                result[np.any(missing, axis=0)] = 0.0
+        return result
+
+
+def _evaluate(
+    formula: Expression, numbers: Mapping[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    return formula({name: np.nan_to_num(numbers[name], nan=0.0) for name in formula.columns})
+
+
+def _numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+    """Return a column as floats, NaN where a value is missing."""
+    if name not in columns:
+        raise SchemaError(
+            f"no column {name!r}, which history features are computed from",
+            column=name,
+            fix="Add the column, or change the formula",
+        )
+    values = np.asarray(columns[name])
+    if values.dtype == object:
+        values = np.array([np.nan if value is None else value for value in values.tolist()])
+    if values.dtype.kind not in "iufb":
+        raise SchemaError(
+            f"column {name!r} is of type {values.dtype}, not a number",
+            column=name,
+            fix="Use numeric or boolean columns in a formula",
+        )
+    return values.astype(np.float64)
+
+
+# ------------------------------------------------------------------------------------------ keys
+def hash_values(values: Any, name: str) -> NDArray[np.uint64]:
+    """Hash the values of a column; a missing value is 0.
+
+    Whole numbers are equal however they are stored. Text, numbers and booleans differ.
+    """
+    if hasattr(values, "dtype") and values.dtype.kind in "iufb":
+        return _hash_numbers(values, name)
+    items = values.tolist() if hasattr(values, "tolist") else list(values)
+    types = set(map(type, items))
+    if types == {str}:
+        return _hash_texts(items)
+    if types == {int}:
+        with_integers = np.array(items)
+        if with_integers.dtype.kind in "iu":
+            return _hash_numbers(with_integers, name)
+    return np.array([_hash_value(value, name, i) for i, value in enumerate(items)], dtype=np.uint64)
+
+
+def _hash_value(value: Any, name: str, row: int) -> int:
+    """Hash one value of a column of several types."""
+    if value is None:
+        return 0
+    if isinstance(value, (str, np.str_)):
+        return int(_hash_texts([str(value)])[0])
+    if isinstance(value, (bool, np.bool_, int, np.integer, float, np.floating)):
+        number = np.array([value])
+        if number.dtype.kind in "iufb":
+            return int(_hash_numbers(number, name, row)[0])
+    raise SchemaError(
+        f"{printable(repr(value), 40)} in key column {name!r} is neither text nor a whole number",
+        fix="Store keys as text or whole numbers",
+        column=name,
+        row=row,
+    )
+
+
+def _hash_numbers(values: NDArray[Any], name: str, row: int = 0) -> NDArray[np.uint64]:
+    seed = _BOOLEAN if values.dtype.kind == "b" else _INTEGER
+    missing = None
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+        whole = np.where(missing, 0, values)
+        bad = (whole != np.floor(whole)) | (np.abs(whole) >= 2.0**63)
+        if bad.any():
+            position = int(np.argmax(bad))
+            raise SchemaError(
+                f"{values[position]} in key column {name!r} is not a whole number",
+                fix="Store keys as text or whole numbers",
+                column=name,
+                row=row + position,
+            )
+        values = whole
+    hashes = np.empty(len(values), dtype=np.uint64)
+    hash_integers(values.astype(np.int64), seed, hashes)
+    np.maximum(hashes, 1, out=hashes)
+    if missing is not None:
+        hashes[missing] = 0
+    return hashes
+
+
+def _hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """Hash texts; an empty text is a missing value."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    sizes = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    hashes = np.empty(len(encoded), dtype=np.uint64)
+    hash_texts(data, np.cumsum(sizes), _TEXT, hashes)
+    np.maximum(hashes, 1, out=hashes)
+    hashes[sizes == 0] = 0
+    return hashes
+
+
+# ----------------------------------------------------------------------------------------- times
+def to_microseconds(values: Any, unit: str, column: str) -> NDArray[np.int64]:
+    """Return times as microseconds since the epoch; all must be present."""
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        missing = np.isnat(array)
+        times = array.astype("datetime64[us]").astype(np.int64)
+    elif array.dtype.kind in "iuf":
+        missing = ~np.isfinite(array)
+        scaled = np.where(missing, 0, array) * _SCALES[unit]
+        if array.dtype.kind == "f":
+            scaled = np.rint(scaled)
+        if (np.abs(scaled.astype(np.float64)) >= _MAX_TIME).any():
+            raise SchemaError(
+                "a time is more than 100,000 years from 1970",
+                column=column,
+                fix="Check time_unit, the unit of times that are numbers: s, ms or us",
+            )
+        times = scaled.astype(np.int64)
+    else:
+        raise SchemaError(
+            f"times are {array.dtype}",
+            column=column,
+            fix="Store timestamps, or numbers of seconds since 1970",
+        )
+    if missing.any():
+        raise SchemaError(
+            "a time is missing",
+            column=column,
+            row=int(np.argmax(missing)),
+            fix="Give every row a time",
+        )
+    return times
+
+
+def parse_time(value: Any, unit: str = "s") -> int:
+    """Return one time as microseconds: a number, or a text such as ``2026-01-31T12:00:00Z``.
+
+    A text without a time zone is in UTC, as in files.
+
+    Examples
+    --------
+    >>> parse_time("1970-01-01T00:00:01Z"), parse_time(1.5), parse_time(1500, "ms")
+    (1000000, 1500000, 1500000)
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise SchemaError(
+                f"{printable(value, 40)!r} is not a time",
+                fix="Write seconds since 1970, or 2026-01-31T12:00:00Z",
+            ) from error
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return (elapsed.days * 86400 + elapsed.seconds) * 10**6 + elapsed.microseconds
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SchemaError(
+            f"{printable(repr(value), 40)} is not a time",
+            fix="Write seconds since 1970, or 2026-01-31T12:00:00Z",
+        )
+    return int(to_microseconds(np.array([value]), unit, "time")[0])

@@ -1,0 +1,309 @@
+"""A ranker after a failure: every call that does not finish leaves it as it was.
+
+A trace function raises at the n-th line of rankine that a call runs. That is where Ctrl-C, a failed
+allocation or a failed read can end it. The lines are spread over the call; ``make test-full`` takes
+many more.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import replace
+from itertools import count, cycle
+
+import joblib
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankine
+import rankine.distributed as rd
+from rankine import logs, shop_log
+from rankine.core.errors import RankineError
+from rankine.rankers.registry import RANKERS, ranker_class
+from rankine.serve.metrics import Metrics
+from rankine.serve.registry import Registry
+from rankine.serve.reload import Reloader
+
+#: Parameters that keep a run short.
+OPTIONS = {
+    "spd": {"n_steps": 200},
+    "ranksvm": {"l2": 0.1},
+    "least-squares": {"l2": 0.1},
+    "domination": {"l1": 3.0},
+    "elastic": {"l1": 0.0, "n_passes": 1},
+    "additive": {"smooth": 1.0, "pairs": 1, "bins": 8},
+}
+PATHS = {"domination": {"n_steps": 2}, "elastic": {"n_steps": 1}, "additive": {"n_steps": 1}}
+ERRORS = (KeyboardInterrupt, MemoryError, OSError)
+#: Lines before the end of a call, where fitted attributes are set.
+LAST_LINES = (0, 1, 2, 3, 4, 6, 9, 14)
+POINTS = [pytest.param(5, id="short"), pytest.param(200, id="full", marks=pytest.mark.full)]
+
+
+@contextmanager
+def trace_lines(on_line):
+    """Call ``on_line`` before every line of rankine that this thread runs."""
+
+    def trace(_frame, event, _argument):
+        if event == "line":
+            on_line()
+        return trace
+
+    def start(frame, _event, _argument):
+        return trace if "/rankine/" in frame.f_code.co_filename else None
+
+    earlier = sys.gettrace()
+    sys.settrace(start)
+    try:
+        yield
+    finally:
+        sys.settrace(earlier)
+
+
+def count_lines(call):
+    """Return the number of lines that a call runs."""
+    lines = count()
+    with trace_lines(lambda: next(lines)):
+        call()
+    return next(lines)
+
+
+def raise_at(line, error):
+    """Raise at a line of what runs in this context."""
+    lines = count()
+
+    def raise_at_line():
+        if next(lines) == line:
+            raise error("injected")
+
+    return trace_lines(raise_at_line)
+
+
+def fail_at(line, error, call):
+    """Run a call that fails at a line; return whether it failed."""
+    with raise_at(line, error):
+        try:
+            call()
+        except (error, RankineError):  # readers name the file of a failed read
+            return True
+    return False
+
+
+def spread(n_lines, n_points, last=()):
+    """Return the lines at which a call fails, and the error there."""
+    lines = np.linspace(0, n_lines - 1, n_points).astype(int)
+    chosen = {*lines.tolist(), *(n_lines - 1 - k for k in last)}
+    return zip(sorted(k for k in chosen if k >= 0), cycle(ERRORS), strict=False)
+
+
+def state(ranker):
+    """Return a digest of all attributes but the times of the training."""
+    attributes = dict(vars(ranker))
+    if "training_" in attributes:
+        training = attributes["training_"].items()
+        attributes["training_"] = {k: v for k, v in training if "seconds" not in k}
+    return joblib.hash(attributes)
+
+
+def make(name, **options):
+    return ranker_class(name)(random_state=0, **{**OPTIONS[name], **options})
+
+
+def without_times(path):
+    """Return what a path has learned; its steps are timed."""
+    return path.l1.tobytes(), path.weights.toarray().tobytes()
+
+
+DATA = shop_log(25, random_state=1, list_length=6)
+#: Another log: fewer columns, in reverse order.
+OTHER = replace(
+    DATA, X=np.ascontiguousarray(-DATA.X[:, 4::-1]), feature_names=DATA.feature_names[4::-1]
+)
+CALLS = {
+    "fit": lambda ranker: ranker.fit(OTHER),
+    "fit with evaluation": lambda ranker: ranker.fit(OTHER, eval_set=OTHER),
+    "warm start": lambda ranker: ranker.fit(DATA),
+    "partial_fit": lambda ranker: ranker.partial_fit(DATA),
+}
+
+
+def calls_of(name):
+    """Return the calls that a ranker has, and for a path one that compares no times."""
+    calls = dict(CALLS)
+    if not hasattr(make(name), "partial_fit"):
+        del calls["partial_fit"]
+    if name in PATHS:
+        calls["path"] = lambda ranker: without_times(ranker.path(OTHER, **PATHS[name]))
+    return calls.items()
+
+
+@pytest.mark.parametrize("n_points", POINTS)
+@pytest.mark.parametrize(
+    ("name", "title", "call"),
+    [
+        pytest.param(name, title, call, id=f"{name}-{title}")
+        for name in RANKERS
+        for title, call in calls_of(name)
+    ],
+)
+def test_a_call_that_fails_leaves_the_ranker_as_it_was(name, title, call, n_points):
+    ranker = make(name, warm_start=title == "warm start").fit(DATA)
+    if hasattr(ranker, "partial_fit"):
+        ranker.partial_fit(DATA)
+    before, finished = state(ranker), deepcopy(ranker)
+    n_lines = count_lines(lambda: call(finished))
+    complete, unchanged = state(finished), None
+    for line, error in spread(n_lines, n_points, LAST_LINES):
+        subject = deepcopy(ranker)
+        failed = fail_at(line, error, lambda subject=subject: call(subject))
+        after = state(subject)
+        # The last lines run after everything is set.
+        assert after == complete or (failed and after == before)
+        if after == before:
+            unchanged = subject
+    assert use(unchanged, call) == use(deepcopy(ranker), call)
+
+
+def use(ranker, call):
+    """Return what a ranker says and learns next."""
+    said = [ranker.predict(DATA).tobytes(), ranker.score(DATA), ranker.to_model().to_bytes()]
+    call(ranker)
+    return *said, state(ranker)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Lists as a table, and as a raw log with a text column."""
+    folder = tmp_path_factory.mktemp("interrupts")
+    DATA.save(folder / "lists.parquet")
+    brands = np.array(["acme", "globex", "initech"])[np.arange(DATA.n_rows) % 3]
+    columns = {"query": DATA.qid, "click": DATA.y, "price": DATA.X[:, 0], "brand": brands}
+    pq.write_table(pa.table(columns), folder / "log.parquet", row_group_size=40)
+    return folder
+
+
+SOURCES = {
+    "stream": ("elastic", lambda files: rankine.scan(files / "lists.parquet", block_rows=40)),
+    "partitions": ("ranksvm", lambda files: rd.scan(files / "lists.parquet", partition_bytes=9000)),
+    "hashed log": ("elastic", lambda files: scan_log(files, categorical=["brand"], hash_bits=8)),
+    "log": ("additive", lambda files: scan_log(files, one_hot=["brand"])),
+}
+
+
+def scan_log(files, **columns):
+    return logs.scan(
+        files / "log.parquet",
+        query="query",
+        label="click",
+        numeric=["price"],
+        block_rows=40,
+        **columns,
+    )
+
+
+@pytest.mark.parametrize("n_points", POINTS)
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_source_can_be_read_again_after_a_fit_that_failed(files, kind, n_points):
+    name, open_source = SOURCES[kind]
+    if kind == "partitions":
+        n_points = 1 + n_points // 10  # every fit starts worker processes
+
+    def fit(source):
+        return make(name).fit(source).to_model().digest
+
+    expected = fit(open_source(files))
+    n_lines = count_lines(lambda: fit(open_source(files)))
+    n_lines -= n_lines // 4  # the rest makes the model
+    source = open_source(files)
+    for line, error in spread(n_lines, n_points):
+        fail_at(line, error, lambda: fit(source))
+    assert fit(source) == expected
+
+
+class Broken:
+    """A stream whose third block cannot be read."""
+
+    n_features = DATA.n_features
+    feature_names = DATA.feature_names
+
+    def __iter__(self):
+        for first in (0, 8, 16):
+            if first == 16:
+                raise OSError("the disk is gone")
+            yield DATA.take_queries(np.arange(first, first + 8))
+
+
+@pytest.mark.parametrize("name", [n for n in RANKERS if "stream" in make(n).capabilities.fit])
+def test_a_stream_that_breaks_off_leaves_the_ranker_as_it_was(name):
+    ranker = make(name).fit(DATA)
+    before = state(ranker)
+    with pytest.raises(OSError, match="the disk is gone"):
+        ranker.fit(Broken())
+    assert state(ranker) == before
+
+
+@pytest.mark.parametrize("name", [n for n in RANKERS if "partitions" in make(n).capabilities.fit])
+def test_a_worker_that_fails_leaves_the_ranker_as_it_was(name, files, tmp_path):
+    ranker = make(name).fit(DATA)
+    before = state(ranker)
+    path = tmp_path / "lists.parquet"
+    path.write_bytes((files / "lists.parquet").read_bytes())
+    partitions = rd.scan(path, partition_bytes=4000)
+    path.unlink()
+    with pytest.raises((OSError, ValueError)):
+        ranker.fit(partitions)
+    assert state(ranker) == before
+
+
+def test_files_can_be_loaded_after_a_load_that_failed(files, tmp_path):
+    make("additive").fit(DATA).to_model().save(tmp_path / "m.rankine")
+    for load in (
+        lambda: rankine.LinearModel.load(tmp_path / "m.rankine").digest,
+        lambda: rankine.load(files / "lists.parquet").fingerprint,
+    ):
+        expected = load()
+        for line, error in spread(count_lines(load), 10):
+            fail_at(line, error, load)
+            assert load() == expected
+
+
+@pytest.mark.parametrize("error", [OSError, MemoryError, KeyboardInterrupt])
+def test_a_reload_that_fails_keeps_the_old_model(tmp_path, error):
+    path = tmp_path / "shop.rankine"
+    old, new = (make("ranksvm", l2=l2).fit(DATA).to_model() for l2 in (0.1, 1.0))
+    reloader = Reloader(path, Registry(), Metrics())
+    check, lines = reloader._checked, []
+
+    def refresh(line):
+        """Fail at a line of reading and checking the file."""
+
+        def failing(*arguments):
+            with raise_at(line, error):
+                return check(*arguments)
+
+        reloader._checked = failing
+        with suppress(KeyboardInterrupt):
+            reloader.refresh()
+
+    old.save(path)
+    reloader.refresh()
+    new.save(path)
+    reloader._checked = lambda *arguments: lines.append(count_lines(lambda: check(*arguments)))
+    with suppress(AttributeError):  # nothing is returned
+        reloader.refresh()
+    for line in np.linspace(0, lines[0] - 1, 15).astype(int).tolist():
+        reloader._checked = check
+        old.save(path)
+        reloader.refresh()
+        new.save(path)
+        refresh(line)
+        assert reloader.registry.find("shop").model.digest == old.digest
+        reloader._checked = check
+        # What does not fit into memory is tried again when the file changes, or on a signal.
+        reloader.refresh(retry=error is MemoryError)
+        assert reloader.registry.find("shop").model.digest == new.digest
+        assert reloader.registry.current.errors == {}
