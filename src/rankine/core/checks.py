@@ -13,8 +13,12 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
+
+#: Largest count. Sums of counts up to it are exact as floats and do not wrap around as integers.
+LARGEST_COUNT = 2**53
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -48,7 +52,41 @@ def check_count(name: str, value: Any) -> int:
         raise ParameterError(
             f"{value!r} is not a positive integer", parameter=name, fix="Pass an integer >= 1"
         )
+    if value > LARGEST_COUNT:  # kernels count in 64 bits
+        raise ParameterError(
+            f"{value!r} is above 2^53", parameter=name, fix="Pass a smaller integer"
+        )
     return int(value)
+
+
+def check_group(sizes: Any) -> NDArray[np.int64]:
+    """Return rows per query as int64; refuse all but non-negative integers."""
+    counts = np.asarray(sizes)
+    is_integer = counts.ndim == 1 and (counts.dtype.kind in "iu" or len(counts) == 0)
+    if not is_integer or (counts < 0).any():
+        raise SchemaError(
+            "not a list of row counts", parameter="group", fix="Pass non-negative integers"
+        )
+    # As floats, whose sum does not wrap around.
+    total = counts.sum(dtype=np.float64)
+    if total > LARGEST_COUNT:
+        raise SchemaError(
+            f"the sizes add up to {total:.3g} rows", parameter="group", fix="Pass rows per query"
+        )
+    return counts.astype(np.int64)
+
+
+def check_group_sum(sizes: Any, n_rows: int) -> NDArray[np.int64]:
+    """Return rows per query as int64; refuse sizes that do not sum to ``n_rows``."""
+    counts = check_group(sizes)
+    total = int(counts.sum())
+    if total != n_rows:
+        raise SchemaError(
+            f"the sizes add up to {total} rows but the data has {n_rows}",
+            parameter="group",
+            fix="Pass sizes in row order, one per query; or pass qid, one id per row",
+        )
+    return counts
 
 
 def check_n_passes(n_passes: Any, default: int = 1) -> int:

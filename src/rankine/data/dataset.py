@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankine.core.checks import cell_error
-from rankine.core.errors import EmptyDataError, SchemaError
+from rankine.core.errors import EmptyDataError, FeatureMismatchError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
-from rankine.kernels.rows import CsrRows, DenseRows, Rows
+from rankine.kernels.rows import CsrRows, DenseRows, Rows, compression_fault
 
 #: Range of weights above 0: the product of two rows' and a query's weight neither overflows nor
 #: loses digits.
@@ -147,6 +147,24 @@ class Dataset:
     query_index: QueryIndex | None = None
     lines: NDArray[np.int64] | None = None
     encoding: Any = None
+
+    def __post_init__(self) -> None:
+        """Check sizes, and offsets and indices of a sparse ``X``, which kernels read unchecked."""
+        if self.X is None:  # while parts are joined
+            return
+        if sparse.issparse(self.X):
+            object.__setattr__(self, "X", check_sparse(self.X))
+        n_rows = self.X.shape[0]
+        columns = {"y": self.y, "qid": self.qid, "docid": self.docid, "weight": self.weight}
+        columns |= {"position": self.position, "lines": self.lines}
+        for name, values in columns.items():
+            if values is not None:
+                _check_column(values, n_rows, name)
+        if self.query_index is not None and self.query_index.n_rows != n_rows:
+            raise SchemaError(
+                f"query_index has {self.query_index.n_rows} rows, X {n_rows}",
+                fix="Leave it out",
+            )
 
     @classmethod
     def from_arrays(
@@ -352,7 +370,13 @@ def row_slices(data: Dataset, n_values: int) -> Iterator[slice]:
 
 def row_scores(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute X w, each row summed separately: a score does not depend on the other rows."""
-    return Products(as_rows(X), X.shape[1]).scores(np.ascontiguousarray(coef, dtype=np.float64))
+    weights = np.ascontiguousarray(coef, dtype=np.float64)
+    if weights.shape != (X.shape[1],):
+        raise FeatureMismatchError(
+            f"weights of shape {weights.shape} for {X.shape[1]} columns",
+            fix="Pass one weight per column",
+        )
+    return Products(as_rows(X), X.shape[1]).scores(weights)
 
 
 def as_rows(X: Any) -> Rows:
@@ -390,19 +414,65 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
 
 
 def _check_csr(X: Any, names: Sequence[Any] | None, *, infinite: bool) -> Any:
-    matrix = X.tocsr()
-    if matrix.dtype.kind not in "fiub":
-        raise _type_error(matrix.dtype)
+    if X.dtype.kind not in "fiub":
+        raise _type_error(X.dtype)
+    matrix = check_sparse(X).tocsr()
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy() if matrix is X else matrix
-        matrix.sum_duplicates()
     if not infinite and not all_finite(matrix.data) and np.isinf(matrix.data).any():
         position = int(np.argmax(np.isinf(matrix.data)))
         row = int(np.searchsorted(matrix.indptr, position, side="right")) - 1
         raise _infinite_error(row, int(matrix.indices[position]), matrix.data[position], names)
     return matrix
+
+
+def check_sparse(X: Any) -> Any:
+    """Return a sparse matrix whose offsets and indices are in range, in order, each index once.
+
+    Neither scipy nor kernels check them when they read a matrix. A matrix that is in order is
+    returned as it is, and others as a copy; values of one index are added, which is their meaning.
+    """
+    if X.ndim != 2:
+        raise SchemaError(f"X has {X.ndim} dimensions", fix="Pass rows x features")
+    if X.format == "coo":
+        X = _checked_coo(X)
+    if X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    n_outer, n_inner = X.shape
+    if X.format == "csc":
+        n_outer, n_inner = n_inner, n_outer
+    indptr, indices, data = parts = X.indptr, X.indices, X.data
+    fault: str | None = "offsets, indices and values are no arrays of one dimension"
+    if all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
+        fault = compression_fault(*parts, n_inner)
+        if fault is None and (len(indptr) != n_outer + 1 or indptr[0] != 0):
+            fault = "offsets do not fit its shape"
+        if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+            fault = "offsets and indices are no integers"
+    if fault is not None:
+        raise SchemaError(
+            f"X is a broken sparse matrix of shape {X.shape}: {fault}",
+            fix="Build it again with scipy.sparse, or call its method check_format()",
+        )
+    if not all(part.dtype.isnative for part in parts) or len(data) != indptr[-1]:
+        native = [part.astype(part.dtype.newbyteorder("=")) for part in parts]
+        X = type(X)((native[2], native[1], native[0]), shape=X.shape)
+        X.prune()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _checked_coo(X: Any) -> Any:
+    """Return coordinates in compressed form; scipy's conversion does not check them."""
+    for indices, size in zip(X.coords, X.shape, strict=True):
+        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
+            raise SchemaError(
+                f"X is a broken sparse matrix of shape {X.shape}: an index is out of range",
+                fix="Build it again with scipy.sparse",
+            )
+    return X.tocsr()
 
 
 def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
@@ -541,12 +611,8 @@ def require_rows(data: Dataset) -> Dataset:
 
 def is_column_storage(X: Any) -> bool:
     """Whether X is a CSC matrix that kernels can use without a copy: canonical and of floats."""
-    return bool(
-        sparse.issparse(X)
-        and X.format == "csc"
-        and X.dtype in (np.float32, np.float64)
-        and X.has_canonical_format
-    )
+    is_csc = sparse.issparse(X) and X.format == "csc" and X.dtype in (np.float32, np.float64)
+    return bool(is_csc and check_sparse(X) is X)
 
 
 def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankine.core.checks import check_group_sum
 from rankine.core.errors import NoPairsError, SchemaError
 from rankine.kernels.compile import jit
 from rankine.kernels.sorting import merge_sort
@@ -36,6 +37,21 @@ class QueryIndex:
     ids: NDArray[Any]
     starts: NDArray[np.int64]
     rows: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Check offsets and row numbers, with which kernels address rows unchecked."""
+        starts, rows = self.starts, self.rows
+        valid = len(starts) == len(self.ids) + 1 and starts[0] == 0
+        valid = valid and bool((starts[1:] >= starts[:-1]).all())
+        if valid and rows is not None:
+            valid = len(rows) == starts[-1] and (
+                len(rows) == 0 or bool(rows.min() >= 0 and rows.max() < len(rows))
+            )
+        if not valid:
+            raise SchemaError(
+                "offsets or row numbers of the queries are out of range",
+                fix="Build it with QueryIndex.from_qid or QueryIndex.from_group",
+            )
 
     @classmethod
     def from_qid(cls, qid: ArrayLike | None, n_rows: int) -> QueryIndex:
@@ -68,14 +84,7 @@ class QueryIndex:
     @classmethod
     def from_group(cls, sizes: ArrayLike, n_rows: int) -> QueryIndex:
         """Group consecutive rows by the sizes of the groups, which must sum to ``n_rows``."""
-        counts = check_group(sizes)
-        total = int(counts.sum())
-        if total != n_rows:
-            raise SchemaError(
-                f"the sizes add up to {total} rows but the data has {n_rows}",
-                parameter="group",
-                fix="Pass sizes in row order, one per query; or pass qid, one id per row",
-            )
+        counts = check_group_sum(sizes, n_rows)
         starts = np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
         return cls(np.flatnonzero(counts > 0).astype(np.int64), starts)
 
@@ -124,16 +133,6 @@ class QueryIndex:
     def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row numbers at positions of the grouped order."""
         return positions if self.rows is None else self.rows[positions]
-
-
-def check_group(sizes: ArrayLike) -> NDArray[np.int64]:
-    """Return rows per query as int64; refuse all but non-negative integers."""
-    counts = np.asarray(sizes)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-        raise SchemaError(
-            "not a list of row counts", parameter="group", fix="Pass non-negative integers"
-        )
-    return counts.astype(np.int64, copy=False)
 
 
 def check_qid(qid: ArrayLike) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_group
 from rankine.core.errors import (
     DataError,
     EmptyDataError,
@@ -33,7 +34,6 @@ from rankine.data.dataset import Dataset, check_weight, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
-from rankine.data.query_index import check_group
 from rankine.data.sources import Source
 from rankine.data.streams import LabelledStream
 
@@ -45,7 +45,7 @@ class SideData:
         #: Row after the last of each query, or None where rows name their queries.
         self._query_ends: NDArray[np.int64] | None = None
         if options.group is not None:
-            sizes = _read_group_sizes(options.group)
+            sizes = check_group(_read_group_sizes(options.group))
             self._query_ends = np.cumsum(sizes)
             self._grouped_rows = int(sizes.sum())
         self._weight: NDArray[np.float64] | None = None

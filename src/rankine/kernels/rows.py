@@ -77,6 +77,24 @@ class CsrRows(NamedTuple):
 Rows = DenseRows | CsrRows
 
 
+def compression_fault(
+    indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int
+) -> str | None:
+    """Return why compressed rows or columns cannot be read, or None.
+
+    Kernels read offsets and indices unchecked. Every compressed matrix from outside passes here.
+    """
+    if len(indptr) == 0 or indptr[0] < 0 or (indptr[1:] < indptr[:-1]).any():
+        return "offsets are out of order"
+    start, stop = int(indptr[0]), int(indptr[-1])
+    if stop > min(len(indices), len(values)):
+        return "offsets are beyond the stored values"
+    stored = indices[start:stop]
+    if len(stored) and not (stored.min() >= 0 and stored.max() < width):
+        return "an index is out of range"
+    return None
+
+
 @generic
 def n_rows(rows: Rows) -> Any:
     """Count the rows."""

@@ -20,7 +20,14 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from rankine.core.errors import EmptyDataError, FeatureMismatchError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_matrix, check_weight, concat, require_rows
+from rankine.data.dataset import (
+    Dataset,
+    check_matrix,
+    check_sparse,
+    check_weight,
+    concat,
+    require_rows,
+)
 from rankine.data.frames import is_frame, split_frame, take_qid
 from rankine.data.query_index import QueryIndex
 from rankine.rankers.sources import PartitionSource, StreamSource, classify
@@ -138,6 +145,8 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
         X = np.asarray(X, dtype=object)
     if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
         check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
+    if sparse.issparse(X):
+        X = check_sparse(X)
     try:
         matrix = validate_data(
             estimator,

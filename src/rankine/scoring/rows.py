@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankine.core.checks import check_group_sum
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.kernels.rows import compression_fault
 from rankine.model import LinearModel
 from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
@@ -113,6 +115,38 @@ def csr_parts(rows: Any, n_features: int) -> CsrArrays:
     return CsrArrays(as_carray(indptr), as_carray(indices), as_carray(data))
 
 
+def checked_csr(rows: CsrArrays, n_columns: int) -> CsrArrays:
+    """Return compressed rows with checked offsets and indices, in order, each index once a row.
+
+    Values of one index are added, which is their meaning.
+    """
+    fault = compression_fault(*rows, n_columns)
+    if fault is not None:
+        raise misfit(n_columns, fault)
+    indptr = rows.indptr - rows.indptr[0]
+    stored = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
+    indices, data = rows.indices[stored], rows.data[stored]
+    n_rows = len(indptr) - 1
+    row_of = np.repeat(np.arange(n_rows), np.diff(indptr))
+    if not ((indices[1:] > indices[:-1]) | (row_of[1:] > row_of[:-1])).all():
+        order = np.lexsort((indices, row_of))
+        indices, row_of = indices[order], row_of[order]
+        is_first = np.append(True, (indices[1:] != indices[:-1]) | (row_of[1:] != row_of[:-1]))
+        data = np.add.reduceat(data[order], np.flatnonzero(is_first))
+        indices = indices[is_first]
+        counts = np.bincount(row_of[is_first], minlength=n_rows)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(indptr.dtype)
+    return CsrArrays(as_carray(indptr), as_carray(indices), as_carray(data))
+
+
+def misfit(n_columns: int, reason: str) -> FeatureMismatchError:
+    """Build the error for compressed rows that do not fit a model."""
+    return FeatureMismatchError(
+        f"compressed rows do not fit a model of {n_columns} columns: {reason}",
+        fix="Read the data with the model's columns and index base",
+    )
+
+
 def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
     """Return real numbers as float64; raise for complex numbers and other types."""
     if values.dtype.kind not in "biuf" and values.size:
@@ -122,18 +156,11 @@ def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
+def list_starts(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
     """Return the starts of consecutive lists of the given sizes; None is one list."""
     if group is None:
         return np.array([0, n_rows], dtype=np.int64)
-    sizes = _integers(group, "group")
-    if (sizes < 0).any() or int(sizes.sum()) != n_rows:
-        raise SchemaError(
-            f"the sizes add up to {int(sizes.sum())} for {n_rows} rows",
-            fix="Pass the number of rows of each list, in order",
-            parameter="group",
-        )
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(check_group_sum(group, n_rows))]).astype(np.int64)
 
 
 def raise_not_finite(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:

@@ -33,10 +33,12 @@ from rankine.scoring.rows import (
     InputIssues,
     NamedRows,
     as_carray,
-    check_group,
+    checked_csr,
     count_rows,
     csr_parts,
     is_list_of_dicts,
+    list_starts,
+    misfit,
     raise_not_finite,
     real_numbers,
 )
@@ -125,10 +127,7 @@ class LinearScores:
         if code == NOT_FINITE:
             raise_not_finite(self.model, rows, scores)
         reason = "an index is out of range" if code == BAD_INDEX else "offsets are out of order"
-        raise FeatureMismatchError(
-            f"compressed rows do not fit a model of {self.model.n_features} features: {reason}",
-            fix="Read the data with the model's n_features and index base",
-        )
+        raise misfit(self.model.n_features, reason)
 
     def _run_csr(self, rows: CsrArrays, starts: Any, out: NDArray[np.float64]) -> int:
         if self.scales_lists:
@@ -268,6 +267,10 @@ class Scorer:
         issues
             Where to count unknown and missing names; default: ``self.issues``.
         """
+        if group is not None and not (self._by_list or self.run_scores):
+            scores = self.score(rows, issues=issues)
+            list_starts(group, len(scores))  # checked, although lists do not matter
+            return scores
         # Models without transforms skip all checks that only lists need.
         if self._untransformed:
             if type(rows) is np.ndarray:
@@ -290,9 +293,9 @@ class Scorer:
         n_rows = count_rows(features)
         if self.run_scores is not None:
             return self._scores.dense(
-                self.normalize_run_scores(features, check_group(group, n_rows)), None
+                self.normalize_run_scores(features, list_starts(group, n_rows)), None
             )
-        starts = check_group(group, n_rows) if self._by_list else None
+        starts = list_starts(group, n_rows) if self._by_list else None
         if isinstance(features, np.ndarray):
             return self._scores.dense(features, starts)
         return self._scores.csr(features, starts)
@@ -322,7 +325,7 @@ class Scorer:
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
         """Return rows as features, compressed or dense; raw columns are encoded."""
         if hasattr(rows, "indptr"):
-            return csr_parts(rows, self._n_columns)
+            return checked_csr(csr_parts(rows, self._n_columns), self._n_columns)
         if isinstance(rows, np.ndarray) or (
             isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
         ):
@@ -374,24 +377,8 @@ class Scorer:
         """Normalise scores of retrievers within lists; NaN and values not stored are absent."""
         assert self.run_scores is not None  # noqa: S101 - narrows the type
         if isinstance(rows, CsrArrays):
-            indptr, indices = rows.indptr, rows.indices
-            size = min(len(indices), len(rows.data))
-            if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= size:
-                raise FeatureMismatchError(
-                    "offsets are out of order", fix="Pass valid compressed rows"
-                )
-            stored = slice(int(indptr[0]), int(indptr[-1]))
-            rows = CsrArrays(indptr - indptr[0], indices[stored], rows.data[stored])
-            if (
-                len(rows.indices)
-                and not 0 <= rows.indices.min() <= rows.indices.max() < self._n_columns
-            ):
-                raise FeatureMismatchError(
-                    f"an index is outside the {self._n_columns} runs of the fusion",
-                    fix="Number features as the runs of the fusion",
-                )
             if not np.isfinite(rows.data).all():
-                owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
+                owner = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
                 totals: NDArray[Any] = np.bincount(owner, weights=rows.data)
                 raise_not_finite(self.model, rows, totals)
         elif np.isinf(rows).any():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import FeatureMismatchError, SchemaError
+from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
 from rankine.kernels.binned import block_scores
 from rankine.kernels.compile import jit
@@ -19,6 +19,7 @@ from rankine.scoring.rows import (
     CsrArrays,
     InputIssues,
     RawColumns,
+    checked_csr,
     is_list_of_dicts,
     raise_not_finite,
     uniform_rows,
@@ -76,20 +77,10 @@ class TableScores:
 
     def to_matrix(self, rows: CsrArrays) -> NDArray[np.float64]:
         """Return compressed rows as a matrix, after checking offsets and indices."""
+        rows = checked_csr(rows, self.n_columns)
         n_rows = len(rows.indptr) - 1
-        counts = np.diff(rows.indptr)
-        stored = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
-        indices = rows.indices[stored]
-        size = min(len(rows.data), len(rows.indices))
-        offsets_valid = size >= stored.stop and (counts >= 0).all() and stored.start >= 0
-        indices_valid = not len(indices) or 0 <= indices.min() <= indices.max() < self.n_columns
-        if not (offsets_valid and indices_valid):
-            raise FeatureMismatchError(
-                f"compressed rows do not fit a model of {self.n_columns} columns",
-                fix="Read the data with the model's columns and index base",
-            )
         matrix = np.zeros((n_rows, self.n_columns))
-        matrix[np.repeat(np.arange(n_rows), counts), indices] = rows.data[stored]
+        matrix[np.repeat(np.arange(n_rows), np.diff(rows.indptr)), rows.indices] = rows.data
         return matrix
 
 

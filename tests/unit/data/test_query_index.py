@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from rankine.core.checks import check_group
 from rankine.core.errors import NoPairsError, SchemaError
 from rankine.data import LabelIndex, QueryIndex
-from rankine.data.query_index import FEW_LEVELS, check_group, check_qid
+from rankine.data.query_index import FEW_LEVELS, check_qid
 
 
 def labels_of(qid, y):

@@ -532,8 +532,8 @@ def test_scores_of_retrievers_are_checked():
         ({"indptr": [0, 2, 3, 6]}, "offsets"),
         ({"indices": [0, 1, 0, 0]}, "offsets"),
         ({"data": [1.0, 5.0, 3.0, 2.0]}, "offsets"),
-        ({"indices": [0, 2, 0, 0, 1]}, "outside the 2 runs"),
-        ({"indices": [0, -1, 0, 0, 1]}, "outside the 2 runs"),
+        ({"indices": [0, 2, 0, 0, 1]}, "index is out of range"),
+        ({"indices": [0, -1, 0, 0, 1]}, "index is out of range"),
     ):
         parts = {"indptr": stored.indptr, "indices": stored.indices, "data": stored.data, **change}
         with pytest.raises(FeatureMismatchError, match=what):
