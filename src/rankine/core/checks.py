@@ -52,7 +52,7 @@ def check_count(name: str, value: Any) -> int:
         raise ParameterError(
             f"{value!r} is not a positive integer", parameter=name, fix="Pass an integer >= 1"
         )
-    if value > LARGEST_COUNT:  # kernels count in 64 bits
+    if int(value) > LARGEST_COUNT:  # kernels count in 64 bits
         raise ParameterError(
             f"{value!r} is above 2^53", parameter=name, fix="Pass a smaller integer"
         )
@@ -120,6 +120,14 @@ def cell_error(
         return SchemaError(f"X[{row}, {column}] {reason}", fix=fix, parameter=parameter)
     name = str(names[column])
     return SchemaError(f"X[{row}, {name!r}] {reason}", fix=fix, parameter=parameter, column=name)
+
+
+def check_list(name: str, value: Any, content: str) -> None:
+    """Raise unless a value is a list, tuple or array; ``content`` says of what."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        raise ParameterError(
+            f"{value!r} is not a list of {content}", parameter=name, fix="Pass a list"
+        )
 
 
 def reject_sets(**parameters: Any) -> None:

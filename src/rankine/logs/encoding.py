@@ -139,16 +139,20 @@ class LogEncoding:
         spec = LogColumns(numeric, categories, ignored=self.spec.ignored, tables=True)
         return LogEncoding(schema, spec, self.label, self.raw)
 
-    def check_start(self, model: LinearModel) -> None:
-        """Raise if a model to start from has other features than this log."""
-        start_schema = schema_of(model)
+    def check_start(self, start: LinearModel | LogEncoding) -> None:
+        """Raise if a model, or the log of the last fit, has other features than this log."""
+        start_schema: LogSchema | None
+        start_columns: LogColumns | None
+        if isinstance(start, LogEncoding):
+            start_schema, start_columns = start.schema, start.spec
+        else:
+            start_schema, start_columns = schema_of(start), columns_of(start)
         if start_schema is None:
             raise ParameterError(
                 "the model to start from reads features, not the columns of a log",
                 fix="Start from a model of a log, or leave the model out",
             )
         check_same_features(self.schema, start_schema, "the model to start from")
-        start_columns = columns_of(model)
         if start_columns is None or start_columns.read_columns != self.spec.read_columns:
             raise FeatureMismatchError(
                 "this log has other one-hot values or cuts than the model to start from",
@@ -320,9 +324,9 @@ class LogRecord:
             self._hash_bound = float(self._list_hashes[-1])
         return sample
 
-    def check_start(self, model: LinearModel) -> None:
-        """Raise if a model to start from has other features than this log."""
-        self.encoding.check_start(model)
+    def check_start(self, start: LinearModel | LogEncoding) -> None:
+        """Raise if a model, or the log of the last fit, has other features than this log."""
+        self.encoding.check_start(start)
 
     def finish(self, model: LinearModel) -> LinearModel:
         """Return the completed model, with a summary of the lists it was trained on."""

@@ -6,12 +6,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.checks import check_count, check_positive
+from rankine.core.checks import check_count, check_list, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.binned import BinnedProducts
@@ -21,6 +22,7 @@ from rankine.rankers.additive_search import (
     LOSSES,
     STIFF,
     Plan,
+    PlanSearch,
     PlanSolver,
     TableData,
     best_pairs,
@@ -37,11 +39,17 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
-from rankine.rankers.inputs import FittedColumns
+from rankine.rankers.inputs import FittedColumns, read_query_index
 from rankine.rankers.path import Step, TablePath
 from rankine.rankers.path_fitting import PathGrid, PathMixin
-from rankine.rankers.registry import Choice, Number
-from rankine.rankers.table_data import TableColumns, TableReader, fit_table_bins, read_tables
+from rankine.rankers.registry import Choice, Condition, Number
+from rankine.rankers.table_data import (
+    TableColumns,
+    TableReader,
+    fit_table_bins,
+    read_tables,
+    unordered_columns,
+)
 from rankine.solvers.base import report_progress
 from rankine.solvers.tables import (
     PenaltyStrengths,
@@ -54,8 +62,13 @@ from rankine.transforms.bins import layout_of, score_tables
 from rankine.transforms.scaling import Scaling, check_scale
 
 if TYPE_CHECKING:
+    from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
     from rankine.solvers.base import Solution
+
+
+#: Most rounds of ``reweight``. Each is kept only if held-out lists gain, which few do.
+MAX_ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +78,8 @@ class FittedTables:
     plan: Plan
     theta: NDArray[np.float64]
     linear_scaling: Scaling
+    #: Numbers of the columns that stay linear.
+    linear: tuple[int, ...]
 
 
 @dataclass(eq=False, repr=False)
@@ -98,9 +113,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
         column. None chooses all strengths along warm-started paths, on ``eval_set`` or on a fifth
         of the queries, and then solves on all.
     pair_smooth
-        Strength on differences within grids; None takes ``smooth``.
+        Strength on differences within grids. None takes ``smooth``, or chooses as it does.
     anchor
-        Strength on slopes and on the weights of linear columns.
+        Strength on slopes and on the weights of linear columns. None: 1, or with ``smooth=None``
+        chosen as well.
     loss
         ``"squared_hinge"``, or any other registered smooth pair loss with an exact sum
         (``"logistic"``; ``docs/add-a-loss.md``); or ``"softmax"``: cross entropy between the
@@ -121,8 +137,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         Newton steps at most, for every solution.
     metric, warm_start, random_state
         See ``BaseRanker``. A warm start, or a model of this ranker as ``coef_init``, keeps cuts,
-        pairs and strengths and starts from its tables; a ``smooth`` that is a number, or pairs by
-        name, replace those.
+        pairs, strengths and rounds and starts from its tables. Parameters that say otherwise
+        replace these (strengths that are numbers, pairs by name or fewer of them, ``reweight``) or
+        raise (``bins``, ``categorical``, ``linear``, more pairs).
     scale
         ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
@@ -171,7 +188,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     smooth: float | None = None
     _: KW_ONLY
     pair_smooth: float | None = None
-    anchor: float = 1.0
+    anchor: float | None = None
     loss: str = "squared_hinge"
     monotone: Mapping[Any, int] | None = None
     categorical: Sequence[Any] = ()
@@ -189,6 +206,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         query_weight=("memory", "stream"),
         journal=True,
     )
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {"pair_smooth": {"pairs": (0,)}}
     path_grid: ClassVar[PathGrid] = PathGrid(n_steps=10, min_ratio=1e-6)
     takes_missing: ClassVar[bool] = True
     scales: ClassVar[bool] = False
@@ -198,7 +216,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "smooth": Number(1e-3, 1e3, log=True),
-        "pair_smooth": Number(1e-2, 1e2, log=True),
+        "pair_smooth": Number(1e-2, 1e2, log=True, unless={"pairs": (0,)}),
         "pairs": Number(0, 50, integer=True),
         "loss": Choice(LOSSES),
     }
@@ -206,7 +224,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     # ---------------------------------------------------------------- training
     def _solve(self, task: FitTask) -> FitResult:
         columns = TableColumns.from_columns(task.columns, self.linear)
-        previous = self._previous_fit(task.start_model, columns)
+        previous = self._previous_fit(task, columns)
         # Cuts, and the unit of linear columns, stay as they were in a warm start.
         linear_scaling = None
         if previous is None:
@@ -224,7 +242,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         else:
             if isinstance(previous, Tables):
                 previous = self._tables_of_model(previous, task.start_model, data, reader)
-            plan = self._update_plan(previous.plan, columns)
+            plan = self._update_plan(previous, task, data, reader, evals)
             start = plan.convert_parameters(previous.theta, previous.plan)
 
         # The search evaluates plans; only the user's callbacks follow the final solution.
@@ -260,7 +278,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             grids_=grids,
             pairs_=pairs,
             strengths_=plan.strengths,
-            _last_fit=FittedTables(plan, theta, reader.linear_scaling),
+            _last_fit=FittedTables(plan, theta, reader.linear_scaling, columns.linear),
         )
         if len(offsets):
             result = result.with_attributes(position_offset_=np.r_[0.0, offsets])
@@ -288,33 +306,50 @@ class AdditiveRanker(PathMixin, BaseRanker):
         if self.reweight is not None:
             rounds = self.reweight
         train = valid = data
-        if task.evaluator is not None:
-            valid = reader.read_eval_set(task.evaluator)
-        elif self.smooth is None or rounds:
-            train, valid = hold_out(data, task.seed)
+        if self.smooth is None or rounds:
+            train, valid = self._split_lists(task, data, reader)
         if self.smooth is None:
             patience = 2
             if self.early_stopping is not None:
                 patience = self.early_stopping
-            return search(
-                plan, train, valid, pairs, rounds, patience, task.seed, evals.append, solver
+            plans = PlanSearch(
+                sample(train, task.seed), valid, evals.append, solver, self._given_strengths()
             )
+            return search(plans, plan, pairs, rounds, patience)
         # Nothing is held out, so the seed of the fit is not used: the same lists every time.
         plan, start = first_solution(plan, sample(data, 0), data, pairs, solver)
         if rounds:
             plan = choose_rounds(plan, train, valid, rounds, evals.append, solver)
         return plan, start
 
+    def _split_lists(
+        self, task: FitTask, data: TableData, reader: TableReader
+    ) -> tuple[TableData, TableData]:
+        """Return lists to search on and held-out lists: the evaluation set, or a fifth of all."""
+        if task.evaluator is not None:
+            return data, reader.read_eval_set(task.evaluator)
+        return hold_out(data, task.seed)
+
+    def _monotone_columns(self, columns: TableColumns) -> dict[int, int]:
+        """Return the sign of each monotone column by its number among those with tables."""
+        monotone = {
+            columns.table_number(column): sign for column, sign in (self.monotone or {}).items()
+        }
+        categorical = {columns.table_number(column) for column in self.categorical}
+        if not categorical.isdisjoint(monotone):
+            raise ParameterError(
+                "a column is also categorical, and categories have no order",
+                parameter="monotone",
+                fix="Take it out of monotone or of categorical",
+            )
+        return monotone
+
     def _first_plan(self, data: TableData, reader: TableReader) -> Plan:
         """Return the plan before any choice: curves alone, strengths as far as they are given."""
         strengths = replace(
-            PenaltyStrengths(smooth=1.0, pair_smooth=1.0, anchor=float(self.anchor)),
-            **self._given_strengths(),
+            PenaltyStrengths(smooth=1.0, pair_smooth=1.0, anchor=1.0), **self._given_strengths()
         )
-        monotone = {
-            reader.columns.table_number(column): sign
-            for column, sign in (self.monotone or {}).items()
-        }
+        monotone = self._monotone_columns(reader.columns)
         counts = self._cell_counts(layout_of(reader.bins), data)
         return Plan(
             reader.bins,
@@ -344,6 +379,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
     def _start(self, coef_init: Any, columns: FittedColumns, scaling: Scaling) -> tuple[None, int]:  # noqa: ARG002
         """Check a model to start from; ``_solve`` continues from its cuts, pairs and tables."""
         if coef_init is None:
+            if self._starts_warm():
+                self._require_last_columns(columns)
             return None, 0
         if not isinstance(coef_init, LinearModel) or coef_init.bins is None:
             raise ParameterError(
@@ -360,15 +397,43 @@ class AdditiveRanker(PathMixin, BaseRanker):
         columns.require_names(coef_init.column_names)
         return None, 0
 
-    def _previous_fit(
-        self, model: LinearModel | None, columns: TableColumns
-    ) -> FittedTables | Tables | None:
+    def _previous_fit(self, task: FitTask, columns: TableColumns) -> FittedTables | Tables | None:
         """Return what a warm start continues from: a model's tables or the last fit."""
-        if model is None:
-            return getattr(self, "_last_fit", None) if self.warm_start else None
-        tables = find_tables(model)
-        assert tables is not None  # noqa: S101 - checked by _start
-        return columns.over_table_columns(tables)
+        previous: FittedTables | Tables | None
+        if task.start_model is not None:
+            model_tables = find_tables(task.start_model)
+            assert model_tables is not None  # noqa: S101 - checked by _start
+            columns.require_linear(model_tables.bins.linear)
+            previous = columns.over_table_columns(model_tables)
+            self._require_same_cells(previous.bins, task.start_model.parameters, task, columns)
+            return previous
+        previous = getattr(self, "_last_fit", None) if self.warm_start else None
+        if previous is not None:
+            columns.require_linear(previous.linear)
+            parameters = self._fitted_parameters
+            self._require_same_cells(previous.plan.bins, parameters, task, columns)
+            # Weights of offsets are in the last fit, and not in a model.
+            if parameters["position_offset"] != self.position_offset:
+                raise _fixed_in_warm_start("position_offset", parameters["position_offset"])
+        return previous
+
+    def _require_same_cells(
+        self, bins: Bins, parameters: Mapping[str, Any], task: FitTask, columns: TableColumns
+    ) -> None:
+        """Raise if the parameters ask for other cells or more pairs than those to start from."""
+        start_bins = parameters.get("bins", self.bins)
+        if start_bins != self.bins:
+            raise _fixed_in_warm_start("bins", start_bins)
+        if sorted(unordered_columns(task.source, columns, self.categorical)) != [*bins.unordered]:
+            names: Any = bins.names or columns.numbers.tolist()
+            raise _fixed_in_warm_start("categorical", [names[j] for j in bins.unordered])
+        start_pairs, pairs = parameters.get("pairs"), self.pairs
+        if (
+            isinstance(pairs, (int, np.integer))
+            and isinstance(start_pairs, int)
+            and pairs > start_pairs
+        ):
+            raise _fixed_in_warm_start("pairs", start_pairs)
 
     def _tables_of_model(
         self, tables: Tables, model: LinearModel | None, data: TableData, reader: TableReader
@@ -382,11 +447,13 @@ class AdditiveRanker(PathMixin, BaseRanker):
             name: float(certificate.get(name, getattr(plan.strengths, name)))
             for name in ("smooth", "pair_smooth", "anchor")
         }
+        for name, value in strengths.items():
+            check_positive(name, value)
         plan = replace(
             plan,
             grids=tables.grids,
             strengths=PenaltyStrengths(**strengths),
-            rounds=int(certificate.get("rounds", 0)),
+            rounds=min(int(certificate.get("rounds", 0)), MAX_ROUNDS),
         )
         space = plan.space
         weights, linear = np.split(tables.weights, [space.layout.size])
@@ -398,16 +465,41 @@ class AdditiveRanker(PathMixin, BaseRanker):
         penalty = TablePenalty(space, plan.strengths)
         counts = self._cell_counts(space.layout, data)
         theta = least_penalty_parameters(penalty, weights, linear, counts)
-        return FittedTables(plan, theta, reader.linear_scaling)
+        return FittedTables(plan, theta, reader.linear_scaling, reader.columns.linear)
 
-    def _update_plan(self, plan: Plan, columns: TableColumns) -> Plan:
-        """Replace strengths and pairs of an earlier fit by those that are given now."""
-        strengths = replace(plan.strengths, **self._given_strengths())
-        plan = replace(plan, strengths=strengths, max_iter=self.max_iter)
-        pairs = self._chosen_pairs(columns)
+    def _update_plan(
+        self,
+        previous: FittedTables,
+        task: FitTask,
+        data: TableData,
+        reader: TableReader,
+        evals: list[dict[str, float]],
+    ) -> Plan:
+        """Return the plan of an earlier fit with everything that the parameters say otherwise."""
+        plan = replace(
+            previous.plan,
+            strengths=replace(previous.plan.strengths, **self._given_strengths()),
+            loss=self.loss,
+            metric=self.metric,
+            monotone=self._monotone_columns(reader.columns),
+            max_iter=self.max_iter,
+            threads=self.n_threads,
+        )
+        pairs = self._chosen_pairs(reader.columns)
         if isinstance(pairs, int):
+            # Best first; a column that is monotone now takes part in none.
+            free = [pair for pair in plan.pairs if plan.monotone.keys().isdisjoint(pair)]
+            pairs = free[:pairs]
+        if pairs != plan.pairs:
+            plan = plan.with_pairs(pairs)
+        if self.reweight is None:
             return plan
-        return plan.with_pairs(pairs)
+        plan = replace(plan, rounds=0)
+        if self.reweight == 0:
+            return plan
+        train, valid = self._split_lists(task, data, reader)
+        solver = PlanSolver(task.source.journal)
+        return choose_rounds(plan, train, valid, self.reweight, evals.append, solver)
 
     def _given_strengths(self) -> dict[str, float]:
         """Return the strengths that are given; grids have the strength of the curves by default."""
@@ -416,6 +508,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
             strengths = {"smooth": float(self.smooth), "pair_smooth": float(self.smooth)}
         if self.pair_smooth is not None:
             strengths["pair_smooth"] = float(self.pair_smooth)
+        if self.anchor is not None:
+            strengths["anchor"] = float(self.anchor)
         return strengths
 
     # -------------------------------------------------------------------- path
@@ -502,12 +596,16 @@ class AdditiveRanker(PathMixin, BaseRanker):
     def predict(
         self,
         X: Any,
-        _qid: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
         *,
-        group: ArrayLike | None = None,  # noqa: ARG002 - rows are scored one by one
+        group: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
-        """Return scores in row order; only their order within a query means anything."""
+        """Return scores in row order; only their order within a query means anything.
+
+        Rows are scored one by one: ``qid`` and ``group`` are checked, and change nothing.
+        """
         matrix = self._prediction_matrix(X)
+        read_query_index(X, qid, group, matrix.shape[0])
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
 
     def _align_columns(self, data: Dataset) -> Dataset:
@@ -542,33 +640,61 @@ class AdditiveRanker(PathMixin, BaseRanker):
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_loss(self.loss)
-        check_positive("anchor", self.anchor)
-        if self.smooth is not None:
-            check_positive("smooth", self.smooth)
-        if self.pair_smooth is not None:
-            check_positive("pair_smooth", self.pair_smooth)
+        for name in ("smooth", "pair_smooth", "anchor"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if self.early_stopping is not None and self.smooth is not None:
+            raise ParameterError(
+                "it ends the search for strengths, and smooth is given",
+                parameter="early_stopping",
+                fix="Leave it out, or pass smooth=None",
+            )
         if check_scale(self.scale) not in ("auto", "none"):
             raise ParameterError(
                 f"{self.scale!r} is not available: cuts are quantiles of the unscaled columns",
                 parameter="scale",
                 fix="Use 'auto'; scale lists before training if they need it",
             )
-        if not set((self.monotone or {}).values()) <= {-1, 1}:
+        # Users may pass anything, whatever the types of the fields say.
+        monotone: Any = {} if self.monotone is None else self.monotone
+        signs = monotone.values() if isinstance(monotone, Mapping) else (None,)
+        if any(sign not in (-1, 1) for sign in signs):
             raise ParameterError(
-                "a column is mapped to something else than 1 or -1",
+                f"{monotone!r} does not map columns to 1 or -1",
                 parameter="monotone",
-                fix="Use 1 (rising) or -1 (falling)",
+                fix="Pass for example {'price': -1}: 1 for rising, -1 for falling",
             )
-        if isinstance(self.pairs, (int, np.integer)) and self.pairs < 0:
-            raise ParameterError(
-                f"{self.pairs} is negative",
-                parameter="pairs",
-                fix="Pass 0 or more, or a list of pairs",
-            )
-        if self.reweight is not None and self.reweight < 0:
-            raise ParameterError(
-                f"{self.reweight} is negative", parameter="reweight", fix="Pass 0 or more rounds"
-            )
+        for name in ("categorical", "linear"):
+            check_list(name, getattr(self, name), "columns, by name or number")
+        pairs: Any = self.pairs
+        if not isinstance(pairs, Integral):
+            check_list("pairs", pairs, "pairs of columns, or a number of pairs")
+            if any(isinstance(pair, str) or np.shape(pair) != (2,) for pair in pairs):
+                raise ParameterError(
+                    f"{pairs!r} is not a list of pairs of columns",
+                    parameter="pairs",
+                    fix="Pass for example [('price', 'age')], or a number of pairs",
+                )
+        elif pairs != 0:
+            check_count("pairs", pairs)
+        if self.reweight is not None and self.reweight != 0:
+            check_count("reweight", self.reweight)
+            if self.reweight > MAX_ROUNDS:
+                raise ParameterError(
+                    f"{self.reweight} rounds are more than {MAX_ROUNDS}",
+                    parameter="reweight",
+                    fix="Pass a smaller number",
+                )
+
+
+def _fixed_in_warm_start(name: str, start_value: Any) -> ParameterError:
+    """Build the error for a parameter that a warm start cannot change."""
+    return ParameterError(
+        "a warm start keeps cuts, columns and the number of pairs, and this differs from the fit "
+        f"to start from ({start_value})",
+        parameter=name,
+        fix=f"Pass {start_value}, or train without a warm start",
+    )
 
 
 def _without_none(*specs: Any) -> tuple[Any, ...]:

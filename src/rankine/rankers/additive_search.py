@@ -189,6 +189,11 @@ class Plan:
         n_cells = space.n_curve_cells
         out[:n_cells] = theta[:n_cells]
         out[space.layout.size :] = theta[previous_space.layout.size :]
+        # Parameters of monotone columns are steps, and those of other columns are entries.
+        for j in np.flatnonzero(space.signs != previous_space.signs):
+            start = space.layout.starts[j]
+            out[start : start + space.sizes[j]] = 0.0
+            out[space.layout.size + j] = 0.0
         previous_grids = {pair: g for g, pair in enumerate(previous.pairs)}
         for g, pair in enumerate(self.pairs):
             if pair in previous_grids:
@@ -199,12 +204,16 @@ class Plan:
         return out
 
     def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> Plan:
-        """Return the plan with grids over these pairs of columns."""
+        """Return the plan with grids over these pairs of columns; columns keep their axes."""
         if not len(pairs):
             return replace(self, grids=None)
         side = 32 if len(self.bins.cuts) < FEW_COLUMNS else 16
         columns = sorted({int(j) for pair in pairs for j in pair})
-        axes = tuple(grid_axis(self.bins, j, self.column_counts(j), side) for j in columns)
+        axes_of = {} if self.grids is None else {axis.column: axis for axis in self.grids.axes}
+        for j in columns:
+            if j not in axes_of:
+                axes_of[j] = grid_axis(self.bins, j, self.column_counts(j), side)
+        axes = tuple(axes_of[j] for j in columns)
         axis_pairs = []
         for pair in pairs:
             first, second = sorted(map(int, pair))
@@ -336,11 +345,14 @@ class PlanSearch:
         valid: TableData,
         record: Callable[[dict[str, float]], None],
         solver: PlanSolver,
+        given: Mapping[str, float] | None = None,
     ) -> None:
         self.train = train
         self.valid = valid
         self.record = record
         self.solver = solver
+        #: Strengths that are given and not sought, by name.
+        self.given = dict(given or {})
         self.best_value = -np.inf
         #: Whether the last value fell far below the best.
         self.fell = False
@@ -369,6 +381,8 @@ class PlanSearch:
         if np.isfinite(self.best_value):
             start = plan.convert_parameters(self.theta, self.plan)
         n_failed, gained = 0, False
+        if name in self.given:
+            values = [self.given[name]]
         for value in values:
             strengths = replace(plan.strengths, **{name: value})
             is_best, start = self.try_plan(replace(plan, strengths=strengths), start)
@@ -383,6 +397,8 @@ class PlanSearch:
 
     def refine(self, name: str, steps: int = 1) -> None:
         """Follow half decades up, or else down, as long as they gain."""
+        if name in self.given:
+            return
         value = getattr(self.plan.strengths, name)
         ratios = [HALF**k for k in range(1, steps + 1)]
         if not self.path(self.plan, name, [value * ratio for ratio in ratios]):
@@ -396,29 +412,24 @@ class PlanSearch:
         for k in range(1, rounds + 1):
             previous = self.plan
             for factor in factors:
-                strengths = previous.strengths.times(factor)
+                strengths = replace(previous.strengths.times(factor), **self.given)
                 self.try_plan(replace(previous, rounds=k, strengths=strengths), self.theta)
             if self.plan.rounds < k:
                 break
 
 
 def search(
+    plans: PlanSearch,
     plan: Plan,
-    train: TableData,
-    valid: TableData,
     pairs: int | Sequence[tuple[int, int]],
     rounds: int,
     patience: int,
-    seed: int,
-    record: Callable[[dict[str, float]], None],
-    solver: PlanSolver,
 ) -> tuple[Plan, NDArray[np.float64]]:
     """Return the plan that ranks held-out lists best, and its parameters."""
-    plans = PlanSearch(sample(train, seed), valid, record, solver)
     stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
     # Slopes alone: with stiff curves the model is a linear ranker.
     plans.path(stiff, "anchor", (1.0, 0.1, 0.01))
-    if plans.plan.strengths.anchor == 1.0:
+    if plans.plan.strengths.anchor == 1.0 and "anchor" not in plans.given:
         plans.path(plans.plan, "anchor", (10.0, 100.0))
     # Then curves, and grids over what these leave unexplained.
     if plans.path(plans.plan, "smooth", DECADES, patience):

@@ -15,8 +15,8 @@ display (``display``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -36,6 +36,7 @@ from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
+from rankine.rankers.registry import Condition
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
@@ -100,6 +101,9 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     capabilities: ClassVar[Capabilities] = Capabilities()
     # Subclasses also have ``letor_grid``, the values that the LETOR protocol tries on validation
     # data, and ``search_space``, what tuning searches.
+    #: Parameter -> another parameter and its values with which the first has no effect. It is then
+    #: refused unless it has its default.
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {}
     #: Whether rows may hold missing values (NaN).
     takes_missing: ClassVar[bool] = False
     #: Whether the size of a column's values matters, so that ``scale`` does.
@@ -269,6 +273,22 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         return data, None
 
     # ------------------------------------------------------------- what the parameters mean
+    def _check_effects(self) -> None:
+        """Raise for a parameter that has no effect beside the others."""
+        defaults = {each.name: each.default for each in fields(self) if each.init}
+        shared = {"max_weight": {"propensity": (None,)}}
+        for name, conditions in {**shared, **self.no_effect_with}.items():
+            value = getattr(self, name)
+            if value is defaults[name] or value == defaults[name]:
+                continue
+            for other, values in conditions.items():
+                if _is_one_of(getattr(self, other), values):
+                    raise ParameterError(
+                        f"it has no effect with {other}={getattr(self, other)!r}",
+                        parameter=name,
+                        fix=f"Leave it out, or change {other}",
+                    )
+
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
         return fit_scaling(self._scale(), data, self._missing())
@@ -310,8 +330,10 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         """
         n_steps = 0
         if coef_init is None:
-            if not (self.warm_start and hasattr(self, "coef_")):
+            if not self._starts_warm():
                 return None, 0
+            self._require_last_columns(columns)
+            _require_same_transforms(self.scaling_.transforms, scaling)
             coef_init, n_steps = self.coef_, int(self.n_iter_)
         elif isinstance(coef_init, LinearModel):
             _require_same_features(coef_init, columns, scaling)
@@ -327,6 +349,21 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             )
         return scaling.unfold(weights).copy(), n_steps
 
+    def _starts_warm(self) -> bool:
+        """Return whether a fit without ``coef_init`` starts from the last one."""
+        return self.warm_start and hasattr(self, "coef_")
+
+    def _require_last_columns(self, columns: FittedColumns) -> None:
+        """Raise unless data has the columns of the last fit, from which a warm start begins."""
+        last = FittedColumns.from_estimator(self)
+        if last.n_features != columns.n_features:
+            raise FeatureMismatchError(
+                f"the last fit, from which warm_start continues, had {last.n_features} features, "
+                f"and the data has {columns.n_features}",
+                fix="Pass the columns of the last fit, or set warm_start=False",
+            )
+        last.require_names(None if columns.names is None else columns.names.tolist())
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
@@ -334,6 +371,13 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing or self.missing not in ("auto", "error")
         tags.target_tags.required = True
         return tags
+
+
+def _is_one_of(value: Any, values: Sequence[Any]) -> bool:
+    """Return whether a parameter has one of these values; it may be an array."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value in values
+    return not np.size(value) and 0 in values
 
 
 def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: Scaling) -> None:
@@ -345,10 +389,15 @@ def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: 
             fix=f"Read the data with n_features={model.n_features}",
         )
     columns.require_names(model.feature_names)
+    _require_same_transforms(model.transforms, scaling)
+
+
+def _require_same_transforms(start_transforms: Sequence[Any], scaling: Scaling) -> None:
+    """Raise if the weights to start from belong to rows that are transformed in another way."""
     transforms = {type(spec).__name__ for spec in scaling.transforms}
-    model_transforms = {type(spec).__name__ for spec in model.transforms} - {"LogColumns"}
-    if transforms != model_transforms:
+    if transforms != {type(spec).__name__ for spec in start_transforms} - {"LogColumns"}:
         raise FeatureMismatchError(
-            "the model to start from was trained with another scaling of lists",
-            fix="Train with the same scale",
+            "the weights to start from belong to another scaling of lists or rule for missing "
+            "values",
+            fix="Train with the same scale and missing, or without a warm start",
         )

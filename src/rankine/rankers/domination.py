@@ -26,7 +26,7 @@ from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask, warn_not_converged
 from rankine.rankers.path import RegularizationPath, Step
 from rankine.rankers.path_fitting import PathGrid, PathMixin
-from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.registry import SCALE, Choice, Condition, Number
 from rankine.rankers.sources import MemorySource, PartitionSource
 from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
@@ -153,6 +153,10 @@ class DominationRanker(PathMixin, BaseRanker):
         path_options=("l1s",),
     )
     path_grid: ClassVar[PathGrid] = PathGrid(n_steps=30, min_ratio=0.01)
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {
+        "margin_scale": {"margin": (None,)},
+        "order": {"solver": ("cd_plain",)},
+    }
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
@@ -160,7 +164,7 @@ class DominationRanker(PathMixin, BaseRanker):
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l1": Number(1e-3, 1e3, log=True),
         "l2": Number(1e-4, 10.0, log=True),
-        "margin_scale": Number(0.1, 10.0, log=True),
+        "margin_scale": Number(0.1, 10.0, log=True, unless={"margin": (None,)}),
         "scale": SCALE,
     }
 

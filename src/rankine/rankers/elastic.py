@@ -30,7 +30,7 @@ from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.fitting import FitMonitor, FitResult, FitTask
 from rankine.rankers.path import ElasticPath, Step
 from rankine.rankers.path_fitting import PathGrid, PathMixin
-from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.registry import SCALE, Choice, Condition, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -172,6 +172,14 @@ class ElasticRanker(PathMixin, BaseRanker):
         path_options=("solvers", "max_latency"),
         comparisons="takes a step for every comparison, as long as its weight says; a tie is two",
     )
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {
+        "l1": {"solver": ("psgd",)},
+        "l2": {"solver": ("tgd",)},
+        "theta": {"solver": ("rda", "fobos")},
+        "prune_every": {"solver": ("rda", "fobos")},
+        "margin": {"loss": ("logistic",)},
+        "delta": {"objective": ("pairwise", "pointwise")},
+    }
     path_grid: ClassVar[PathGrid] = PathGrid(n_steps=10, min_ratio=1e-3)
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "solver": ["rda", "fobos"],

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankine.core.specs import MissingValues
 from rankine.model import LinearModel
-from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
+from rankine.rankers.provenance import TIMES, pack_trace, plain
 
 if TYPE_CHECKING:
     from rankine.solvers.base import Solution
@@ -22,7 +22,6 @@ class ModelMixin:
     """``to_model``."""
 
     system: ClassVar[str]
-    metric: str
     coef_: NDArray[np.float64]
     n_iter_: int
     solution_: Solution
@@ -30,6 +29,7 @@ class ModelMixin:
     evals_: list[dict[str, float]]
     training_: dict[str, Any]
     log_record_: Any
+    _fitted_parameters: dict[str, Any]
 
     def to_model(self) -> LinearModel:
         """Return the fitted weights as a savable model; equal trainings give equal files."""
@@ -39,8 +39,8 @@ class ModelMixin:
             self.coef_,
             feature_names=self._model_feature_names(names),
             transforms=self._transforms(),
-            metric=self.metric,
-            parameters={"ranker": self.system, **json_parameters(self)},
+            metric=self._fitted_parameters["metric"],
+            parameters={"ranker": self.system, **self._fitted_parameters},
             provenance=self._provenance(),
         )
         if self.log_record_ is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask
-from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.registry import SCALE, Choice, Condition, Number
 from rankine.rankers.sources import MemorySource, PartitionSource, read_first_lists
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.base import Callback, Solution
@@ -154,6 +154,13 @@ class LeastSquaresRanker(BaseRanker):
         comparisons="fits the squared error of every comparison's difference against 1; weights "
         "and ties need normalization='pair'",
     )
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {
+        "curvature": {"solver": ("cg", "sgd")},
+        "eta": {"solver": ("cg", "egdm", "sgd")},
+        "momentum": {"solver": ("cg", "egdm", "sgd")},
+        "n_passes": {"solver": ("cg", "egdm", "gdm")},
+        "max_iter": {"solver": ("sgd",)},
+    }
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),

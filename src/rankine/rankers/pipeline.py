@@ -63,6 +63,7 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
     """Learn from more rows; columns and scaling stay as in the first call."""
     mark = CLOCK.mark()
     ranker._check()
+    ranker._check_effects()
     first_call = not hasattr(ranker, "coef_")
     estimator = copy(ranker)  # receives the columns of the first call
     data = read_rows(
@@ -119,8 +120,11 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     coef_init = arguments.coef_init
     start_model = coef_init if isinstance(coef_init, LinearModel) else None
     # A model of another log has weights of other features, even if there are as many.
-    if source.log_record is not None and start_model is not None:
-        source.log_record.check_start(start_model)
+    if source.log_record is not None:
+        if start_model is not None:
+            source.log_record.check_start(start_model)
+        elif coef_init is None and ranker._starts_warm() and ranker.log_record_ is not None:
+            source.log_record.check_start(ranker.log_record_.encoding)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
 
     evaluator = Evaluator.from_sets(
@@ -157,6 +161,7 @@ def check_parameters(ranker: BaseRanker, arguments: FitArguments, action: str) -
                 fix="Pass an eval_set, or None",
             )
     ranker._check()
+    ranker._check_effects()
     if action == "path" and ranker._click_correction().n_positions:
         raise ParameterError(
             "a path of models has no offsets",
@@ -271,6 +276,8 @@ def store_fit(
             **result.training,
         },
         "log_record_": task.source.log_record,
+        # A model says what it was trained with, whatever is set later.
+        "_fitted_parameters": json_parameters(ranker),
     }
     if scaling.positions:
         attributes["position_offset_"] = np.r_[0.0, scaling.split(solution.coef)[2]]

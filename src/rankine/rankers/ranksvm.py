@@ -155,6 +155,10 @@ class RankSVM(BaseRanker):
     def _strengths(self) -> list[float]:
         """Return the values of l2, largest first."""
         if self.C is not None:
+            if self.l2 != type(self).l2:
+                raise ParameterError(
+                    "C replaces l2, and both are given", parameter="C", fix="Pass one of them"
+                )
             return [1.0 / check_positive("C", self.C)]
         return check_strengths("l2", self.l2)
 

@@ -29,7 +29,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import SOURCE_KINDS, Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import Evaluator, FitMonitor, FitResult, FitTask
-from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.registry import SCALE, Choice, Condition, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -71,6 +71,13 @@ _FIXED_LOSS = (
     "margin_perceptron",
 )
 _NO_TIES = ("romma", "perceptron", "margin_perceptron")
+
+
+def _without(*solvers: str) -> tuple[str, ...]:
+    """Return the solvers but some."""
+    return tuple(name for name in SOLVERS if name not in solvers)
+
+
 #: Reports spread over a run: enough for a progress bar and early stopping.
 REPORTS = 20
 
@@ -186,6 +193,18 @@ class SPDRanker(BaseRanker):
         partial=True,
         comparisons="draws comparisons as it draws pairs; weights and ties need sampling='uniform'",
     )
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {
+        "l2": {"solver": ("passive_aggressive", "perceptron", "margin_perceptron")},
+        "aggressiveness": {"solver": _without("passive_aggressive", "hybrid")},
+        "schedule": {"solver": ("passive_aggressive", "romma", "perceptron", "margin_perceptron")},
+        "schedule_c": {"schedule": ("pegasos",)},
+        "norm_guard": {"solver": _without("romma")},
+        "margin": {"solver": _without("margin_perceptron")},
+        "hybrid_second": {"solver": _without("hybrid")},
+        "hybrid_steps": {"solver": _without("hybrid")},
+        "max_trials": {"sampling": ("query", "uniform", "indexed", "reservoir")},
+        "buffer_rows": {"sampling": SAMPLINGS},
+    }
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
         "sampling": Choice(("query", "uniform")),

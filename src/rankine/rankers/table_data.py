@@ -96,15 +96,18 @@ class TableColumns:
         )
         return all_bins, _renumber(grids, dict(enumerate(self.numbers.tolist())))
 
-    def over_table_columns(self, tables: Tables) -> Tables:
-        """Return the tables of a model with bins and grids that count only columns with tables."""
-        bins = tables.bins
-        if list(bins.linear) != list(self.linear):
+    def require_linear(self, linear: Sequence[int]) -> None:
+        """Raise unless the fit or model to start from has the same linear columns."""
+        if list(linear) != list(self.linear):
             raise ParameterError(
                 "the model to start from has other linear columns",
                 parameter="linear",
-                fix=f"Pass {list(bins.linear)}",
+                fix=f"Pass {list(linear)}",
             )
+
+    def over_table_columns(self, tables: Tables) -> Tables:
+        """Return the tables of a model with bins and grids that count only columns with tables."""
+        bins = tables.bins
         positions = {int(j): k for k, j in enumerate(self.numbers)}
         table_bins = msgspec.structs.replace(
             bins,
@@ -213,12 +216,20 @@ def fit_table_bins(
     all_columns = len(columns.numbers) == source.n_features
     for block in first_lists(source.blocks()):
         sample.append(block.X if all_columns else block.X[:, columns.numbers])
+    bins = fit_bins(
+        sample.rows(), n_bins, unordered=unordered_columns(source, columns, categorical)
+    )
+    return msgspec.structs.replace(bins, names=columns.table_names)
+
+
+def unordered_columns(
+    source: TrainingSource, columns: TableColumns, categorical: Sequence[Any]
+) -> list[int]:
+    """Return the numbers, among columns with tables, of those whose values are categories."""
     unordered = list(categorical)
     if source.log_record is not None:
         unordered += [text.column for text in source.log_record.encoding.spec.one_hot]
-    numbers = [columns.table_number(column) for column in unordered]
-    bins = fit_bins(sample.rows(), n_bins, unordered=numbers)
-    return msgspec.structs.replace(bins, names=columns.table_names)
+    return [columns.table_number(column) for column in unordered]
 
 
 def code_block(

@@ -585,7 +585,7 @@ def test_with_given_strengths_the_sample_has_seed_0(monkeypatch):
 
 @pytest.mark.parametrize(("asked", "patience"), [(None, 2), (1, 1), (5, 5)])
 def test_early_stopping_sets_the_patience_of_the_search(monkeypatch, asked, patience):
-    def search(_plan, _train, _valid, _pairs, rounds, given, *_):
+    def search(_plans, _plan, _pairs, rounds, given):
         raise KeyboardInterrupt(rounds, given)
 
     monkeypatch.setattr(additive, "search", search)
