@@ -19,6 +19,8 @@ from rankine.core.errors import ParameterError, RankineError
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.tuning.spaces import Space
 
+# Hundreds of short fits, whose kernels are compiled in a first run.
+pytestmark = pytest.mark.timeout(900)
 #: Parameters that change no result in any mode.
 WITHOUT_EFFECT = {
     "n_threads": "the same bits for any number of threads",
@@ -42,6 +44,8 @@ IN_SOME_MODES = {
 }
 #: Exact solvers draw nothing.
 DETERMINISTIC = ("ranksvm", "least-squares", "domination", "additive")
+#: Tables leave columns as they are, and refuse all scalings but the two that do.
+UNSCALED = ("additive",)
 #: Parameters that matter for streams.
 OF_STREAMS = {"spd": ("n_passes", "buffer_rows"), "elastic": ("shuffle_buffer",)}
 #: What decides how a ranker works: each is combined with every change of every parameter.
@@ -54,7 +58,7 @@ MODES = {
     "additive": ("pairs", "loss", "reweight", "linear"),
 }
 #: Coarser than in other tests, for speed.
-TOLERANCE = {name: {"tol": 1e-3} for name in DETERMINISTIC}
+TOLERANCE = {name: {"tol": 3e-4} for name in DETERMINISTIC}
 
 
 class Blocks:
@@ -68,13 +72,13 @@ class Blocks:
             yield DATA.take_queries(np.arange(first, first + 10))
 
 
-def outcome(name, changes, *, stream=False):
+def outcome(name, changes, *, stream=False, **options):
     """Return a digest of what a ranker learns and says, and of its records."""
     ranker = make(name, **{"random_state": 0, **TOLERANCE.get(name, {}), **changes})
     if stream:
         ranker.fit(Blocks())
     else:
-        fit(ranker)
+        fit(ranker, **options)
     learned = ranker.predict(DATA).tobytes(), getattr(ranker, "position_offset_", None)
     return joblib.hash((*learned, ranker.score(VALID), getattr(ranker, "record_", None)))
 
@@ -87,7 +91,9 @@ def modes_of(name):
 
 def compared(name, parameter):
     """Yield modes and values of a parameter that are not refused, and if these have an effect."""
-    stream = parameter in OF_STREAMS.get(name, ())
+    options = {"stream": parameter in OF_STREAMS.get(name, ())}
+    if parameter == "early_stopping":
+        options["eval_set"] = VALID
     for mode in modes_of(name):
         for change in changes_of(name, parameter):
             context = {key: value for key, value in {**change, **mode}.items() if key != parameter}
@@ -95,8 +101,8 @@ def compared(name, parameter):
             if parameter in mode:
                 continue
             with suppress(RankineError):
-                before = outcome(name, context, stream=stream)
-                yield changed, before != outcome(name, changed, stream=stream)
+                before = outcome(name, context, **options)
+                yield changed, before != outcome(name, changed, **options)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +112,8 @@ def compared(name, parameter):
 def test_every_parameter_has_an_effect_or_is_refused(name, parameter):
     results = list(compared(name, parameter))
     if parameter == "random_state" and name in DETERMINISTIC:
+        return
+    if parameter == "scale" and name in UNSCALED:
         return
     assert any(effect for _, effect in results)
     if parameter not in IN_SOME_MODES:

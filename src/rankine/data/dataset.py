@@ -17,10 +17,11 @@ from scipy import sparse
 
 from rankine.core.checks import cell_error
 from rankine.core.errors import EmptyDataError, FeatureMismatchError, SchemaError
+from rankine.data.compressed import check_sparse
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
-from rankine.kernels.rows import CsrRows, DenseRows, Rows, compression_fault
+from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 #: Range of weights above 0: the product of two rows' and a query's weight neither overflows nor
 #: loses digits.
@@ -152,10 +153,12 @@ class Dataset:
         """Check sizes, and offsets and indices of a sparse ``X``, which kernels read unchecked."""
         if self.X is None:  # while parts are joined
             return
-        if sparse.issparse(self.X):
-            object.__setattr__(self, "X", check_sparse(self.X))
+        object.__setattr__(self, "X", _readable(self.X))
         n_rows = self.X.shape[0]
-        columns = {"y": self.y, "qid": self.qid, "docid": self.docid, "weight": self.weight}
+        object.__setattr__(self, "y", check_labels(self.y, n_rows))
+        if self.weight is not None:
+            object.__setattr__(self, "weight", _to_real(self.weight, "weights", "Pass numbers"))
+        columns = {"qid": self.qid, "docid": self.docid, "weight": self.weight}
         columns |= {"position": self.position, "lines": self.lines}
         for name, values in columns.items():
             if values is not None:
@@ -383,6 +386,8 @@ def as_rows(X: Any) -> Rows:
     """View a matrix as row storage of the kernels; indices are viewed as unsigned, never copied."""
     if not sparse.issparse(X):
         return DenseRows(X)
+    if X.format == "csc":
+        X = X.tocsr()
     return CsrRows(X.indptr.astype(np.int64, copy=False), _as_unsigned(X.indices), X.data)
 
 
@@ -426,55 +431,6 @@ def _check_csr(X: Any, names: Sequence[Any] | None, *, infinite: bool) -> Any:
     return matrix
 
 
-def check_sparse(X: Any) -> Any:
-    """Return a sparse matrix whose offsets and indices are in range, in order, each index once.
-
-    Neither scipy nor kernels check them when they read a matrix. A matrix that is in order is
-    returned as it is, and others as a copy; values of one index are added, which is their meaning.
-    """
-    if X.ndim != 2:
-        raise SchemaError(f"X has {X.ndim} dimensions", fix="Pass rows x features")
-    if X.format == "coo":
-        X = _checked_coo(X)
-    if X.format not in ("csr", "csc"):
-        X = X.tocsr()
-    n_outer, n_inner = X.shape
-    if X.format == "csc":
-        n_outer, n_inner = n_inner, n_outer
-    indptr, indices, data = parts = X.indptr, X.indices, X.data
-    fault: str | None = "offsets, indices and values are no arrays of one dimension"
-    if all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
-        fault = compression_fault(*parts, n_inner)
-        if fault is None and (len(indptr) != n_outer + 1 or indptr[0] != 0):
-            fault = "offsets do not fit its shape"
-        if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
-            fault = "offsets and indices are no integers"
-    if fault is not None:
-        raise SchemaError(
-            f"X is a broken sparse matrix of shape {X.shape}: {fault}",
-            fix="Build it again with scipy.sparse, or call its method check_format()",
-        )
-    if not all(part.dtype.isnative for part in parts) or len(data) != indptr[-1]:
-        native = [part.astype(part.dtype.newbyteorder("=")) for part in parts]
-        X = type(X)((native[2], native[1], native[0]), shape=X.shape)
-        X.prune()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def _checked_coo(X: Any) -> Any:
-    """Return coordinates in compressed form; scipy's conversion does not check them."""
-    for indices, size in zip(X.coords, X.shape, strict=True):
-        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
-            raise SchemaError(
-                f"X is a broken sparse matrix of shape {X.shape}: an index is out of range",
-                fix="Build it again with scipy.sparse",
-            )
-    return X.tocsr()
-
-
 def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
     """Convert Python objects and digits in text to numbers; refuse times and complex numbers."""
     if array.dtype.kind not in "OUST":
@@ -498,6 +454,17 @@ def _is_number(value: Any) -> bool:
         return not isinstance(value, _NOT_NUMBERS) and isinstance(float(value), float)
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def _readable(X: Any) -> Any:
+    """Return a matrix that kernels can read: floats in C order, or checked CSR or CSC."""
+    if sparse.issparse(X):
+        X = check_sparse(X)
+    elif isinstance(X, np.ndarray):
+        X = np.ascontiguousarray(X)
+    if getattr(X, "dtype", None) not in (np.float32, np.float64) or X.ndim != 2:
+        return check_matrix(X, infinite=True)
+    return X
 
 
 def _type_error(dtype: Any) -> SchemaError:

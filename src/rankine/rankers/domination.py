@@ -153,10 +153,7 @@ class DominationRanker(PathMixin, BaseRanker):
         path_options=("l1s",),
     )
     path_grid: ClassVar[PathGrid] = PathGrid(n_steps=30, min_ratio=0.01)
-    no_effect_with: ClassVar[Mapping[str, Condition]] = {
-        "margin_scale": {"margin": (None,)},
-        "order": {"solver": ("cd_plain",)},
-    }
+    no_effect_with: ClassVar[Mapping[str, Condition]] = {"margin_scale": {"margin": (None,)}}
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],

@@ -20,10 +20,10 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from rankine.core.errors import EmptyDataError, FeatureMismatchError, ParameterError, SchemaError
+from rankine.data.compressed import check_sparse
 from rankine.data.dataset import (
     Dataset,
     check_matrix,
-    check_sparse,
     check_weight,
     concat,
     require_rows,
@@ -124,7 +124,13 @@ def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
             fix=f"Read the data with n_features={estimator.n_features_in_}",
         )
     FittedColumns.from_estimator(estimator).require_names(data.feature_names)
-    return data
+    matrix = _by_rows(data.X)
+    return data if matrix is data.X else replace(data, X=matrix)
+
+
+def _by_rows(matrix: Any) -> Any:
+    """Return a matrix stored by rows."""
+    return matrix.tocsr() if getattr(matrix, "format", "") == "csc" else matrix
 
 
 def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any]:
@@ -185,7 +191,8 @@ def read_rows(
         if reset:
             columns_of_source(X.n_features, X.feature_names).store(estimator)
         weight = X.weight if sample_weight is None else check_weight(sample_weight, X.n_rows)
-        return require_rows(replace(X, weight=weight, query_index=X.queries))
+        matrix = X.X if estimator._keeps_column_storage(X.X) else _by_rows(X.X)
+        return require_rows(replace(X, X=matrix, weight=weight, query_index=X.queries))
     if y is None:
         raise SchemaError("requires y to be passed, but the target y is None", fix="Pass labels")
     stored_by_column = reset and estimator._keeps_column_storage(X)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.checks import check_group_sum
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.data.compressed import check_sparse
 from rankine.kernels.rows import compression_fault
 from rankine.model import LinearModel
 from rankine.model.explain import name_positions, unknown_feature
@@ -71,7 +72,9 @@ class InputIssues:
 
 def as_carray(array: NDArray[Any]) -> NDArray[Any]:
     """Return a C-ordered writable array, so that every kernel is compiled for one layout only."""
-    return array if array.flags.carray else np.array(array, order="C")
+    if array.flags.carray and array.dtype.isnative:
+        return array
+    return np.array(array, order="C", dtype=array.dtype.newbyteorder("="))
 
 
 def count_rows(rows: CsrArrays | NDArray[Any]) -> int:
@@ -82,7 +85,7 @@ def count_rows(rows: CsrArrays | NDArray[Any]) -> int:
 def csr_parts(rows: Any, n_features: int) -> CsrArrays:
     """Return compressed rows as arrays of types that the kernels accept; scipy is not needed."""
     if getattr(rows, "format", "csr") != "csr":
-        rows = rows.tocsr()
+        rows = check_sparse(rows).tocsr()
     shape = getattr(rows, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] != n_features):
         raise FeatureMismatchError(
@@ -99,12 +102,16 @@ def csr_parts(rows: Any, n_features: int) -> CsrArrays:
             and indptr.flags.carray
             and indices.flags.carray
             and data.flags.carray
+            and data.dtype.isnative
+            and indptr.ndim == indices.ndim == data.ndim == 1
             and len(indptr)
         ):
             return CsrArrays(indptr, indices, data)
     except AttributeError:
         pass
-    if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or len(indptr) == 0:
+    if np.ndim(data) != 1:
+        raise misfit(n_features, "values are no list")
+    if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or indptr.size == 0:
         indptr = _integers(indptr, "indptr")
     if type(indices) is not np.ndarray or indices.dtype.char not in "il":
         indices = _integers(indices, "indices")

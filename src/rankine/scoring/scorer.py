@@ -279,6 +279,7 @@ class Scorer:
                     and rows.shape[1] == self._n_columns
                     and rows.dtype.char in "df"
                     and rows.flags.carray
+                    and rows.dtype.isnative
                 ):
                     if self._weights is not None:
                         scores = np.empty(rows.shape[0])
