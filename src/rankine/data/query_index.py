@@ -41,12 +41,12 @@ class QueryIndex:
     def __post_init__(self) -> None:
         """Check offsets and row numbers, with which kernels address rows unchecked."""
         starts, rows = self.starts, self.rows
-        valid = len(starts) == len(self.ids) + 1 and starts[0] == 0
+        valid = starts.dtype == np.int64 and len(starts) == len(self.ids) + 1 and starts[0] == 0
         valid = valid and bool((starts[1:] >= starts[:-1]).all())
         if valid and rows is not None:
-            valid = len(rows) == starts[-1] and (
-                len(rows) == 0 or bool(rows.min() >= 0 and rows.max() < len(rows))
-            )
+            valid = rows.dtype == np.int64 and len(rows) == starts[-1]
+            if valid and len(rows):
+                valid = bool(rows.min() >= 0 and rows.max() < len(rows))
         if not valid:
             raise SchemaError(
                 "offsets or row numbers of the queries are out of range",

@@ -149,10 +149,10 @@ def read_matrix(estimator: BaseRanker, X: Any, *, reset: bool) -> tuple[Any, Any
     if isinstance(X, (list, tuple)):
         # As objects, so that NumPy turns no mixture of numbers and texts into texts.
         X = np.asarray(X, dtype=object)
-    if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
-        check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
     if sparse.issparse(X):
         X = check_sparse(X)
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
+        check_matrix(X, infinite=estimator.takes_missing)  # scikit-learn takes times as numbers
     try:
         matrix = validate_data(
             estimator,

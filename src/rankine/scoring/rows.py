@@ -103,14 +103,15 @@ def csr_parts(rows: Any, n_features: int) -> CsrArrays:
             and indices.flags.carray
             and data.flags.carray
             and data.dtype.isnative
+            and indices.dtype.isnative
             and indptr.ndim == indices.ndim == data.ndim == 1
             and len(indptr)
         ):
             return CsrArrays(indptr, indices, data)
     except AttributeError:
         pass
-    if np.ndim(data) != 1:
-        raise misfit(n_features, "values are no list")
+    if any(np.ndim(part) != 1 for part in (indptr, indices, data)):
+        raise misfit(n_features, "offsets, indices or values are no list")
     if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or indptr.size == 0:
         indptr = _integers(indptr, "indptr")
     if type(indices) is not np.ndarray or indices.dtype.char not in "il":

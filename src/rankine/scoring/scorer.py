@@ -325,7 +325,7 @@ class Scorer:
 
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
         """Return rows as features, compressed or dense; raw columns are encoded."""
-        if hasattr(rows, "indptr"):
+        if hasattr(rows, "indptr") or hasattr(rows, "tocsr"):
             return checked_csr(csr_parts(rows, self._n_columns), self._n_columns)
         if isinstance(rows, np.ndarray) or (
             isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))

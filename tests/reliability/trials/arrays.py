@@ -144,7 +144,7 @@ def break_matrix(rng, X) -> None:
         array = array[: rng.randrange(len(array) + 1)]
     elif edit == 3:
         array = np.concatenate([array, array[: rng.randint(0, 3)]])
-    elif edit == 4:
+    elif edit == 4 and array.dtype != object:
         types = (">f8", "<f4", "i8") if name == "data" else (">i4", ">i8", "i8", "u4", "f8")
         array = array.astype(rng.choice(types))
     elif edit == 5 and array.ndim == 1 and len(array) > 1:
