@@ -25,6 +25,9 @@ _MIN_WIDTH = 20
 #: Characters of a progress bar with its time and the space around them.
 _BAR_WIDTH = 36
 _STATE = {"verbosity": 0}
+#: What Ctrl-C leaves behind, unless a command says otherwise.
+NOTHING_KEPT = "no output file was written"
+_INTERRUPTION = {"text": NOTHING_KEPT}
 
 
 def set_verbosity(level: int) -> None:
@@ -35,6 +38,16 @@ def set_verbosity(level: int) -> None:
 def verbosity() -> int:
     """Return the level set by ``set_verbosity``."""
     return _STATE["verbosity"]
+
+
+def set_interruption(text: str) -> None:
+    """Set what is printed after Ctrl-C: what was kept, and how to go on."""
+    _INTERRUPTION["text"] = text
+
+
+def print_interruption() -> None:
+    """Print on stderr that the command was interrupted, and what was kept."""
+    _print_sentence(f"rankine: interrupted: {_INTERRUPTION['text']}")
 
 
 def terminal_width(*, stderr: bool = False) -> int | None:
@@ -194,9 +207,10 @@ def progress_bar(
         status = "  ".join([count, *values])
         bar.update(task, completed=done, total=total, status=status)
 
-    compiling = f"{title} (compiling kernels, only in the first run)"
-    CLOCK.begin = lambda: bar.update(task, description=compiling)
-    CLOCK.end = lambda: bar.update(task, description=title)
+    # While kernels are compiled nothing else changes, so this takes the place of the values.
+    compiling = "compiling (first run only)"
+    CLOCK.begin = lambda: bar.update(task, status=compiling)
+    CLOCK.end = lambda: bar.update(task, status="")
     try:
         with bar:
             yield update

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of values of a one-hot column.
 MAX_VALUES = 10_000
+#: Longest list on one line of a TOML file.
+_TOML_WIDTH = 50
 #: Fields that decide what a model computes; the others decide how a file is read.
 _FEATURES = ("numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins")
 
@@ -185,8 +187,14 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     def to_toml(self) -> str:
         """Format as a file that ``read_schema`` reads."""
-        fields = msgspec.to_builtins(self)
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+        lines = []
+        for name, value in msgspec.to_builtins(self).items():
+            text = json.dumps(value)
+            if isinstance(value, list | tuple) and len(name) + len(text) > _TOML_WIDTH:
+                entries = [f"    {json.dumps(entry)},\n" for entry in value]
+                text = f"[\n{''.join(entries)}]"
+            lines.append(f"{name} = {text}\n")
+        return "".join(lines)
 
 
 def _convert(fields: Any, what: str, file: str | None = None) -> LogSchema:

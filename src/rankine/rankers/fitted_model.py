@@ -14,12 +14,13 @@ from rankine.model import LinearModel
 from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
 
 if TYPE_CHECKING:
+    from rankine.model.explain import Explanation
     from rankine.solvers.base import Solution
     from rankine.transforms.scaling import Scaling
 
 
 class ModelMixin:
-    """``to_model``."""
+    """``to_model``, ``explain`` and ``explain_pair``."""
 
     system: ClassVar[str]
     metric: str
@@ -46,6 +47,18 @@ class ModelMixin:
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
+
+    def explain(self, x: Any) -> Explanation:
+        """Explain the score of one row exactly, by the contributions of its columns."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain(x)
+
+    def explain_pair(self, a: Any, b: Any) -> Explanation:
+        """Explain exactly why row ``a`` scores higher or lower than row ``b``."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain_pair(a, b)
 
     def _model_feature_names(self, names: Any) -> list[str] | None:
         """Return the names that the model stores for its weights."""
