@@ -22,7 +22,7 @@ from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
-from rankine.rankers.user_warnings import warn_user
+from rankine.core.user_warnings import warn_user
 from rankine.solvers.checkpoint import Checkpointer, CheckpointFolder
 from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
 
