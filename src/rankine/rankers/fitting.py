@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from rankine.core.user_warnings import warn_user
 from rankine.rankers.inputs import FittedColumns
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.checkpoint import Checkpointer, CheckpointFolder
 from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
 
