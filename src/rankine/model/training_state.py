@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
+from rankine.core.errors import ModelFormatError
 from rankine.model.weights import read_only
 
 
@@ -40,10 +40,10 @@ class TrainingState:
             array = read_only(getattr(self, name), np.float64)
             object.__setattr__(self, name, array)
             if not np.isfinite(array).all():
-                raise ModelError(f"the state of the training has {name} that are not finite")
+                raise ModelFormatError(f"the state of the training has {name} that are not finite")
         n_rows = len(self.rows)
         if n_rows and (self.rows[0] < 0 or not (self.rows[1:] > self.rows[:-1]).all()):
-            raise ModelError("positions of the training's state are not strictly increasing")
+            raise ModelFormatError("positions of the training's state are not strictly increasing")
         whole = len(self.values) % max(n_rows, 1) == 0 and (n_rows or not len(self.values))
         if len(self.factors) != n_rows or not whole:
-            raise ModelError("the state of the training has arrays of different lengths")
+            raise ModelFormatError("the state of the training has arrays of different lengths")
