@@ -15,6 +15,7 @@ from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
 
 if TYPE_CHECKING:
     from rankine.model.explain import Explanation
+    from rankine.model.training_state import TrainingState
     from rankine.solvers.base import Solution
     from rankine.transforms.scaling import Scaling
 
@@ -44,6 +45,7 @@ class ModelMixin:
             parameters={"ranker": self.system, **json_parameters(self)},
             provenance=self._provenance(),
         )
+        model = replace(model, state=self._training_state())
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
@@ -59,6 +61,10 @@ class ModelMixin:
         from rankine.rankers.loaded import LoadedModel
 
         return LoadedModel(self.to_model()).explain_pair(a, b)
+
+    def _training_state(self) -> TrainingState | None:
+        """Return where a warm start continues, beyond the weights; None for most rankers."""
+        return None
 
     def _model_feature_names(self, names: Any) -> list[str] | None:
         """Return the names that the model stores for its weights."""
