@@ -11,7 +11,7 @@ from tools.docs.cli_reference import commands
 from rankine.core.text_table import display_width
 from reference.command_lines import MORE_LINES, line_of, run, write_files
 
-pytestmark = pytest.mark.cli
+pytestmark = [pytest.mark.cli, pytest.mark.timeout(600)]  # the first test compiles kernels
 ALL_LINES = [line_of(name) for name in commands()] + [line.split() for line in MORE_LINES]
 WIDTHS = (60, 80, 120)
 

@@ -168,8 +168,8 @@ def progress_bar(
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
     The text holds values between two spaces; those that do not fit the terminal are left out.
-    Yield None if the command is quiet or stderr is not a terminal. While kernels are compiled, the
-    title shows it.
+    Yield None if the command is quiet or stderr is not a terminal. The bar shows when kernels are
+    compiled.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None
@@ -195,22 +195,23 @@ def progress_bar(
         transient=True,
     )
     # The total is unknown until the first update: the bar only pulses.
-    task = bar.add_task(title, total=None, status="")
+    last_status = ""
+    task = bar.add_task(title, total=None, status=last_status)
 
     def update(done: int, total: int | None, text: str) -> None:
+        nonlocal last_status
         count = f"{done:,}/{total:,} ({done / total:.0%})" if total else f"{done:,}"
         # Values that do not fit are left out: rich would cut the last number.
         space = bar.console.width - len(title) - _BAR_WIDTH - len(count)
         values = text.split("  ")
         while values and len("  ".join(values)) > space:
             values.pop()
-        status = "  ".join([count, *values])
-        bar.update(task, completed=done, total=total, status=status)
+        last_status = "  ".join([count, *values])
+        bar.update(task, completed=done, total=total, status=last_status)
 
     # While kernels are compiled nothing else changes, so this takes the place of the values.
-    compiling = "compiling (first run only)"
-    CLOCK.begin = lambda: bar.update(task, status=compiling)
-    CLOCK.end = lambda: bar.update(task, status="")
+    CLOCK.begin = lambda: bar.update(task, status="compiling, once", refresh=True)
+    CLOCK.end = lambda: bar.update(task, status=last_status)
     try:
         with bar:
             yield update
