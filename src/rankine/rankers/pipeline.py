@@ -77,7 +77,9 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
     data, reservoir = ranker._add_to_reservoir(data, arguments.query_weight)
     source = MemorySource(data, arguments.query_weight, ranker._click_correction())
     if first_call:
-        scaling = source.measure(ranker._scale(), ranker._missing())
+        scaling = source.measure(
+            ranker._scale(), ranker._missing(raw_log=source.log_record is not None)
+        )
     else:
         scaling = source.scale(ranker.scaling_)
     columns = FittedColumns.from_estimator(estimator)
@@ -114,7 +116,9 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
         )
 
     # After the checkpoints are open, since partitions journal what is measured.
-    scaling = source.measure(ranker._scale(), ranker._missing())
+    scaling = source.measure(
+        ranker._scale(), ranker._missing(raw_log=source.log_record is not None)
+    )
 
     coef_init = arguments.coef_init
     start_model = coef_init if isinstance(coef_init, LinearModel) else None
