@@ -346,7 +346,8 @@ def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: 
         )
     columns.require_names(model.feature_names)
     transforms = {type(spec).__name__ for spec in scaling.transforms}
-    model_transforms = {type(spec).__name__ for spec in model.transforms} - {"LogColumns"}
+    model_transforms = {type(spec).__name__ for spec in model.transforms}
+    model_transforms -= {"LogColumns", "History"}
     if transforms != model_transforms:
         raise FeatureMismatchError(
             "the model to start from was trained with another scaling of lists",
