@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.specs import Bins, MissingValues
+from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
     PackedNames,
     Probes,
@@ -55,6 +56,8 @@ class LinearModel(StoredModel):
     names
         Packed names of all features, or of the non-zero weights only; see ``feature_names`` and
         ``weight_names``.
+    state
+        Where one-pass learning ended, for warm starts; None for other trainings.
     """
 
     n_features: int
@@ -67,6 +70,7 @@ class LinearModel(StoredModel):
     base: int = 1
     probes: Probes | None = None
     names: PackedNames | None = None
+    state: TrainingState | None = None
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""
@@ -189,6 +193,7 @@ class LinearModel(StoredModel):
             n_features=self.nnz,
             indices=np.arange(self.nnz),
             probes=None,
+            state=None,
             names=PackedNames.pack(self.weight_names),
         )
 
