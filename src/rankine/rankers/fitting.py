@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankine.metrics import Metric
     from rankine.model import LinearModel
     from rankine.rankers.sources import TrainingSource
+    from rankine.rankers.warm_start import EarlierRun
     from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
@@ -201,6 +202,8 @@ class FitTask:
     steps_seen: int = 0
     #: The model passed as ``coef_init``, for rankers that continue from more than weights.
     start_model: LinearModel | None = None
+    #: The run that this one continues, its rows numbered as in this one.
+    earlier: EarlierRun | None = None
     evaluator: Evaluator | None = None
     #: ``early_stopping``.
     patience: int | None = None
