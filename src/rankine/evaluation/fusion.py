@@ -485,13 +485,14 @@ class _FusionEvaluator:
     def _reachable(self, scores: NDArray[np.float64]) -> tuple[Any, QueryEvaluator]:
         """Return the rows that can change a value under some weights, and their evaluator."""
         rule, index = self._rule, self.data.queries
-        # The pruning assumes that a fixed number of ranks counts and ties keep the row order.
-        if rule.ties != "file" or not isinstance(rule.cutoff, int):
+        # The pruning assumes that a fixed number of ranks counts, and knows two rules for ties.
+        if rule.ties not in ("file", "expected") or not isinstance(rule.cutoff, int):
             return slice(None), self._evaluator
+        by_row = rule.ties == "file"
         marks = np.array(self._gather(self._columns.get("retrieved", np.ones(len(scores)))))
         starts, depth = index.starts, rule.cutoff
         map_shards(
-            lambda a, b: _drop_unreachable(scores, starts, depth, marks, a, b),
+            lambda a, b: _drop_unreachable(scores, starts, depth, marks, by_row, a, b),
             cut_by_weight(starts),
         )
         # Relevant rows count in the ideal order, and every list keeps at least one row.
@@ -535,12 +536,15 @@ def blend(values: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArr
 
 
 @jit
-def _drop_unreachable(scores: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
+def _drop_unreachable(
+    scores: Any, starts: Any, k: int, marks: Any, by_row: bool, first: int, last: int
+) -> None:
     """Unmark documents that rank below k others under all weights; the first k ranks stay equal.
 
-    A document ranks below another one for sure if that one scores more in every run, or not less in
-    every run and wins ties. The sum of its scores is then not larger. So each document is compared
-    only with the marked documents before it in descending order of the sums.
+    A document ranks below another one for sure if that one scores more in every run, or, if ties
+    are ordered ``by_row``, not less in every run and is in an earlier row. The sum of its scores is
+    then not larger. So each document is compared only with the marked documents before it in
+    descending order of the sums.
     """
     for q in range(first, last):
         start, n = starts[q], starts[q + 1] - starts[q]
@@ -555,7 +559,8 @@ def _drop_unreachable(scores: Any, starts: Any, k: int, marks: Any, first: int, 
             for j in marked[:n_marked]:
                 wins = True
                 for r in range(scores.shape[1]):
-                    if scores[j, r] < scores[i, r] or (j > i and scores[j, r] == scores[i, r]):
+                    loses_ties = j > i or not by_row
+                    if scores[j, r] < scores[i, r] or (loses_ties and scores[j, r] == scores[i, r]):
                         wins = False
                         break
                 n_above += wins

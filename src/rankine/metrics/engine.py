@@ -22,7 +22,6 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
     RankedLists,
-    expected_values,
     pair_values,
     ranked_values,
     weighted_values,
@@ -132,19 +131,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         lists = self._lists(scores)
         values = np.empty(len(self._depth))
-        evaluate_queries: Callable[..., None] = ranked_values
-        if self.metric.ties == "expected":
-            evaluate_queries = expected_values
 
         def work(first: int, last: int) -> None:
-            evaluate_queries(self._spec, lists, self._pool, self._depth, first, last, values)
+            ranked_values(self._spec, lists, self._pool, self._depth, first, last, values)
 
         _map_queries(work, self._query_starts)
         return self._with_short_lists(values)
 
     def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        if self.metric.ties == "expected":
-            return super()._measure_weights(features, weights)
         lists = self._lists(features)
         values = np.empty((len(weights), len(self._depth)))
 
@@ -159,9 +153,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _lists(self, rows: Floats) -> RankedLists:
         if self._retrieved is not None:
             rows = rows[self._retrieved]
-        if self._tie_key is None:
-            return RankedLists(self._starts, self._gains, rows, np.empty(0), has_tie_key=False)
-        return RankedLists(self._starts, self._gains, rows, self._tie_key, has_tie_key=True)
+        return RankedLists(
+            self._starts,
+            self._gains,
+            rows,
+            np.empty(0) if self._tie_key is None else self._tie_key,
+            has_tie_key=self._tie_key is not None,
+            averages_ties=self.metric.ties == "expected",
+        )
 
     def _with_short_lists(self, values: Floats) -> tuple[Floats, Floats]:
         if self.metric.short == "zero":
@@ -181,7 +180,7 @@ def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
 
 
 def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats | None:
-    """Return the key that orders equal scores, smallest first; None: the order of the rows."""
+    """Return the key that orders equal scores, smallest first; None: the metric has no key."""
     if metric.ties == "worst":
         return gains
     if metric.ties == "docid":
