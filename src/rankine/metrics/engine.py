@@ -33,6 +33,9 @@ from rankine.transforms.apply import score_dataset
 #: Below this number of rows a thread pool costs more than it gains.
 _MIN_ROWS_FOR_THREADS = 20_000
 
+#: Half the width of a 95 % interval, in standard errors.
+HALF_WIDTH = 1.96
+
 Floats = NDArray[np.float64]
 
 
@@ -359,6 +362,28 @@ def random_expectation(
     rule = parse_metric(metric).with_options(ties="expected")
     zeros = np.zeros(len(np.asarray(y)))
     return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
+
+
+def gain_over_constant(
+    metric: str | Metric, data: Dataset, scores: ArrayLike, query_weight: Any = None
+) -> tuple[float, float]:
+    """Return the mean gain of scores over a constant score, and its standard error.
+
+    A positive gain is an improvement, also for errors. Queries that the metric skips are left out.
+    """
+    rule = parse_metric(metric)
+    evaluator = query_evaluator(rule, data.queries.gather(data.y), data.queries, data_columns(data))
+    values, mass = evaluator.from_scores(data.queries.gather(np.asarray(scores, dtype=np.float64)))
+    gains = rule.sign * (values - evaluator.from_scores(np.zeros(data.n_rows)).value)
+    weight = query_weights(data.queries, None, query_weight)
+    mean = mean_value(rule, gains, mass, weight)
+    if rule.mean not in {"pairs", "items"}:
+        mass = np.ones(len(mass))
+    if weight is not None:
+        mass = mass * weight
+    defined = ~np.isnan(gains)
+    share = mass[defined] / mass[defined].sum()
+    return mean, float(np.sqrt((share**2 @ (gains[defined] - mean) ** 2)))
 
 
 def count_without_value(

@@ -311,9 +311,10 @@ class DominationRanker(PathMixin, BaseRanker):
         for point in regularisation_path(descent, l1s.tolist(), self.path_l2, settings):
             if not grid.allows(point.nonzeros):
                 break
-            solution, value = point.solution, math.nan
+            solution, value, largest_gain = point.solution, math.nan, math.inf
             if task.evaluator is not None:
                 value = task.evaluator.value(solution.coef)
+                largest_gain = task.evaluator.largest_gain(solution.coef)
             steps.append(
                 Step(
                     point.l1,
@@ -321,6 +322,7 @@ class DominationRanker(PathMixin, BaseRanker):
                     solution.coef,
                     point.seconds,
                     value,
+                    largest_gain,
                     solution.objective,
                     solution.certificate["relative_gap"],
                 )
