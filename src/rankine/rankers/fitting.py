@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import row_scores
 from rankine.rankers.inputs import FittedColumns
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankine.metrics import Metric
     from rankine.model import LinearModel
     from rankine.rankers.sources import TrainingSource
+    from rankine.rankers.warm_start import EarlierRun
     from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
@@ -210,6 +211,8 @@ class FitTask:
     steps_seen: int = 0
     #: The model passed as ``coef_init``, for rankers that continue from more than weights.
     start_model: LinearModel | None = None
+    #: The run that this one continues, its rows numbered as in this one.
+    earlier: EarlierRun | None = None
     evaluator: Evaluator | None = None
     #: ``early_stopping``.
     patience: int | None = None
