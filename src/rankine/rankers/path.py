@@ -87,6 +87,7 @@ class RegularizationPath:
 
         weights = sparse.csr_array((0, task.source.n_features))
         if steps:
+            # Users see weights of the features as given, not of the scaled ones.
             rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
             weights = sparse.csr_array(sparse.vstack(rows))
         names = ranker._model_feature_names(task.columns.names)  # noqa: SLF001
@@ -230,6 +231,7 @@ class ElasticPath(RegularizationPath):
         """Return the model with the best metric among the small and fast enough ones."""
         if self.max_latency is None:
             return super().best(max_nonzero)
+        # The bound comes before the quality: a slower model is not a candidate.
         fast = np.flatnonzero(self.latency <= self.max_latency)
         if len(fast) == 0:
             raise ParameterError(
@@ -259,6 +261,7 @@ class ElasticPath(RegularizationPath):
         for solver, record, latency in zip(
             self.solvers, super().records(), self.latency, strict=True
         ):
+            # One pass over a stream does not compute the objective.
             del record["objective"]
             if solver == "psgd":
                 record["theta"] = record["l1"]
@@ -293,6 +296,7 @@ class TablePath(RegularizationPath):
 
     def coef(self, step: int) -> NDArray[np.float64]:
         """Weights of a step."""
+        # The stored row is as long as the largest model; the rest of it is zero.
         size = sum(sum(spec.n_cells) for spec in self.tables[step])
         return super().coef(step)[: size + len(self.tables[step][0].linear)]
 
