@@ -387,7 +387,7 @@ def gain_over_constant(
         mass = mass * weight
     defined = ~np.isnan(gains)
     share = mass[defined] / mass[defined].sum()
-    return mean, float(np.sqrt((share**2 @ (gains[defined] - mean) ** 2)))
+    return mean, float(np.sqrt(share**2 @ (gains[defined] - mean) ** 2))
 
 
 def count_without_value(

@@ -140,7 +140,7 @@ def _value_and_top(
 @jit
 def _has_tie(scores: Any, order: Any) -> bool:
     """Return whether two neighbours of an order have equal scores."""
-    for r in range(1, order.shape[0]):
+    for r in range(1, order.shape[0]):  # noqa: SIM110 - Numba compiles no generators in any()
         if scores[order[r]] == scores[order[r - 1]]:
             return True
     return False
