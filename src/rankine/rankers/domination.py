@@ -315,9 +315,10 @@ class DominationRanker(PathMixin, BaseRanker):
             # Models grow along the path, so that all further ones are too large as well.
             if not grid.allows(point.nonzeros):
                 break
-            solution, value = point.solution, math.nan
+            solution, value, largest_gain = point.solution, math.nan, math.inf
             if task.evaluator is not None:
                 value = task.evaluator.value(solution.coef)
+                largest_gain = task.evaluator.largest_gain(solution.coef)
             steps.append(
                 Step(
                     point.l1,
@@ -325,6 +326,7 @@ class DominationRanker(PathMixin, BaseRanker):
                     solution.coef,
                     point.seconds,
                     value,
+                    largest_gain,
                     solution.objective,
                     solution.certificate["relative_gap"],
                 )

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One model of a path, in scaled units; NaN where a ranker has no such value."""
+    """One model of a path, in scaled units; NaN where a ranker has no such value.
+
+    ``largest_gain`` is the upper end of the interval of the metric's gain over no weights.
+    """
 
     l1: float
     loss: float
     coef: NDArray[np.float64]
     seconds: float
     value: float = math.nan
+    largest_gain: float = math.inf
     objective: float = math.nan
     relative_gap: float = math.nan
 
@@ -49,6 +53,8 @@ class RegularizationPath:
         has none).
     values
         The metric on the evaluation data, or NaN without any.
+    largest_gains
+        Upper end of the 95 % interval of the metric's gain over a model without weights.
     seconds
         Time of each step.
     metric, larger_is_better
@@ -63,6 +69,7 @@ class RegularizationPath:
     objective: NDArray[np.float64]
     relative_gap: NDArray[np.float64]
     values: NDArray[np.float64]
+    largest_gains: NDArray[np.float64]
     seconds: NDArray[np.float64]
     metric: str
     larger_is_better: bool = True
@@ -96,6 +103,7 @@ class RegularizationPath:
             objective=column("objective"),
             relative_gap=column("relative_gap"),
             values=column("value"),
+            largest_gains=column("largest_gain"),
             seconds=column("seconds"),
             metric=ranker.metric,
             larger_is_better=parse_metric(ranker.metric).larger_is_better,
@@ -138,7 +146,8 @@ class RegularizationPath:
     def best(self, max_nonzero: int | None = None) -> int:
         """Return the step with the best metric (the smallest loss without evaluation data).
 
-        Among equals the smaller model wins. ``max_nonzero`` bounds the size of the model.
+        Among equals the smaller model wins. A model without weights wins only if the interval of
+        every other model is below it. ``max_nonzero`` bounds the size of the model.
         """
         quality = -self.loss
         if self.measured:
@@ -152,11 +161,16 @@ class RegularizationPath:
                 f"no step has at most {max_nonzero} non-zero weights",
                 fix=f"The smallest model has {int(self.nonzeros.min())}",
             )
-        return int(np.argmax(np.where(allowed, quality, -np.inf)))
+        best = int(np.argmax(np.where(allowed, quality, -np.inf)))
+        as_good = allowed & (self.nonzeros > 0) & (self.largest_gains >= 0)
+        if self.nonzeros[best] == 0 and as_good.any():
+            best = int(np.argmax(np.where(as_good, quality, -np.inf)))
+        return best
 
     def take_steps(self, steps: NDArray[np.int64], **changes: Any) -> Self:
         """Return the path of some of the steps; ``changes`` are other fields of it."""
-        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "seconds")
+        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "largest_gains",
+                  "seconds")  # fmt: skip
         return replace(self, **{name: getattr(self, name)[steps] for name in arrays}, **changes)
 
     def records(self) -> list[dict[str, Any]]:
