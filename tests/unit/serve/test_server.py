@@ -63,7 +63,7 @@ def test_a_server_reports_its_status_and_stops_on_request(tmp_path, request):
         connection.sendall(asked)
         assert read_reply(connection)[0] == 200
     assert not server.serving.pool.stopping
-    assert server.serving.pool.thread._max_workers == 1, "large requests take turns"
+    assert server.serving.pool.large.thread._max_workers == 1, "large requests take turns"
     assert server.stop()
     assert server.serving.pool.stopping
     with pytest.raises(ConnectionError):
