@@ -107,6 +107,10 @@ _EXAMPLES = {
 }
 
 
+#: Types that ``parse_settings`` returns.
+_SETTING_TYPES = (bool, int, float, str, list, tuple, dict, type(None))
+
+
 def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
     """Return the value of a parameter, with lists and mappings read from their short forms.
 
@@ -114,10 +118,11 @@ def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
     """
     # "int | Sequence[tuple[Any, Any]] | None" has the types int, Sequence and None.
     types = [part.strip() for part in re.sub(r"\[.*\]", "", annotation).split("|")]
-    if "Any" in types:
+    # Values of other types come from the command itself, such as a loaded propensity.
+    if "Any" in types or not isinstance(value, _SETTING_TYPES):
         return value
-    # parse_settings reads scale=none as JSON null; a parameter that has to be text keeps "none".
-    if value is None and "None" not in types and "str" in types:
+    # parse_settings reads scale=none as JSON null; a parameter whose default is text keeps "none".
+    if value is None and isinstance(default, str):
         return "none"
     if isinstance(value, str) and "str" not in types:
         if "Mapping" in types and ":" in value:

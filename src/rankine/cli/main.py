@@ -123,7 +123,7 @@ def installation_report() -> dict[str, Any]:
     from rankine._version import __version__
     from rankine.kernels.cache import user_cache
 
-    n_threads = os.cpu_count()
+    n_threads, cache = os.cpu_count(), user_cache()
     # A container may use fewer cores than the machine has.
     if hasattr(os, "sched_getaffinity"):
         n_threads = len(os.sched_getaffinity(0))
@@ -134,7 +134,7 @@ def installation_report() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": llvmlite.binding.get_host_cpu_name(),
         "threads": n_threads,
-        "cache": str(user_cache()),
+        "cache": None if cache is None else str(cache),
         "packages": _dependency_versions(),
     }
 

@@ -152,8 +152,16 @@ def _read_numbers(
     return values
 
 
-def _sort_hint(sources: Sequence[str], query: str | None) -> str:
-    """Return the fix for ungrouped files: the command that groups them, ready to be run."""
+def sort_hint(sources: Sequence[str], query: str | None, time: str | None = None) -> str:
+    """Return the fix for rows that are not grouped, or lists that are not in order of time.
+
+    For files it is a command that can be run.
+    """
+    advice = "Group the rows by query"
+    if time is not None:
+        advice = "Sort the lists by their earliest time"
+    if not sources or str(sources[0]).startswith("<"):
+        return f"{advice}, the rows of a list together"
     first = Path(sources[0])
     stem, *suffixes = first.name.split(".")
     target = first.with_name(".".join([stem, "sorted", *suffixes]))
@@ -161,7 +169,9 @@ def _sort_hint(sources: Sequence[str], query: str | None) -> str:
     command = f"rankine sort {files} {shlex.quote(str(target))}"
     if query not in (None, "qid"):
         command += f" --query {shlex.quote(str(query))}"
-    return f"Group the rows by query: {command}"
+    if time is not None:
+        command += f" --by-time {shlex.quote(time)}"
+    return f"{advice}: {command}"
 
 
 def align(
@@ -475,7 +485,7 @@ class Scan(LabelledStream):
         options = replace(self.options, block_rows=block_rows or self.options.block_rows)
         guard = None
         if options.has_query_ids:
-            guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
+            guard = QueryGuard(options.max_queries, sort_hint(self.sources, options.query))
         n_rows = 0
         read_counts: Counter[str] = Counter()
         # Closing stops the reading thread when the caller leaves the loop early.

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.column_values import number_of
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data.dataset import Dataset
+from rankine.data.scan import sort_hint
 from rankine.data.streams import LabelledStream
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, random_unit, resolve_seed, stream_seed
@@ -149,11 +150,17 @@ def _count_queries(scan: Scan, time: str | None) -> int:
             raise QueryOrderError(
                 f"queries are not in order of {time!r}",
                 file=next(reversed(block.sources), None),
-                fix="Sort the files by time, or use rankine.load",
+                fix=sort_hint(*_files_and_query(scan), time),
             )
         latest = times[-1]
     _QUERY_COUNTS.setdefault(scan, {})[time] = total
     return total
+
+
+def _files_and_query(scan: Any) -> tuple[Sequence[str], str | None]:
+    """Return the files and query column of a stream; a user's own stream may have neither."""
+    options = getattr(scan, "options", None)
+    return getattr(scan, "sources", ()), getattr(options, "query", None)
 
 
 def query_units(ids: NDArray[Any], seed: np.uint64) -> NDArray[np.float64]:
@@ -249,7 +256,7 @@ def split_in_order(
     proportions
         One positive number per part: shares of the queries.
     time
-        A column of ``data.columns`` or one value per row; a query is as old as its latest row.
+        A column of ``data.columns`` or one value per row; a query has the time of its earliest row.
         None: the order in which queries appear. For a ``Scan``, a column by which its queries
         must already be sorted, which is checked.
 
@@ -272,8 +279,7 @@ def split_in_order(
         )
     if time is None:
         return _parts(data, np.arange(data.n_queries), shares)
-    latest = query_times(data, time)
-    return _parts(data, np.argsort(latest, kind="stable"), shares)
+    return _parts(data, np.argsort(query_times(data, time), kind="stable"), shares)
 
 
 def parse_split(text: str) -> tuple[float, ...]:
@@ -306,7 +312,7 @@ def named_parts(data: Any, split: str, time: str | None) -> dict[str, Any]:
 
 
 def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
-    """Return the time of each query's latest row."""
+    """Return the time of each query's earliest row."""
     if isinstance(time, str):
         if time not in data.columns:
             raise SchemaError(
@@ -333,7 +339,7 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
     index = data.queries
     if index.n_queries == 0:
         return values
-    return np.asarray(np.maximum.reduceat(index.gather(values), index.starts[:-1]))
+    return np.asarray(np.minimum.reduceat(index.gather(values), index.starts[:-1]))
 
 
 def _parse_times(texts: NDArray[Any]) -> NDArray[Any]:

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from rankine.core.errors import FeatureMismatchError, ParameterError, SchemaError
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
 from rankine.rankers.capabilities import Capabilities
@@ -36,6 +37,7 @@ from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
+from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
@@ -301,6 +303,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             weights = inverse_propensity(self.propensity, self.max_weight)
         return PositionCorrection(weights, check_offset(self.position_offset), self._divisor())
 
+    def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
+        """Raise unless a fit with these parameters can start from a model."""
+        check_start_model(self, model, columns)
+
+    def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:  # noqa: ARG002
+        """Return the run that a fit continues: that of a model, or of the last fit."""
+        return None
+
     def _start(
         self, coef_init: Any, columns: FittedColumns, scaling: Scaling
     ) -> tuple[NDArray[np.float64] | None, int]:
@@ -309,12 +319,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``coef_init`` comes before a warm start; None for both starts at 0.
         """
         n_steps = 0
+        learned: MissingValues | None = None
         if coef_init is None:
             if not (self.warm_start and hasattr(self, "coef_")):
                 return None, 0
             coef_init, n_steps = self.coef_, int(self.n_iter_)
+            learned = self.scaling_.missing
         elif isinstance(coef_init, LinearModel):
-            _require_same_features(coef_init, columns, scaling)
+            learned = coef_init.missing
             if coef_init.parameters.get("ranker") == self.system:
                 n_steps = int(coef_init.provenance.get("n_iter", 0))
             coef_init = coef_init.to_dense()
@@ -325,7 +337,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
                 parameter="coef_init",
                 fix="Pass one weight per feature",
             )
-        return scaling.unfold(weights).copy(), n_steps
+        return scaling.unfold(weights, learned).copy(), n_steps
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -334,21 +346,3 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing or self.missing not in ("auto", "error")
         tags.target_tags.required = True
         return tags
-
-
-def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: Scaling) -> None:
-    """Raise for a model to start from whose weights belong to other features."""
-    if model.n_features != columns.n_features:
-        raise FeatureMismatchError(
-            f"the model to start from has {model.n_features} features, the data "
-            f"{columns.n_features}",
-            fix=f"Read the data with n_features={model.n_features}",
-        )
-    columns.require_names(model.feature_names)
-    transforms = {type(spec).__name__ for spec in scaling.transforms}
-    model_transforms = {type(spec).__name__ for spec in model.transforms} - {"LogColumns"}
-    if transforms != model_transforms:
-        raise FeatureMismatchError(
-            "the model to start from was trained with another scaling of lists",
-            fix="Train with the same scale",
-        )

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from rankine.core.user_warnings import warn_user
 from rankine.rankers.inputs import FittedColumns
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankine.metrics import Metric
     from rankine.model import LinearModel
     from rankine.rankers.sources import TrainingSource
+    from rankine.rankers.warm_start import EarlierRun
     from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
@@ -201,6 +202,8 @@ class FitTask:
     steps_seen: int = 0
     #: The model passed as ``coef_init``, for rankers that continue from more than weights.
     start_model: LinearModel | None = None
+    #: The run that this one continues, its rows numbered as in this one.
+    earlier: EarlierRun | None = None
     evaluator: Evaluator | None = None
     #: ``early_stopping``.
     patience: int | None = None

@@ -20,11 +20,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from rankine.core.errors import EmptyDataError, FeatureMismatchError, ParameterError, SchemaError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, check_matrix, check_weight, concat, require_rows
 from rankine.data.frames import is_frame, split_frame, take_qid
 from rankine.data.query_index import QueryIndex
 from rankine.rankers.sources import PartitionSource, StreamSource, classify
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.base import Callback
 
 if TYPE_CHECKING:

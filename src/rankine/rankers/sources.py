@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
-from rankine.rankers.user_warnings import warn_user
 from rankine.solvers.checkpoint import Checkpointer, CheckpointFolder
 from rankine.transforms.scaling import ColumnStatistics, Scaling, measure_rows
 
@@ -69,8 +69,11 @@ class TrainingSource(ABC):
         self._use_journal = use_journal
 
     @abstractmethod
-    def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure scaling (None: no scaling) and missing-value rule, and apply them from now on."""
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
+        """Measure scaling (None: no scaling) and missing-value rule, and apply them from now on.
+
+        ``earlier`` is the scaling of a run that is continued.
+        """
 
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
@@ -190,7 +193,7 @@ class MemorySource(TrainingSource):
             self.log_record = data.encoding.start_record()
             self.log_record.add_block(data)
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
         """Measure scaling and missing-value rule; ``data`` is scaled from now on."""
         data = self._unscaled
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
@@ -203,6 +206,8 @@ class MemorySource(TrainingSource):
         statistics = ColumnStatistics(lambda: [weighted], data.n_features, self._threads)
         scaling = measure_rows(scale, missing, statistics)
         warn_uneven_columns(scaling, self.feature_names)
+        if earlier is not None:
+            scaling = scaling.following(earlier)
         return self.scale(replace(scaling, positions=self.correction.n_positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
@@ -274,7 +279,7 @@ class StreamSource(TrainingSource):
         #: Missing-value rule for the check of uneven columns on the first block that is read.
         self._check_first_block: str | None = None
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         needs_all_rows = scale in ("standard", "maxabs")
         needs_no_statistics = missing in _RULES_WITHOUT_STATISTICS
@@ -294,6 +299,8 @@ class StreamSource(TrainingSource):
 
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
+        if earlier is not None:
+            scaling = scaling.following(earlier)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
         self.n_features += self._scaling.n_indicators + self.correction.n_columns
         return self._scaling
@@ -397,7 +404,12 @@ class PartitionSource(TrainingSource):
             self.log_record.add_partitions(partitions)
         self.scaling = Scaling("none")
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(
+        self,
+        scale: str | None,
+        missing: str,
+        earlier: Scaling | None = None,  # noqa: ARG002 - runs over partitions store no state
+    ) -> Scaling:
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 

@@ -113,6 +113,30 @@ class Scaling:
             data = add_missing_indicators(self.missing, unfilled, data)
         return data
 
+    def following(self, earlier: Scaling) -> Scaling:
+        """Return the scaling of a run that continues the one of ``earlier``.
+
+        Factors and values for missing ones stay as they were; columns that the earlier run did not
+        know (factor NaN, or no value) have those measured now.
+        """
+        factors = earlier.factors
+        if factors is not None:
+            measured = 1.0 if self.factors is None else self.factors
+            factors = np.where(np.isnan(factors), measured, factors)
+            if (factors == 1.0).all():
+                factors = None
+        missing = self.missing
+        if missing is not None and earlier.missing is not None:
+            pairs = zip(missing.columns, missing.values, strict=True)
+            fills = dict(pairs)
+            if missing.rule == "indicator":
+                fills = dict.fromkeys(fills, 0.0)
+            fills |= zip(earlier.missing.columns, earlier.missing.values, strict=True)
+            columns = tuple(sorted(fills))
+            values = tuple(fills[column] for column in columns)
+            missing = msgspec.structs.replace(missing, columns=columns, values=values)
+        return replace(self, factors=factors, missing=missing)
+
     @cached_property
     def _n_scaled(self) -> int:
         """Number of columns up to the last that is scaled; hashed ones after it need no lookup."""
@@ -150,13 +174,20 @@ class Scaling:
             coef = coef * self.factors
         return coef
 
-    def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return weights for training rows from folded ones, for a warm start; offsets are 0."""
+    def unfold(
+        self, coef: NDArray[np.float64], learned: MissingValues | None = None
+    ) -> NDArray[np.float64]:
+        """Return weights for training rows from folded ones, for a warm start; offsets are 0.
+
+        ``learned`` holds the weights of missing indicators, by default those of this scaling.
+        """
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
-        indicator_weights: tuple[float, ...] = ()
+        indicator_weights: list[float] = []
         if self.missing is not None and self.n_indicators:
-            indicator_weights = self.missing.values
+            learned = learned or self.missing
+            weights = dict(zip(learned.columns, learned.values, strict=True))
+            indicator_weights = [weights.get(column, 0.0) for column in self.missing.columns]
         return np.r_[coef, np.array(indicator_weights), np.zeros(max(self.positions - 1, 0))]
 
     @property
