@@ -11,13 +11,19 @@ import pytest
 
 from integration.serve.serve_tools import LocalServer, Server, wait_for
 from rankine import LinearModel, Scorer
-from rankine.core.specs import LogColumns
+from rankine.core.specs import LogColumns, decode_transforms, encode_transforms
 from rankine.history.state import HistoryState, save_state
 from reference.history import DECLARATIONS, history_of, lists_of, random_log, run_state
 
 OUTCOMES = ("clicked", "bought")
 #: Kinds that are never missing where the log has no missing key, so that weights apply.
 NAMES = list(DECLARATIONS)
+
+
+def declare(*arguments, **fields):
+    """Declare history features as a model file stores them, with floats only."""
+    (history,) = decode_transforms(encode_transforms([history_of(*arguments, **fields)]))
+    return history
 
 
 def history_model(history, seed=0):
@@ -112,7 +118,7 @@ def test_ten_thousand_lists_over_http(tmp_path, state_dir):
 
 def _replay_with_kill(tmp_path, state_dir, n_lists):
     log = random_log(np.random.default_rng(4), n_lists, span=5 * n_lists)
-    history = history_of(delay=5)
+    history = declare(delay=5)
     model, path = save_history_model(tmp_path, history)
     servers = []
 
