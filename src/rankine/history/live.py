@@ -478,13 +478,11 @@ class LiveHistory:
             lists = np.frombuffer(content.lists, dtype=np.int64).reshape(-1, _SAVED_WORDS)
             words = np.frombuffer(content.rows, dtype=np.int64).reshape(self.layout.height, -1)
             recent, older = (np.frombuffer(ids, dtype=np.int64) for ids in content.event_ids)
-            heads = lists[:, [0, 1, 4]]
-            if (heads[:, 2] < 0).any() or heads[:, 2].sum() != words.shape[1]:
-                raise ValueError("the sizes of lists do not add up")
         except ValueError as error:
-            raise ModelFormatError(
-                f"the waiting lists are damaged: {error}", fix="Restore the file from a copy"
-            ) from error
+            raise _damaged(str(error)) from error
+        heads = lists[:, [0, 1, 4]]
+        if (heads[:, 2] < 0).any() or heads[:, 2].sum() != words.shape[1]:
+            raise _damaged("the sizes of lists do not add up")
         for (list_id, rows), head in zip(_split_lists(heads, words), lists.tolist(), strict=True):
             _, time, end, is_applied, _ = head
             waiting = WaitingList(time, end, rows.copy(), is_applied=bool(is_applied))
@@ -496,6 +494,12 @@ class LiveHistory:
         self.last_event = content.last_event
         self.late = content.late
         self.segment = content.segment
+
+
+def _damaged(reason: str) -> ModelFormatError:
+    return ModelFormatError(
+        f"the waiting lists are damaged: {reason}", fix="Restore the file from a copy"
+    )
 
 
 def _split_lists(

@@ -83,10 +83,12 @@ class Server(uvicorn.Server):
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the thread of events flush the log and write snapshots; schedule the next time."""
-        history, thread = self.reloader.history, self.pool.events.thread
-        if history is not None and thread is not None:
-            thread.submit(history.tick)
-            loop.call_later(_TICK_SECONDS, self._tick, loop)
+        history = self.reloader.history
+        if history is None:
+            return
+        assert self.pool.events.thread is not None  # noqa: S101 - narrows the type
+        self.pool.events.thread.submit(history.tick)
+        loop.call_later(_TICK_SECONDS, self._tick, loop)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Start to stop; after a second signal of the same kind, stop immediately."""

@@ -115,7 +115,7 @@ def test_signals_look_for_models_and_end_the_server(monkeypatch):
 
     monkeypatch.setattr(uvicorn.Server, "startup", started)
     pool = SimpleNamespace(sweep=lambda loop: did.append("sweep"), stopping=False)
-    reloader = SimpleNamespace(wake=lambda: did.append("wake"))
+    reloader = SimpleNamespace(history=None, wake=lambda: did.append("wake"))
     config = uvicorn.Config("none", log_config=None)
     server = Server(config, pool, reloader, lambda: did.append("told"))
 
