@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -169,7 +170,7 @@ def _has_type(value: Any, name: str) -> bool:
     if name in ("int", "float") and not isinstance(value, bool):
         return isinstance(value, int) or (name == "float" and isinstance(value, float))
     if name == "Sequence":
-        return isinstance(value, list | tuple)
+        return isinstance(value, Sequence) and not isinstance(value, str)
     if name == "Mapping":
         return isinstance(value, dict)
     return name == "str" and isinstance(value, str)

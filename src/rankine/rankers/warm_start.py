@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.errors import FeatureMismatchError
+from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import ListRange, MissingValues
+from rankine.transforms.log_columns import columns_of
+from rankine.transforms.missing import rule_of
 from rankine.transforms.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -80,8 +82,9 @@ def check_start_model(ranker: BaseRanker, model: LinearModel, columns: FittedCol
             fix=f"Read the data with n_features={model.n_features}",
         )
     columns.require_names(model.feature_names)
-    expected_rule = "error" if model.missing is None else model.missing.rule
-    _require_equal("missing", ranker._missing(), expected_rule)  # noqa: SLF001
+    raw_log = columns_of(model) is not None
+    rule = ranker._missing(raw_log=raw_log, start_model=model)  # noqa: SLF001
+    _require_equal("missing", rule, rule_of(model.missing))
     by_list = any(isinstance(spec, ListRange) for spec in model.transforms)
     scale = ranker._scale()  # noqa: SLF001
     if by_list != (scale == "query"):
@@ -101,6 +104,20 @@ def _require_equal(parameter: str, value: Any, expected: Any) -> None:
 
 def _trained_by(model: LinearModel) -> str:
     return repr(str(model.parameters.get("ranker", "another program")))
+
+
+def settings_of(model: LinearModel, names: Iterable[str]) -> dict[str, Any]:
+    """Return those parameters of a model's training that are in ``names``."""
+    settings = {name: model.parameters[name] for name in names if name in model.parameters}
+    for name, value in settings.items():
+        # How ``provenance.plain`` names a value that it does not store.
+        if isinstance(value, str) and value.startswith(("<", "array of shape")):
+            raise ParameterError(
+                f"the model to start from does not store this setting ({value})",
+                parameter=name,
+                fix="Give it again",
+            )
+    return settings
 
 
 def training_entry(model: LinearModel, name: str) -> Any:
