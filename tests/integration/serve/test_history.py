@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import time
-
 import numpy as np
 import pytest
 
-from integration.serve.serve_tools import LocalServer, Server, wait_for
+from integration.serve.serve_tools import Server
 from rankine import LinearModel, Scorer
 from rankine.core.specs import LogColumns, decode_transforms, encode_transforms
-from rankine.history.state import HistoryState, save_state
-from reference.history import DECLARATIONS, history_of, lists_of, random_log, run_state
+from reference.history import history_of, random_log, run_state
 
 OUTCOMES = ("clicked", "bought")
-#: Kinds that are never missing where the log has no missing key, so that weights apply.
-NAMES = list(DECLARATIONS)
 
 
 def declare(*arguments, **fields):
