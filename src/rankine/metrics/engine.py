@@ -86,6 +86,7 @@ def query_evaluator(
     if queries.rows is not None:
         present = {name: values for name, values in columns.items() if values is not None}
         grouped = {name: queries.gather(np.asarray(values)) for name, values in present.items()}
+    # From here on rows are in grouped order, so the index has no row numbers.
     data = _GroupedRows(
         labels,
         QueryIndex(queries.ids, queries.starts),
@@ -121,6 +122,7 @@ class _RankedListEvaluator(QueryEvaluator):
         self._query_starts = starts
         self._pool = ItemPool(starts, gains)
         self._retrieved = data.retrieved
+        # Items that were not retrieved have no rank, but count among the relevant ones.
         if data.retrieved is not None:
             starts = _count_before(data.retrieved, starts)
             gains = gains[data.retrieved]
@@ -143,6 +145,7 @@ class _RankedListEvaluator(QueryEvaluator):
         return self._with_short_lists(values)
 
     def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        # The kernel of many weight vectors orders rows, but does not know blocks of ties.
         if self.metric.ties == "expected":
             return super()._measure_weights(features, weights)
         lists = self._lists(features)
@@ -213,6 +216,7 @@ class _PairEvaluator(QueryEvaluator):
             pair_values(self._spec, self._starts, self._labels, scores, first, last, values, mass)
 
         _map_queries(work, self._starts)
+        # A query without pairs has no value.
         values[mass == 0.0] = np.nan
         return values, mass
 
@@ -310,6 +314,7 @@ def evaluate_on(
     >>> evaluate_on(data, metric="letor3:ndcg@2", coef=[1.0])
     0.25
     """
+    # Booleans are added: exactly one must be given.
     if (coef is not None) + (scores is not None) + (model is not None) != 1:
         raise ParameterError(
             "evaluate_on takes exactly one of coef, scores and model", fix="Pass one of them"
@@ -370,6 +375,7 @@ def count_without_value(
     columns: Mapping[str, Any] | None = None,
 ) -> int:
     """Count the queries for which the metric is undefined, so that ``no_relevant`` applies."""
+    # Whether a query has a value does not depend on the scores.
     strict = parse_metric(metric).with_options(no_relevant="skip")
     zeros = np.zeros(len(np.asarray(y)))
     values = evaluate(strict, y, zeros, qid, per_query=True, columns=columns)
@@ -426,6 +432,7 @@ def mean_value(
         weight = pooled * mass
     if weight is None:
         return float(value[defined].mean())
+    # Weights of queries without a value do not count in the denominator either.
     total = float(weight[defined].sum())
     if total <= 0.0:
         raise SchemaError(

@@ -266,6 +266,7 @@ class Metric:
         definition = find_definition(self.name)
         choices = _CHOICES.get(option, definition.choices.get(option))
         if option == "ties":
+            # Some tools use other words for the same rule.
             value = definition.tie_aliases.get(value, value)
         if option == "no_relevant":
             value = {0: "0", 1: "1"}.get(value, value)
@@ -324,6 +325,7 @@ class Metric:
             value = getattr(self, option)
             if value is None or value == defaults.get(option):
                 continue
+            # ``threshold=2``, not ``threshold=2.0``, as users write it.
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             text += f":{option}={value}"
@@ -353,6 +355,7 @@ def parse_metric(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     parts = str(text).strip().split(":")
+    # A mode is a prefix; a metric of the same name is not followed by a colon.
     mode = None
     if parts[0] in MODES and len(parts) > 1:
         mode = parts.pop(0)

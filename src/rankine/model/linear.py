@@ -74,6 +74,7 @@ class LinearModel(StoredModel):
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""
+        # object.__setattr__, because the class is frozen.
         indices, values = check_sparse(self.indices, self.values, self.n_features)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
@@ -117,6 +118,7 @@ class LinearModel(StoredModel):
         """
         n_features, indices, values = sparse_weights(w)
         check_names(feature_names, n_features)
+        # A server scores the probes before it replaces a model by this one.
         if probes is None:
             probes = make_probes(indices.tolist(), values.tolist(), transforms)
         names = weight_names if feature_names is None else feature_names
@@ -138,6 +140,7 @@ class LinearModel(StoredModel):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of all features, or None if some or all have none."""
+        # Hashed features: only the non-zero weights have names.
         if self.names is None or len(self.names) != self.n_features:
             return None
         return self.names.strings

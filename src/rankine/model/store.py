@@ -207,6 +207,7 @@ def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle
 
 def _check_tensors(tensors: dict[str, NDArray[Any]], expected: dict[str, Any]) -> None:
     """Check that exactly these tensors exist, with or without names, each of its type."""
+    # Names are optional; all other tensors are required.
     if "names" in tensors:
         expected = {**expected, "names": np.uint8, "name_ends": np.int64}
     if set(tensors) != set(expected):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.errors import FeatureMismatchError
+from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import ListRange, MissingValues
 from rankine.transforms.scaling import Scaling
 
@@ -101,6 +101,20 @@ def _require_equal(parameter: str, value: Any, expected: Any) -> None:
 
 def _trained_by(model: LinearModel) -> str:
     return repr(str(model.parameters.get("ranker", "another program")))
+
+
+def settings_of(model: LinearModel, names: Iterable[str]) -> dict[str, Any]:
+    """Return those parameters of a model's training that are in ``names``."""
+    settings = {name: model.parameters[name] for name in names if name in model.parameters}
+    for name, value in settings.items():
+        # How ``provenance.plain`` names a value that it does not store.
+        if isinstance(value, str) and value.startswith(("<", "array of shape")):
+            raise ParameterError(
+                f"the model to start from does not store this setting ({value})",
+                parameter=name,
+                fix="Give it again",
+            )
+    return settings
 
 
 def training_entry(model: LinearModel, name: str) -> Any:
