@@ -345,7 +345,7 @@ class TrainingJob:
     cluster: ClusterOptions
     checkpoints: dict[str, Any]
     stream: bool
-    state_folder: str | None
+    state_folder: str | None = None
 
     def run(self) -> dict[str, Any]:
         """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
