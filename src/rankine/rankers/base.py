@@ -41,7 +41,7 @@ from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule
+from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 
@@ -283,12 +283,16 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             return None
         return check_scale(self.scale)
 
-    def _missing(self, *, raw_log: bool = False) -> str:
-        """Return the rule for missing values; "auto" only for raw logs."""
+    def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
+        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
         rule = check_rule(self.missing)
         if rule == "auto":
             if self.takes_missing:
                 return "bin"
+            if raw_log and start_model is not None:
+                return rule_of(start_model.missing)
+            if raw_log and self.warm_start and hasattr(self, "scaling_"):
+                return rule_of(self.scaling_.missing)
             if raw_log:
                 return "auto"
             # Silent replacement of missing features would hide faults in the data.

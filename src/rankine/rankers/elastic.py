@@ -558,10 +558,12 @@ class _PathMember:
         self.seconds += time.perf_counter() - started
 
     def step(self, task: FitTask) -> Step:
-        value = math.nan
+        value, largest_gain = math.nan, math.inf
         if task.evaluator is not None:
             value = task.evaluator.value(self.coef)
-        return Step(self.strength, self.learner.mean_loss, self.coef, self.seconds, value)
+            largest_gain = task.evaluator.largest_gain(self.coef)
+        loss = self.learner.mean_loss
+        return Step(self.strength, loss, self.coef, self.seconds, value, largest_gain)
 
     @property
     def coef(self) -> NDArray[np.float64]:
