@@ -38,7 +38,7 @@ TEXTS = (
     "ndcg@10", "map", "ndcg@0", "ndcg@x", "nope", "auto", "none", "mean", "error", "indicator",
     "query_min", "letor4:map", "ndcg@10,map", "min_max", "sql", "python", "opensearch", "float32",
     "int", "json", "letor", "time:0.6,0.2,0.2", "time:2,-1", "9us", "s1", "51", "A", "NULL", "[]",
-    "{}", "a=b", "=", ",", "*", "*.parquet", "\ud83d", "x" * 300, "--", "-x", "../x", "%s", "[red]",
+    "{}", "a=b", "=", ",", "*", "*.parquet", "\udcff", "x" * 300, "--", "-x", "../x", "%s", "[red]",
 )  # fmt: skip
 SETTINGS = (
     "l2=0.1", "l2=-1", "l2=x", "l2=", "l2", "=1", "l1=nan", "pairs=3", "pairs=price*brand",
