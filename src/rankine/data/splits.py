@@ -117,6 +117,7 @@ def _choose_by_order(
     """Choose the queries number ``shares[part] n`` to ``shares[part + 1] n`` of n in the stream."""
 
     def start_pass() -> QueryChooser:
+        # The number of queries is known after one pass only; it is counted once for all parts.
         cuts = np.rint(shares * _count_queries(scan, time)).astype(np.int64)
         n_queries = 0
 
@@ -144,6 +145,7 @@ def _count_queries(scan: Scan, time: str | None) -> int:
         if time is None:
             continue
         times = query_times(block, time)
+        # Order is checked across blocks too: the last time of a block comes before the next block.
         if latest is not None:
             times = np.concatenate([[latest], times])
         if (times[1:] < times[:-1]).any():
@@ -240,6 +242,7 @@ def query_folds(
     order = permutation(seed, data.n_queries)
     for fold in range(n_folds):
         in_test = np.zeros(data.n_queries, dtype=np.bool_)
+        # Every n-th query of a random order: sizes differ by at most one.
         in_test[order[fold::n_folds]] = True
         yield _take(data, np.flatnonzero(~in_test)), _take(data, np.flatnonzero(in_test))
 
@@ -292,6 +295,7 @@ def parse_split(text: str) -> tuple[float, ...]:
     """
     order, colon, numbers = text.partition(":")
     try:
+        # Fractions, so that 9/11 can be written as it is meant.
         shares = tuple(float(Fraction(number.strip())) for number in numbers.split(","))
     except (ValueError, ZeroDivisionError):
         shares = ()
@@ -362,6 +366,7 @@ def _cumulate(proportions: Sequence[float]) -> NDArray[np.float64]:
             fix="Pass for example (0.8, 0.2) or (9, 1, 1)",
         )
     ends = np.cumsum(parts) / parts.sum()
+    # Rounding could leave the last query out.
     ends[-1] = 1.0
     return np.concatenate([[0.0], ends])
 
@@ -382,6 +387,7 @@ def _parts(
 
 def _take(data: Dataset, queries: NDArray[np.int64]) -> Dataset:
     """Take whole queries, their rows in the original order."""
+    # Rows that are not grouped keep their order: they are chosen one by one.
     if data.queries.rows is None:
         return data.take_queries(queries)
     chosen_queries = np.zeros(data.n_queries, dtype=np.bool_)

@@ -22,7 +22,6 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
     RankedLists,
-    expected_values,
     pair_values,
     ranked_values,
     weighted_values,
@@ -33,6 +32,9 @@ from rankine.transforms.apply import score_dataset
 
 #: Below this number of rows a thread pool costs more than it gains.
 _MIN_ROWS_FOR_THREADS = 20_000
+
+#: Half the width of a 95 % interval, in standard errors.
+HALF_WIDTH = 1.96
 
 Floats = NDArray[np.float64]
 
@@ -134,20 +136,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         lists = self._lists(scores)
         values = np.empty(len(self._depth))
-        evaluate_queries: Callable[..., None] = ranked_values
-        if self.metric.ties == "expected":
-            evaluate_queries = expected_values
 
         def work(first: int, last: int) -> None:
-            evaluate_queries(self._spec, lists, self._pool, self._depth, first, last, values)
+            ranked_values(self._spec, lists, self._pool, self._depth, first, last, values)
 
         _map_queries(work, self._query_starts)
         return self._with_short_lists(values)
 
     def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        # The kernel of many weight vectors orders rows, but does not know blocks of ties.
-        if self.metric.ties == "expected":
-            return super()._measure_weights(features, weights)
         lists = self._lists(features)
         values = np.empty((len(weights), len(self._depth)))
 
@@ -162,9 +158,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _lists(self, rows: Floats) -> RankedLists:
         if self._retrieved is not None:
             rows = rows[self._retrieved]
-        if self._tie_key is None:
-            return RankedLists(self._starts, self._gains, rows, np.empty(0), has_tie_key=False)
-        return RankedLists(self._starts, self._gains, rows, self._tie_key, has_tie_key=True)
+        return RankedLists(
+            self._starts,
+            self._gains,
+            rows,
+            np.empty(0) if self._tie_key is None else self._tie_key,
+            has_tie_key=self._tie_key is not None,
+            averages_ties=self.metric.ties == "expected",
+        )
 
     def _with_short_lists(self, values: Floats) -> tuple[Floats, Floats]:
         if self.metric.short == "zero":
@@ -184,7 +185,7 @@ def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
 
 
 def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats | None:
-    """Return the key that orders equal scores, smallest first; None: the order of the rows."""
+    """Return the key that orders equal scores, smallest first; None: the metric has no key."""
     if metric.ties == "worst":
         return gains
     if metric.ties == "docid":
@@ -365,6 +366,28 @@ def random_expectation(
     rule = parse_metric(metric).with_options(ties="expected")
     zeros = np.zeros(len(np.asarray(y)))
     return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
+
+
+def gain_over_constant(
+    metric: str | Metric, data: Dataset, scores: ArrayLike, query_weight: Any = None
+) -> tuple[float, float]:
+    """Return the mean gain of scores over a constant score, and its standard error.
+
+    A positive gain is an improvement, also for errors. Queries that the metric skips are left out.
+    """
+    rule = parse_metric(metric)
+    evaluator = query_evaluator(rule, data.queries.gather(data.y), data.queries, data_columns(data))
+    values, mass = evaluator.from_scores(data.queries.gather(np.asarray(scores, dtype=np.float64)))
+    gains = rule.sign * (values - evaluator.from_scores(np.zeros(data.n_rows)).value)
+    weight = query_weights(data.queries, None, query_weight)
+    mean = mean_value(rule, gains, mass, weight)
+    if rule.mean not in {"pairs", "items"}:
+        mass = np.ones(len(mass))
+    if weight is not None:
+        mass = mass * weight
+    defined = ~np.isnan(gains)
+    share = mass[defined] / mass[defined].sum()
+    return mean, float(np.sqrt(share**2 @ (gains[defined] - mean) ** 2))
 
 
 def count_without_value(

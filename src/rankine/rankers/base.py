@@ -41,7 +41,7 @@ from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule
+from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 
@@ -63,10 +63,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
         and partitions measure ``"auto"`` on their first 10,000 lists.
     missing
-        What replaces missing values (NaN and null): ``"error"`` raises for them, and so does
-        ``"auto"`` (``AdditiveRanker`` has a cell for them in its tables); ``"zero"``, the
+        What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0
-        and a separate weight for being missing (``"indicator"``). The model stores the choice.
+        and a separate weight for being missing (``"indicator"``). ``"auto"`` is ``"indicator"`` in
+        raw logs (``"zero"`` if no number is missing) and ``"error"`` elsewhere; ``AdditiveRanker``
+        has a cell for missing values in its tables. The model stores the choice.
     early_stopping
         Stop after this many reports without a better ``metric`` on the evaluation set, and keep
         the best weights; ``evals_`` holds the values.
@@ -273,7 +274,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     # ------------------------------------------------------------- what the parameters mean
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
-        return fit_scaling(self._scale(), data, self._missing())
+        rule = self._missing(raw_log=data.encoding is not None)
+        return fit_scaling(self._scale(), data, rule)
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
@@ -281,12 +283,20 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             return None
         return check_scale(self.scale)
 
-    def _missing(self) -> str:
-        """Return the rule for missing values."""
+    def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
+        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
         rule = check_rule(self.missing)
         if rule == "auto":
-            # Silent replacement of missing values would hide faults in the data.
-            return "bin" if self.takes_missing else "error"
+            if self.takes_missing:
+                return "bin"
+            if raw_log and start_model is not None:
+                return rule_of(start_model.missing)
+            if raw_log and self.warm_start and hasattr(self, "scaling_"):
+                return rule_of(self.scaling_.missing)
+            if raw_log:
+                return "auto"
+            # Silent replacement of missing features would hide faults in the data.
+            return "error"
         if self.takes_missing and rule != "error":
             raise ParameterError(
                 f"{rule!r} is not needed: {type(self).__name__} has a cell for missing values in "

@@ -56,6 +56,9 @@ SAMPLE_LISTS = 1000
 DEFAULT_STEP, MIN_STEP, MAX_STEP = 0.2, 0.02, 5.0
 #: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
 MIN_LISTS_FOR_STEP, TARGET_DEVIATION = 25, 8.0
+#: Rows of lists with pairs on which it is measured. Gradients at w = 0 add up over lists, so more
+#: rows would give ever smaller steps, while the best step hardly depends on the number of lists.
+ROWS_FOR_STEP = 8192
 #: A step size that leaves all weights at 0.
 TINY_STEP = 1e-12
 #: Default passes over rows in memory: enough to learn from this many lists, up to a maximum.
@@ -97,9 +100,10 @@ class ElasticRanker(PathMixin, BaseRanker):
     eta0, power
         Step size eta0 / t^power; for RDA beta_t = t^power / eta0. None: 1, and with ``adaptive``
         steps 8 / sd, at least 0.02 and at most 5, where sd is the standard deviation of scores
-        within a list (root of the mean of variances) that the first 10,000 lists would give with
+        within a list (root of the mean of variances) that the first lists would give with
         eta0 = 1 if weights moved after the last of them alone: w = -sum g / (1 + root of sum g^2).
-        Fewer than 25 lists take 0.2.
+        These are the first lists of which those with pairs hold 8,192 rows, and are at least 100.
+        Fewer than 25 lists with pairs take 0.2.
     adaptive
         RDA with a step size per weight, beta = (1 + root of the weight's summed squared gradients)
         / eta0, where features differ in frequency as hashed categories do. None: with RDA.
@@ -265,7 +269,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             return task.earlier.eta0
         if self.eta0 is not None or not self._adaptive:
             return self._default_eta0
-        data, weight = read_first_lists(task.source)
+        data, weight = read_first_lists(task.source, ROWS_FOR_STEP)
         if len(data.labels.queries_with_pairs) < MIN_LISTS_FOR_STEP:
             return DEFAULT_STEP
         # With such small steps all gradients are taken at w = 0. Dividing by the step size gives
@@ -554,10 +558,12 @@ class _PathMember:
         self.seconds += time.perf_counter() - started
 
     def step(self, task: FitTask) -> Step:
-        value = math.nan
+        value, largest_gain = math.nan, math.inf
         if task.evaluator is not None:
             value = task.evaluator.value(self.coef)
-        return Step(self.strength, self.learner.mean_loss, self.coef, self.seconds, value)
+            largest_gain = task.evaluator.largest_gain(self.coef)
+        loss = self.learner.mean_loss
+        return Step(self.strength, loss, self.coef, self.seconds, value, largest_gain)
 
     @property
     def coef(self) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.user_warnings import warn_user
+from rankine.data.dataset import row_scores
 from rankine.rankers.inputs import FittedColumns
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
@@ -66,6 +67,14 @@ class Evaluator(NamedTuple):
             return float(evaluate_on(data, metric=metric, coef=weights, query_weight=query_weight))
 
         return cls(metric, value, data, query_weight)
+
+    def largest_gain(self, coef: NDArray[np.float64]) -> float:
+        """Return the upper end of the 95 % interval of the gain over a model without weights."""
+        from rankine.metrics.engine import HALF_WIDTH, gain_over_constant
+
+        scores = row_scores(self.data.X, coef[: self.data.n_features])
+        gain, error = gain_over_constant(self.metric, self.data, scores, self.query_weight)
+        return gain + HALF_WIDTH * error
 
     def record(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
         """Return the metric on every evaluation set as one trace record."""

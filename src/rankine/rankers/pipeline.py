@@ -77,7 +77,9 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
     data, reservoir = ranker._add_to_reservoir(data, arguments.query_weight)
     source = MemorySource(data, arguments.query_weight, ranker._click_correction())
     if first_call:
-        scaling = source.measure(ranker._scale(), ranker._missing())
+        scaling = source.measure(
+            ranker._scale(), ranker._missing(raw_log=source.log_record is not None)
+        )
     else:
         scaling = source.scale(ranker.scaling_)
     columns = FittedColumns.from_estimator(estimator)
@@ -128,7 +130,8 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     earlier_scaling = None
     if earlier is not None:
         earlier_scaling = earlier.scaling(columns.n_features)
-    scaling = source.measure(ranker._scale(), ranker._missing(), earlier_scaling)
+    rule = ranker._missing(raw_log=source.log_record is not None, start_model=start_model)
+    scaling = source.measure(ranker._scale(), rule, earlier_scaling)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
     if earlier is not None:
         earlier = earlier.renumbered(scaling, columns.n_features)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 UNEVEN_ROWS = 2_000
 #: Rules for missing values that need no statistics of the rows.
 _RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")
+#: Fewest lists with pairs in a sample that is limited by its rows, unless there are not that many.
+MIN_PAIRED_LISTS = 100
 NO_CORRECTION = PositionCorrection()
 
 
@@ -579,15 +581,33 @@ def take_some_rows(data: Dataset) -> Dataset:
     return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
 
 
-def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float64]]:
-    """Return the first 10,000 lists as they are learned from, and their query weights."""
+def read_first_lists(
+    source: TrainingSource, n_rows: int | None = None
+) -> tuple[Dataset, NDArray[np.float64]]:
+    """Return the first 10,000 lists as they are learned from, and their query weights.
+
+    With ``n_rows``, return only the first lists that hold this number of rows in lists with pairs,
+    of which there are at least ``MIN_PAIRED_LISTS``.
+    """
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []
-    n_queries = 0
+    n_queries = n_paired = n_paired_rows = 0
     for block in source.first_blocks():
         weights.append(source.query_weights(block, n_queries))
         blocks.append(block)
         n_queries += block.n_queries
+        if n_rows is None:
+            continue
+        paired = block.labels.queries_with_pairs
+        counts = n_paired + np.arange(1, len(paired) + 1)
+        rows = n_paired_rows + np.cumsum(block.queries.sizes[paired])
+        enough = np.flatnonzero((rows >= n_rows) & (counts >= MIN_PAIRED_LISTS))
+        if len(enough):
+            n_lists = int(paired[enough[0]]) + 1
+            blocks[-1], weights[-1] = block.take_queries(np.arange(n_lists)), weights[-1][:n_lists]
+            break
+        n_paired += len(paired)
+        n_paired_rows += int(block.queries.sizes[paired].sum())
     if not blocks:
         raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)

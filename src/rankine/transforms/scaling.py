@@ -122,6 +122,7 @@ class Scaling:
         factors = earlier.factors
         if factors is not None:
             measured = 1.0 if self.factors is None else self.factors
+            # New columns only: weights were learned in the units of the others.
             factors = np.where(np.isnan(factors), measured, factors)
             if (factors == 1.0).all():
                 factors = None
@@ -181,6 +182,7 @@ class Scaling:
 
         ``learned`` holds the weights of missing indicators, by default those of this scaling.
         """
+        # A column of factor 0 was constant and has no weight.
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
         indicator_weights: list[float] = []
@@ -278,6 +280,7 @@ class ColumnStatistics:
         spans = _Spans(self, self.n_features, (np.maximum, np.add))
         for block in self._read():
             spans.add(block, _sizes)
+            # cumsum adds one by one: the result does not depend on the blocks.
             n_rows = float(np.cumsum(np.r_[n_rows, _weights(block)])[-1])
             n_lists += block.n_queries
         largest, counts = spans.total()
@@ -322,6 +325,7 @@ class _Spans:
             kernel(rows, first, last, weight, *arguments, *result)
             return result
 
+        # Where spans, counted from the first row of all, begin in this block.
         inner = np.arange(-self.row % self.size, block.n_rows, self.size)
         cuts = np.unique(np.r_[0, inner, block.n_rows])
         results = map_shards(measure_span, cuts, self.threads)
@@ -355,6 +359,7 @@ def measure_rows(kind: str | None, rule: str, columns: Any) -> Scaling:
     """
     missing = measure_missing(rule, columns)
     if missing is not None:
+        # Deviations are those of the rows as the ranker sees them.
         columns = columns.without_missing(missing)
     scaling = Scaling("none")
     if kind is not None:
@@ -372,6 +377,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     if kind == "maxabs":
         return Scaling(kind, 1.0 / np.where(largest > 0, largest, 1.0))
     measured = largest > 0
+    # The deviation of a sparse column says little, and dividing by it would blow up rare values.
     if kind != "standard":
         measured &= sizes.counts >= DENSE_FROM * sizes.n_rows
     columns = np.flatnonzero(measured)
@@ -385,6 +391,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     if kind == "standard":
         divisors[columns] = spreads
         return Scaling(kind, 1.0 / divisors)
+    # Columns that are already of a usual size keep their units, which users know.
     by_deviation = (largest[columns] > 1.0) | (spreads < SCALED_FROM)
     divisors = np.maximum(largest, 1.0)
     divisors[columns[by_deviation]] = 1.0
@@ -504,6 +511,7 @@ def _is_sparse(X: Any) -> bool:
 def _multiply_columns(X: Any, factors: NDArray[np.float64], n_scaled: int) -> Any:
     if not _is_sparse(X):
         return (X * factors).astype(X.dtype, copy=False)
+    # The structure is shared with the unscaled rows; only the values differ.
     values = X.data.copy()
     _multiply_values(values, X.indices, factors[:n_scaled])
     scaled = copy(X)
