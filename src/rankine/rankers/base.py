@@ -41,7 +41,7 @@ from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule
+from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 
@@ -154,10 +154,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         query_weight
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid, eval_group
-            ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
-            memory and evaluated during training. A list of several, or a mapping from names to
-            them, is evaluated whole, with one entry of ``eval_qid`` or ``eval_group`` each; the
-            last one decides ``early_stopping`` and chooses between strengths.
+            ``(X, y, qid)``, ``(X, y)`` with its query ids or rows per query, a ``Dataset`` or a
+            stream: held in memory and evaluated during training. A list of several, or a mapping
+            from names to them, is evaluated whole, with one entry of ``eval_qid`` or
+            ``eval_group`` each; the last one decides ``early_stopping`` and chooses between
+            strengths.
         eval_names
             Names of a list's entries in ``evals_``; ``valid_0``, ``valid_1`` ... by default.
         eval_query_weight
@@ -283,12 +284,16 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             return None
         return check_scale(self.scale)
 
-    def _missing(self, *, raw_log: bool = False) -> str:
-        """Return the rule for missing values; "auto" only for raw logs."""
+    def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
+        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
         rule = check_rule(self.missing)
         if rule == "auto":
             if self.takes_missing:
                 return "bin"
+            if raw_log and start_model is not None:
+                return rule_of(start_model.missing)
+            if raw_log and self.warm_start and hasattr(self, "scaling_"):
+                return rule_of(self.scaling_.missing)
             if raw_log:
                 return "auto"
             # Silent replacement of missing features would hide faults in the data.

@@ -130,7 +130,7 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     earlier_scaling = None
     if earlier is not None:
         earlier_scaling = earlier.scaling(columns.n_features)
-    rule = ranker._missing(raw_log=source.log_record is not None)
+    rule = ranker._missing(raw_log=source.log_record is not None, start_model=start_model)
     scaling = source.measure(ranker._scale(), rule, earlier_scaling)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
     if earlier is not None:

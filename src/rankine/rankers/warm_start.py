@@ -10,6 +10,8 @@ import numpy as np
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import ListRange, MissingValues
+from rankine.transforms.log_columns import columns_of
+from rankine.transforms.missing import rule_of
 from rankine.transforms.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -80,8 +82,9 @@ def check_start_model(ranker: BaseRanker, model: LinearModel, columns: FittedCol
             fix=f"Read the data with n_features={model.n_features}",
         )
     columns.require_names(model.feature_names)
-    expected_rule = "error" if model.missing is None else model.missing.rule
-    _require_equal("missing", ranker._missing(), expected_rule)  # noqa: SLF001
+    raw_log = columns_of(model) is not None
+    rule = ranker._missing(raw_log=raw_log, start_model=model)  # noqa: SLF001
+    _require_equal("missing", rule, rule_of(model.missing))
     by_list = any(isinstance(spec, ListRange) for spec in model.transforms)
     scale = ranker._scale()  # noqa: SLF001
     if by_list != (scale == "query"):

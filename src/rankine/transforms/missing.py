@@ -35,6 +35,13 @@ def check_rule(rule: str) -> str:
     return rule
 
 
+def rule_of(spec: MissingValues | None) -> str:
+    """Return the name of a model's rule."""
+    if spec is None:
+        return "error"
+    return spec.rule
+
+
 class MissingPositions(NamedTuple):
     """Missing values of a matrix, in the order in which they are stored."""
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import rankine
 from rankine import AdditiveRanker, ElasticRanker, LeastSquaresRanker, LinearModel, SPDRanker
 from rankine.core.errors import FeatureMismatchError, ModelError, RankineError
 from rankine.data.splits import split_in_order
@@ -152,3 +153,24 @@ def test_states_from_damaged_files_are_refused():
     with pytest.raises(ModelError, match="does not fit"):
         ElasticRanker().fit(second, coef_init=other)
     assert model.compact().state is None
+
+
+def test_a_day_without_missing_numbers_follows_one_with_them():
+    pa = pytest.importorskip("pyarrow")
+
+    def log(price):
+        rows = {"session": [1, 1, 2, 2], "clicked": [1, 0, 1, 0], "price": price}
+        return rankine.logs.scan(
+            pa.table(rows), query="session", label="clicked", numeric=["price"]
+        )
+
+    with_missing, without = log([1.0, None, 2.0, None]), log([1.0, 3.0, 2.0, 5.0])
+    for first, second, rule in (
+        (with_missing, without, "indicator"),
+        (without, with_missing, "zero"),
+    ):
+        for ranker in (ElasticRanker(random_state=0), LeastSquaresRanker(l2=0.1)):
+            model = ranker.fit(first).to_model()
+            assert ranker.fit(second, coef_init=model).to_model().missing.rule == rule
+            ranker.set_params(warm_start=True).fit(first).fit(second)
+            assert ranker.scaling_.missing.rule == rule

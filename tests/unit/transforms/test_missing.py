@@ -344,13 +344,14 @@ def test_models_of_raw_logs_keep_the_rule(rule: str, scale: str, tmp_path) -> No
 
 
 def test_the_default_of_raw_logs_is_a_weight_for_being_missing_where_numbers_are_missing():
+    pa = pytest.importorskip("pyarrow")
+
     def log(price):
         rows = {"session": [1, 1, 2, 2], "clicked": [1, 0, 1, 0], "price": price}
         return rankine.logs.scan(
             pa.table(rows), query="session", label="clicked", numeric=["price"]
         )
 
-    pa = pytest.importorskip("pyarrow")
     for ranker in (LeastSquaresRanker(), rankine.ElasticRanker(random_state=0)):
         spec = ranker.fit(log([1.0, None, 2.0, None])).to_model().missing
         assert (spec.rule, spec.columns) == ("indicator", (0,))
