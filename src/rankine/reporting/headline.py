@@ -126,7 +126,7 @@ def headline_tiles(evaluated: EvaluatedModel, heads: Sequence[Headline]) -> list
 
 
 def headline_section(
-    evaluated: EvaluatedModel, heads: Sequence[Headline], origin: Origin, note: Markup = Markup()
+    evaluated: EvaluatedModel, heads: Sequence[Headline], origin: Origin, note: Markup | None = None
 ) -> Section:
     """Build a table of systems with their intervals, a table of further metrics, and warnings.
 
@@ -140,7 +140,8 @@ def headline_section(
     if heads[0].queries < 2:
         body.append(parts.note(captions.single_query()))
     body.append(parts.card(_systems_table(heads[0])))
-    body.append(note)
+    if note is not None:
+        body.append(note)
     if len(heads) > 1:
         body.append(parts.card(_further_metrics(heads[1:])))
     title = "How good is it?"

@@ -58,12 +58,12 @@ def position_bias(evaluated: EvaluatedModel) -> PositionBias | None:
     return PositionBias(result.old, result.estimates[-1], source, clicks)
 
 
-def position_note(bias: PositionBias | None, head: Headline) -> Markup:
+def position_note(bias: PositionBias | None, head: Headline) -> Markup | None:
     """Warn that clicks favour the order as shown where the model seems worse than it."""
     gain = 0.0
     for pair in head.pairs:
         if pair.a == "order as shown":
             gain = pair.difference if head.larger_is_better else -pair.difference
     if bias is None or gain >= 0:
-        return Markup()
+        return None
     return parts.note(sentences.position_bias(bias))

@@ -2,7 +2,8 @@
 
 A model of a raw log stores a summary of its training lists: shares, never rows. A number is
 summarised by its deciles, a category by 16 groups of its values (by hash) and by the set of its
-values, as hashes, the scores of a list by their distances from its mean. The population stability index of a column,
+values, as hashes, the scores of a list by their distances from its mean. The population stability
+index of a column,
 
     PSI = sum_b (p_b - q_b) ln(p_b / q_b),
 

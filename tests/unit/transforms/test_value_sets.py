@@ -1,4 +1,4 @@
-"""Sets of values in a model file: exact for few values, corrected for many, equal for any division."""
+"""Sets of values in a model file: nearly exact, and equal for any division of the rows."""
 
 from __future__ import annotations
 
