@@ -116,9 +116,9 @@ def summarise(
 
 def value_hashers(spec: LogColumns) -> list[ValueHasher]:
     """Return what hashes the values of each categorical column whose values the model lacks."""
-    known = {*spec.numeric, *(field.column for field in (*spec.binned, *spec.one_hot))}
-    if spec.tables:  # their categories are the most frequent values only
-        known -= {field.column for field in spec.one_hot}
+    known = {*spec.numeric, *(field.column for field in spec.binned)}
+    if not spec.tables:  # categories of tables are the most frequent values only
+        known |= {field.column for field in spec.one_hot}
     return [ValueHasher(name) for name in spec.columns if name not in known]
 
 
