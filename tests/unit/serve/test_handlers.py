@@ -46,7 +46,7 @@ def test_colons_are_counted_outside_strings():
 
 def test_raw_items_are_named_by_the_item_column_of_the_log():
     items = [
-        Item(raw={"sku": "a", "price": 1.0}), Item(id=7, raw={"sku": "b"}), Item(raw={"price": 2.0}),
+        Item(raw={"sku": "a", "price": 1.0}), Item(id=7, raw={"sku": "b"}), Item(raw={"price": 2}),
         Item(features={"sku": 1.0}), Item(raw={"sku": None}),
     ]  # fmt: skip
     _name_items(items, "sku")
