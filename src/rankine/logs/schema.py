@@ -251,6 +251,12 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         """Columns to use as numbers, history features among them."""
         return (*self.numeric, *(name for name in self.history if name not in self.binned))
 
+    def without_history(self) -> LogSchema:
+        """Return the schema of a log whose history features are columns of its files."""
+        defaults = {field.name: field.default for field in msgspec.structs.fields(self)}
+        changes = {name: defaults[name] for name in _HISTORY_FIELDS}
+        return msgspec.structs.replace(self, numeric=self.numbers, history={}, **changes)
+
     @property
     def uses_examination(self) -> bool:
         """Whether a history feature needs propensities."""
