@@ -110,7 +110,7 @@ def show(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show what a state contains, or the features of one key."""
+    """Show what the last snapshot of a state contains, or the features of one key."""
     from rankine.history.state import load_state
 
     loaded = load_state(state)

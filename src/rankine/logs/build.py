@@ -17,6 +17,7 @@ from rankine.core.errors import FileKindError, ParameterError
 from rankine.core.specs import History
 from rankine.data.formats import format_for
 from rankine.data.sort import TableRows, join_rows, read_tables, write_table
+from rankine.history.folder import check_not_live
 from rankine.history.state import HistoryState, has_state, load_state, save_state
 from rankine.logs.history import HistoryScan
 from rankine.logs.schema import LogSchema
@@ -72,8 +73,10 @@ def build_history(
             fix="Choose another suffix: .parquet or .arrow",
         )
     before = None
-    if state is not None and has_state(state):
-        before = state
+    if state is not None:
+        check_not_live(state)
+        if has_state(state):
+            before = state
     log = scan(path, schema=schema, state=before, **options).raw
     assert isinstance(log, HistoryScan)  # noqa: S101 - narrows the type
     blocks = _add_columns(log, read_tables(log.inputs, log.options, []))
@@ -110,6 +113,7 @@ def apply_history(folder: str | os.PathLike[str], path: Any, **options: Any) -> 
 
     A log that was applied before, or is older than the state, is an error.
     """
+    check_not_live(folder)
     state = load_state(folder)
     log = scan_columns(path, _schema_of_state(state.history), None, options, state=state)
     assert isinstance(log, HistoryScan)  # noqa: S101 - narrows the type
