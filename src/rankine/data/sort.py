@@ -349,33 +349,33 @@ def sort_tables(
     return SortReport(n_rows, n_queries, len(run_files), sum(skipped))
 
 
-class TableRows(NamedTuple):
+class TablePart(NamedTuple):
     """Rows of a table with their query ids."""
 
     table: pa.Table
     qid: NDArray[Any]
 
-    def slice(self, first: int, last: int) -> TableRows:
+    def slice(self, first: int, last: int) -> TablePart:
         """Return the rows from ``first`` to before ``last``."""
-        return TableRows(self.table.slice(first, last - first), self.qid[first:last])
+        return TablePart(self.table.slice(first, last - first), self.qid[first:last])
 
-    def sort(self) -> TableRows:
+    def sort(self) -> TablePart:
         """Return the rows in order of their ids."""
         order = np.argsort(self.qid, kind="stable")
-        return TableRows(self.table.take(order), self.qid[order])
+        return TablePart(self.table.take(order), self.qid[order])
 
-    def split(self) -> Iterator[TableRows]:
+    def split(self) -> Iterator[TablePart]:
         """Yield the rows in blocks for merging."""
         for first in range(0, len(self.qid), _MERGE_ROWS):
             yield self.slice(first, min(first + _MERGE_ROWS, len(self.qid)))
 
 
-def join_rows(parts: list[TableRows]) -> TableRows:
+def join_rows(parts: list[TablePart]) -> TablePart:
     """Join parts in order."""
     if len(parts) == 1:
         return parts[0]
     table = pa.concat_tables([part.table for part in parts])
-    return TableRows(table, np.concatenate([part.qid for part in parts]))
+    return TablePart(table, np.concatenate([part.qid for part in parts]))
 
 
 def read_tables(
@@ -383,7 +383,7 @@ def read_tables(
     options: ReadOptions,
     skipped: list[int],
     order: ListOrder | None = None,
-) -> Iterator[TableRows]:
+) -> Iterator[TablePart]:
     """Yield all columns of all files, batch by batch; append the bad rows of each to ``skipped``.
 
     The first file decides names and types. Ids are replaced by numbers in the ``order``.
@@ -415,11 +415,11 @@ def read_tables(
                 if order is not None:
                     qid = order(qid)
                 if len(qid):
-                    yield TableRows(rows, qid)
+                    yield TablePart(rows, qid)
         source.check()
 
 
-def _read_run(reader: Any, options: ReadOptions, order: ListOrder | None) -> Iterator[TableRows]:
+def _read_run(reader: Any, options: ReadOptions, order: ListOrder | None) -> Iterator[TablePart]:
     query = str(options.query)
     for k in range(reader.num_record_batches):
         batch = reader.get_batch(k)
@@ -427,12 +427,12 @@ def _read_run(reader: Any, options: ReadOptions, order: ListOrder | None) -> Ite
         qid = to_ids(batch.column(query), query, faults)
         if order is not None:
             qid = order(qid)
-        yield TableRows(pa.Table.from_batches([batch]), qid)
+        yield TablePart(pa.Table.from_batches([batch]), qid)
 
 
-def _join_batches(batches: Iterator[TableRows], max_bytes: int) -> Iterator[TableRows]:
+def _join_batches(batches: Iterator[TablePart], max_bytes: int) -> Iterator[TablePart]:
     """Join consecutive batches into runs that end at or after ``max_bytes`` bytes."""
-    pending: list[TableRows] = []
+    pending: list[TablePart] = []
     pending_bytes = 0
     for rows in batches:
         pending.append(rows)
@@ -445,7 +445,7 @@ def _join_batches(batches: Iterator[TableRows], max_bytes: int) -> Iterator[Tabl
 
 
 def write_table(
-    form: str, path: str, schema: pa.Schema, blocks: Iterator[TableRows]
+    form: str, path: str, schema: pa.Schema, blocks: Iterator[TablePart]
 ) -> tuple[int, int]:
     """Write blocks to a file, whole or not at all; return the rows and the runs of equal ids.
 
@@ -454,7 +454,7 @@ def write_table(
     n_rows = n_queries = pending_rows = 0
     last_id: Any = None
     with atomic_file(path) as file, _open_writer(form, file, schema) as writer:
-        pending: list[TableRows] = []
+        pending: list[TablePart] = []
         for block in blocks:
             pending.append(block)
             pending_rows += len(block.qid)
@@ -471,7 +471,7 @@ def write_table(
     return n_rows, n_queries
 
 
-def _write_group(writer: Any, blocks: list[TableRows]) -> None:
+def _write_group(writer: Any, blocks: list[TablePart]) -> None:
     table = join_rows(blocks).table
     writer.write_table(table, table.num_rows)
 
@@ -482,7 +482,7 @@ def _open_writer(form: str, file: Any, schema: pa.Schema) -> Any:
     return pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
-def _merge(runs: list[Iterator[TableRows]]) -> Iterator[TableRows]:
+def _merge(runs: list[Iterator[TablePart]]) -> Iterator[TablePart]:
     """Yield blocks of whole queries in order of their ids."""
     merging = [_MergingRun(run) for run in runs]
     while True:
@@ -516,9 +516,9 @@ class _MergingRun:
         Whether all blocks were read.
     """
 
-    def __init__(self, blocks: Iterator[TableRows]) -> None:
+    def __init__(self, blocks: Iterator[TablePart]) -> None:
         self._blocks = blocks
-        self.rows: TableRows | None = None
+        self.rows: TablePart | None = None
         self.finished = False
 
     @property
@@ -538,7 +538,7 @@ class _MergingRun:
         else:
             self.rows = join_rows([self.rows, block])
 
-    def take_below(self, cut: Any) -> TableRows | None:
+    def take_below(self, cut: Any) -> TablePart | None:
         """Take the rows of queries below ``cut``; None takes all rows."""
         rows = self.rows
         if rows is None:

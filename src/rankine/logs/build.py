@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import FileKindError, ParameterError
 from rankine.core.specs import History
 from rankine.data.formats import format_for
-from rankine.data.sort import TableRows, join_rows, read_tables, write_table
+from rankine.data.sort import TablePart, join_rows, read_tables, write_table
 from rankine.history.folder import check_not_live
 from rankine.history.state import HistoryState, has_state, load_state, save_state
 from rankine.logs.history import HistoryScan
@@ -87,9 +87,9 @@ def build_history(
     return BuildReport(n_rows, n_lists, tuple(schema.history))
 
 
-def _add_columns(log: HistoryScan, tables: Iterator[TableRows]) -> Iterator[TableRows]:
+def _add_columns(log: HistoryScan, tables: Iterator[TablePart]) -> Iterator[TablePart]:
     """Yield the rows of each block of the log, with all columns of the files and the features."""
-    pending: list[TableRows] = []
+    pending: list[TablePart] = []
     n_pending = 0
     for block in log.blocks():
         while n_pending < block.n_rows:
@@ -100,7 +100,7 @@ def _add_columns(log: HistoryScan, tables: Iterator[TableRows]) -> Iterator[Tabl
         table = rows.table.slice(0, block.n_rows)
         for name in log.spec.names:
             table = table.append_column(name, _to_arrow(block.columns[name]))
-        yield TableRows(table, rows.qid[: block.n_rows])
+        yield TablePart(table, rows.qid[: block.n_rows])
 
 
 def _to_arrow(values: NDArray[Any]) -> pa.Array:

@@ -320,7 +320,7 @@ def test_row_groups_hold_whole_queries(tmp_path, monkeypatch):
 
 def rows(qid):
     qid = np.asarray(qid)
-    return sort_tables.TableRows(pa.table({"qid": qid, "n": np.arange(len(qid))}), qid)
+    return sort_tables.TablePart(pa.table({"qid": qid, "n": np.arange(len(qid))}), qid)
 
 
 def test_batches_fill_a_run_up_to_its_memory():
