@@ -80,7 +80,7 @@ def _load_pairs(path: Any, pairs: Sequence[str], **options: Any) -> Dataset:
             parameter="pairs",
             fix="Comparisons are read from columns: leave these options out",
         )
-    return read_pairs(path, *pairs, feature_names)
+    return read_pairs(path, pairs[0], pairs[1], feature_names)
 
 
 def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:

@@ -562,8 +562,11 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 parameter="monotone",
                 fix="Use 1 (rising) or -1 (falling)",
             )
-        is_number = isinstance(self.pairs, (int, np.integer))
-        if self.pairs < 0 if is_number else any(np.shape(pair) != (2,) for pair in self.pairs):
+        if isinstance(self.pairs, (int, np.integer)):
+            valid = self.pairs >= 0
+        else:
+            valid = all(np.shape(pair) == (2,) for pair in self.pairs)
+        if not valid:
             raise ParameterError(
                 f"{self.pairs!r} is neither a number of pairs nor a list of pairs of columns",
                 parameter="pairs",
