@@ -57,7 +57,7 @@ test-lowest: $(STAMP)
 	$(BIN)/uv venv --quiet --clear .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[all]' \
 	    'pytest>=8.3' 'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'pandas>=2.2' 'polars>=1.20' 'duckdb>=1.1' 'ir-measures>=0.3.7' 'onnxruntime>=1.20'
-	RANKINE_CACHE_DIR=.venv-lowest/cache .venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
+	RANKINE_CACHE_DIR=$(CURDIR)/.venv-lowest/cache .venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
 	    -W ignore::DeprecationWarning -W ignore::FutureWarning \
 	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \
 	    tests/unit tests/contracts tests/properties
@@ -71,7 +71,7 @@ test-python:
 	$(PYTHON) -m venv .venv-python
 	.venv-python/bin/pip install --quiet --disable-pip-version-check --upgrade pip
 	.venv-python/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --group test
-	RANKINE_CACHE_DIR=.venv-python/cache .venv-python/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
+	RANKINE_CACHE_DIR=$(CURDIR)/.venv-python/cache .venv-python/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
 	    -m 'not packaging and not browser and not docs and not full and not reliability' tests/unit tests/contracts tests/properties
 
 # Build wheel and source archive twice and compare them byte by byte.
@@ -107,6 +107,7 @@ mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)
 
 docs: $(STAMP)
+	$(BIN)/python -m tools.docs.generate
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

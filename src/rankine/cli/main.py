@@ -34,7 +34,7 @@ COMMAND_GROUPS = {
     "Learn": ("train", "tune", "path", "retrain", "fuse"),
     "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
     "Use": ("predict", "serve", "export", "watch"),
-    "Data": ("inspect", "convert", "sort", "clicks"),
+    "Data": ("inspect", "convert", "sort", "clicks", "history"),
 }
 #: Heading of all other commands.
 _OTHER_GROUP = "More"
@@ -93,8 +93,9 @@ def root(
     verbose: Verbose = False,
 ) -> None:
     """Handle the options before the name of a command."""
-    # Tests run several commands in one process, so the level of the last one is reset.
+    # Tests run several commands in one process, so what the last one set is reset.
     _console.set_verbosity(0)
+    _console.set_interruption(_console.NOTHING_KEPT)
     Verbosity(quiet, verbose)
     if json and not version:
         raise _UsageError("write --json after the name of a command, or with --version", context)
@@ -123,7 +124,7 @@ def installation_report() -> dict[str, Any]:
     from rankine._version import __version__
     from rankine.kernels.cache import user_cache
 
-    n_threads = os.cpu_count()
+    n_threads, cache = os.cpu_count(), user_cache()
     # A container may use fewer cores than the machine has.
     if hasattr(os, "sched_getaffinity"):
         n_threads = len(os.sched_getaffinity(0))
@@ -134,7 +135,7 @@ def installation_report() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": llvmlite.binding.get_host_cpu_name(),
         "threads": n_threads,
-        "cache": str(user_cache()),
+        "cache": None if cache is None else str(cache),
         "packages": _dependency_versions(),
     }
 
@@ -199,7 +200,7 @@ def run() -> None:
             "out of memory: use float32 (--dtype float32) or train on a stream (--stream)", error
         )
     if exit_code == _INTERRUPTED:
-        _console.print_error("interrupted")
+        _console.print_interruption()
     sys.exit(exit_code or 0)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_values, training_progress
-from rankine.cli._groups import reject_options
+from rankine.cli._groups import is_written, reject_options
 from rankine.cli._options import (
     AsJson,
     Files,
@@ -61,7 +61,9 @@ _EPILOG = """
 def train(
     data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Write the model to this file.")],
-    ranker: Annotated[str, typer.Option(help="Train this ranker: {rankers}.")] = "spd",
+    ranker: Annotated[
+        str, typer.Option(help="Train this ranker: {rankers}; by default that of --warm-start.")
+    ] = "spd",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
@@ -74,7 +76,12 @@ def train(
         int | None,
         typer.Option(help="Stop after this many evaluations on --valid without improvement."),
     ] = None,
-    warm_start: Annotated[str | None, typer.Option(help="Start from this model file.")] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option(
+            help="Start from this model file, with its ranker and settings unless they are given."
+        ),
+    ] = None,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Train without loading all of the data into memory."),
@@ -93,27 +100,42 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
+    from rankine.history.folder import check_not_live
+    from rankine.history.state import has_state
     from rankine.model import LinearModel
 
     start = None if warm_start is None else LinearModel.load(warm_start)
     schema = reading.log_schema(
         start, position=clicks.position, item=clicks.item, search=clicks.search
     )
-    settings = _ranker_settings(
-        set_,
-        metric=metric,
-        scale=scale,
-        missing=missing,
-        random_state=seed,
-        early_stopping=early_stopping,
-        n_passes=n_passes,
-    )
+    options: dict[str, Any] = {
+        "metric": metric, "scale": scale, "missing": missing, "random_state": seed,
+    }  # fmt: skip
+    if start is not None:
+        if not is_written("ranker"):
+            ranker = str(start.parameters.get("ranker", ranker))
+        options |= _settings_of_start(start, ranker, options)
+    if valid is None and reading.split is None:
+        options.pop("early_stopping", None)
+    written = {"early_stopping": early_stopping, "n_passes": n_passes}
+    options |= {name: value for name, value in written.items() if value is not None}
+    settings = _ranker_settings(set_, options)
     correction = _prepare_correction(clicks, reading, schema, settings)
     if correction.click_formula is not None:
         # The rows are read with the clicks as labels; the correction replaces these later.
         reading = replace(reading, label=correction.click_formula)
         if schema is not None:
             schema = msgspec.structs.replace(schema, label=correction.click_formula)
+    start_schema = log_schema_of(start)
+    if schema is not None and start_schema is not None:
+        schema = schema.with_propensity(start_schema)
+    schema = correction.complete_schema(schema, data, reading)
+    state_folder = reading.state
+    if state_folder is not None:
+        _check_has_history(schema)
+        check_not_live(state_folder)
+        # A new folder is the start of a history.
+        reading = replace(reading, state=state_folder if has_state(state_folder) else None)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
     if estimator.early_stopping is not None and valid is None and reading.split is None:
@@ -133,37 +155,56 @@ def train(
         cluster=cluster,
         checkpoints=checkpoints.options(),
         stream=stream or checkpoints.checkpoint is not None,
+        state_folder=state_folder,
     )
     result = job.run()
     if json:
         _console.print_json(result)
         return
     print_values(_summary_rows(result))
-    _console.print_next_commands(_next_commands(result["model"], valid))
+    _console.print_next_commands(_next_commands(job))
 
 
-def _ranker_settings(
-    set_: list[str] | None,
-    *,
-    early_stopping: int | None,
-    n_passes: int | None,
-    **settings: Any,
-) -> dict[str, Any]:
+def _check_has_history(schema: LogSchema | None) -> None:
+    if schema is None or not schema.history:
+        raise ParameterError(
+            "applies to history features, and the schema declares none",
+            parameter="state",
+            fix="Leave it out, or declare a feature in [history.NAME] of --schema",
+        )
+
+
+def _ranker_settings(set_: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of the ranker, from options and from ``--set``.
 
     A parameter that is set by both is an error.
     """
-    if early_stopping is not None:
-        settings["early_stopping"] = early_stopping
-    if n_passes is not None:
-        settings["n_passes"] = n_passes
     explicit = parse_settings(set_ or [])
     for name in explicit:
         option = "seed" if name == "random_state" else name
         reject_options(
             (option,), f"sets the same parameter as --set {name}", fix="Leave out one of them"
         )
-    return {**settings, **explicit}
+    return {**options, **explicit}
+
+
+def _settings_of_start(start: LinearModel, ranker: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a model to start from that no option gives.
+
+    For another ranker these are the settings that all rankers share.
+    """
+    from rankine.rankers.base import BaseRanker
+    from rankine.rankers.registry import ranker_class
+    from rankine.rankers.warm_start import settings_of
+
+    names = set(ranker_class(ranker)().get_params(deep=False))
+    if ranker != start.parameters.get("ranker"):
+        names &= BaseRanker.__dataclass_fields__.keys()
+    option_of = {"random_state": "seed"}
+    written = {name for name in options if is_written(option_of.get(name, name))}
+    if is_written("propensity"):
+        written.add("propensity")
+    return settings_of(start, names - written - {"warm_start"})
 
 
 # -- clicks -------------------------------------------------------------------------------------
@@ -215,27 +256,63 @@ class ClickCorrection:
     def apply(self, train: Any, source: Any, reading: ReadingOptions, estimator: Any) -> Any:
         """Return the training part with its labels; set the propensities of the estimator."""
         from rankine.logs.clicks import CoecLabel, relabelled
-        from rankine.logs.propensity import estimate_propensity
 
-        options = self.options
         propensity = self.propensity
         schema = getattr(source, "schema", None)
-        columns: dict[str, Any] = {
+        label = self.click_formula or getattr(schema, "label", None) or reading.label or "label"
+        if self.options.propensity == "auto":
+            propensity = self._estimate(train, schema, label, reading)
+            if self.click_formula is None:
+                estimator.set_params(propensity=propensity)
+        if self.click_formula is None:
+            return train
+        columns = self._columns_of_clicks(schema, reading)
+        return relabelled(train, CoecLabel(train, label, propensity or (), **columns))
+
+    def _columns_of_clicks(self, schema: LogSchema | None, reading: ReadingOptions) -> Any:
+        options = self.options
+        return {
             "query": getattr(schema, "query", None) or reading.query or "qid",
             "position": options.position or getattr(schema, "position", None) or "position",
             "item": options.item or getattr(schema, "item", None),
             "search": options.search or getattr(schema, "search", None),
         }
-        label = self.click_formula or getattr(schema, "label", None) or reading.label or "label"
-        if options.propensity == "auto":
-            propensity = estimate_propensity(
-                train, label=label, context=options.context, n_resamples=0, **columns
-            )
-            if self.click_formula is None:
-                estimator.set_params(propensity=propensity)
-        if self.click_formula is None:
-            return train
-        return relabelled(train, CoecLabel(train, label, propensity or (), **columns))
+
+    def _estimate(
+        self, train: Any, schema: LogSchema | None, label: str, reading: ReadingOptions
+    ) -> Any:
+        """Estimate propensities from the training part."""
+        from rankine.logs.propensity import estimate_propensity
+
+        columns = self._columns_of_clicks(schema, reading)
+        return estimate_propensity(
+            train, label=label, context=self.options.context, n_resamples=0, **columns
+        )
+
+    def complete_schema(
+        self, schema: LogSchema | None, paths: list[str], reading: ReadingOptions
+    ) -> LogSchema | None:
+        """Return the schema with the propensities that history features over examination need."""
+        from rankine.logs.clicks import position_propensity
+        from rankine.logs.schema import LogSchema
+
+        if schema is None or schema.propensity or not schema.uses_examination:
+            return schema
+        propensity = self.propensity
+        if self.options.propensity == "auto":
+            # The rows and their split do not depend on the features.
+            item = str(self.options.item or schema.item)
+            plain = LogSchema(
+                schema.query, schema.label, categorical=(item,), position=schema.position,
+                time=schema.time, item=item, search=schema.search,
+            )  # fmt: skip
+            log = replace(reading, state=None).open(paths, stream=True, log_schema=plain)
+            train = reading.parts(log)["train"]
+            propensity = self._estimate(train, plain, schema.label or "label", reading)
+        if propensity is None:
+            return schema
+        values = tuple(position_propensity(propensity).tolist())
+        return msgspec.structs.replace(schema, propensity=values)
 
 
 # -- training -----------------------------------------------------------------------------------
@@ -255,6 +332,8 @@ class TrainingJob:
         Keyword arguments of ``fit``.
     stream
         Whether to read the data in blocks instead of loading it.
+    state_folder
+        Folder to save the state of history features to, or None.
     """
 
     estimator: Any
@@ -268,9 +347,11 @@ class TrainingJob:
     cluster: ClusterOptions
     checkpoints: dict[str, Any]
     stream: bool
+    state_folder: str | None = None
 
     def run(self) -> dict[str, Any]:
         """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
+        from rankine.history.state import save_state
         from rankine.kernels.compile import CLOCK
 
         mark = CLOCK.mark()
@@ -289,6 +370,9 @@ class TrainingJob:
         if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
+        # Last, so that a run which fails before can be repeated: a log is applied once.
+        if self.state_folder is not None:
+            save_state(source.history_state(), self.state_folder)
         result = _result(self.estimator, model, self.out)
         result["compile_seconds"] = CLOCK.since(mark)["compile_seconds"]
         n_missing = self.estimator.training_.get("missing_values", getattr(source, "nulls", None))
@@ -371,6 +455,8 @@ class TrainingJob:
             )
         if _is_loaded(train):
             self.estimator.training_ |= {"fingerprint": train.fingerprint}
+        if self.reading.split is not None:
+            self.estimator.training_ |= {"split": self.reading.split}
 
     def _save(self) -> LinearModel:
         """Save the model of the fitted estimator."""
@@ -470,10 +556,17 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
     return means
 
 
-def _next_commands(model: str, valid: str | None) -> list[list[str]]:
+def _next_commands(job: TrainingJob) -> list[list[str]]:
     """Return commands that a user may want to run after a training."""
-    # A report on the training data would be too optimistic, so without --valid it is left open.
-    return [["rankine", "report", model, valid or "TEST_DATA"], ["rankine", "serve", model]]
+    # A report on the training data would be too optimistic: without held-out data it is left open.
+    held_out = ["TEST_DATA"]
+    if job.valid is not None:
+        held_out = [job.valid]
+    elif job.reading.split is not None and "-" not in job.paths:
+        held_out = [*job.paths, "--split", job.reading.split]
+        if job.reading.time is not None and job.schema is None:
+            held_out += ["--time", job.reading.time]
+    return [["rankine", "report", job.out, *held_out], ["rankine", "serve", job.out]]
 
 
 def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -12,9 +12,11 @@ from rankine.cli._console import (
     check_output_paths,
     print_tables,
     print_values,
+    print_without_weights,
     progress_bar,
     save_plot,
     save_report,
+    set_interruption,
 )
 from rankine.cli._groups import option_panel
 from rankine.cli._options import AsJson, Missing, ReportFile, Seed, parse_settings
@@ -145,9 +147,14 @@ def tune(
     options = search.options()
     if missing != "auto":
         options["parameters"] |= dict.fromkeys(_missing_parameters(ranker), missing)
+    # Held-out rows are read like the training rows, so that features mean the same.
     rows = reading.open(data)
     held_out = None if valid is None else reading.open_like(valid, rows)
     schema = log_schema_of(rows)
+    resume_hint = ""
+    if study is not None:
+        resume_hint = f"; the same command continues the study {study}"
+    set_interruption(f"no trial had finished{resume_hint}")
     with progress_bar("tuning") as update_bar:
 
         def on_trial(done: int, total: int, best: float | None) -> None:
@@ -179,12 +186,22 @@ def tune(
         _console.print_json({**result.to_dict(), "study": study, "model": out})
     else:
         print_result(result, out)
+    # The best model so far is saved above, before the command ends as interrupted.
+    if result.interrupted:
+        result_text = "the best setting so far is shown above; name --out to keep its model"
+        if out is not None:
+            result_text = f"the best model so far is in {out}"
+        set_interruption(
+            f"{len(result.trace)} of {trials} trials had finished, {result_text}{resume_hint}"
+        )
+        raise KeyboardInterrupt
 
 
 def _missing_parameters(ranker: str) -> list[str]:
     """Return the names of the parameters that ``--missing`` sets."""
     from rankine.rankers.registry import RANKERS, ranker_class
 
+    # With --ranker auto a parameter belongs to one of the rankers.
     if ranker != "auto":
         return ["missing"]
     return [f"{name}.missing" for name in RANKERS if not ranker_class(name).takes_missing]
@@ -207,6 +224,7 @@ def print_result(result: TuningResult, out: str | None) -> None:
         rows.append(("importance", ", ".join(shares)))
     if out is not None:
         rows.append(("model", f"{out}  ({result.model.digest[:12]})"))
+    print_without_weights(result.model.nnz, result.metric)
     print_tables([_trials_table(result)])
     _console.print_result("")
     print_values(rows)
@@ -218,6 +236,7 @@ def _trials_table(result: TuningResult) -> Table:
 
     rows = []
     for trial in result.trace:
+        # A failed trial says why; a stopped one only that it was stopped.
         remark = "" if trial.state == "complete" else trial.reason or trial.state
         if not trial.feasible:
             remark = "above a limit"

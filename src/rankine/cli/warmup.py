@@ -50,6 +50,7 @@ def warmup(
 ) -> None:
     """Compile the numeric loops ahead of time, so that later commands start at once."""
     from rankine.core.checks import check_count
+    from rankine.core.errors import ParameterError
     from rankine.kernels.cache import user_cache, write_baseline
     from rankine.rankers.registry import RANKERS, ranker_class
 
@@ -63,6 +64,10 @@ def warmup(
     if into is not None:
         folder = Path(into).absolute()
         write_baseline(folder)
+    if folder is None:
+        raise ParameterError(
+            "this user has no home folder to write to", fix="Name one: --into FOLDER"
+        )
     started_at = time.perf_counter()
     seconds_by_part = _compile(rankers, folder, jobs)
     result = {

@@ -308,6 +308,26 @@ class Dataset:
 
         return fingerprint([self])
 
+    @property
+    def item_ids(self) -> Any:
+        """Id of each row's item: ``docid``, or the item column of a raw log; None without one."""
+        if self.docid is not None:
+            return self.docid
+        return self._log_column("item")
+
+    @property
+    def query_texts(self) -> Any:
+        """What was searched for, row by row: a column of the text, or None."""
+        for name in ("query_text", "query", "text"):
+            if name in self.columns:
+                return self.columns[name]
+        return self._log_column("search")
+
+    def _log_column(self, use: str) -> Any:
+        """Return the column that the schema of a raw log names for a use, or None."""
+        name = getattr(getattr(self.encoding, "schema", None), use, None)
+        return self.columns.get(name) if name is not None else None
+
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Take rows by number, in the given order; a slice gives views where it can."""
         return replace(
@@ -327,6 +347,7 @@ class Dataset:
         """Take whole queries by their positions in ``queries.ids``."""
         index = self.queries
         numbers = np.asarray(queries, dtype=np.int64)
+        # Neighbouring queries of grouped rows are a slice, which copies nothing.
         if index.rows is None and len(numbers) and (np.diff(numbers) == 1).all():
             return self.take(
                 slice(int(index.starts[numbers[0]]), int(index.starts[numbers[-1] + 1]))
@@ -338,6 +359,7 @@ class Dataset:
         starts = self.queries.starts
         first = 0
         while first < self.n_queries:
+            # The last query that still fits; a query longer than a block is a block of its own.
             last = int(np.searchsorted(starts, starts[first] + max_rows, side="right")) - 1
             last = max(last, first + 1)
             yield self.take_queries(np.arange(first, last))
@@ -435,6 +457,7 @@ def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[
     """Convert Python objects and digits in text to numbers; refuse times and complex numbers."""
     if array.dtype.kind not in "OUST":
         raise _type_error(array.dtype)
+    # The types are few, the cells many.
     if not any(issubclass(cell_type, _NOT_NUMBERS) for cell_type in set(map(type, array.flat))):
         with suppress(TypeError, ValueError, OverflowError):
             return array.astype(np.float64)
@@ -535,6 +558,7 @@ def check_weight(
     scikit-learn's checks look for some of the messages.
     """
     values = _to_real(weight, f"the numbers of {name}", "Pass weights >= 0")
+    # scikit-learn passes one number for all rows.
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
@@ -632,6 +656,7 @@ def concat(parts: Iterable[Dataset]) -> Dataset:
     if len(remaining) == 1:
         return remaining[0]
     _check_compatible(remaining)
+    # Only the matrices are large: they are released one by one, the other columns are not.
     read_counts = sum((Counter(part.read_counts) for part in remaining), Counter[str]())
     columns = [replace(part, X=None) for part in remaining]
     matrices = [part.X for part in remaining]
@@ -700,6 +725,7 @@ def _join_texts(parts: Sequence[CodedText]) -> CodedText:
     texts = parts[0].texts
     if all(part.texts is texts for part in parts):
         return CodedText(np.concatenate([part.codes for part in parts]), texts)
+    # Blocks often share one dictionary object, which is then translated once.
     code_of: dict[str, int] = {}
     new_codes: dict[int, NDArray[np.int32]] = {}  # by the identity of a dictionary
     for part in parts:
@@ -731,6 +757,7 @@ def _stack_and_release(matrices: list[Any]) -> Any:
     if any(sparse.issparse(matrix) for matrix in matrices):
         rows = [sparse.csr_matrix(matrix) for matrix in drain(matrices)]
         return _stack_csr_and_release(rows, (n_rows, width), dtype)
+    # Zeros, since narrower parts have no value in the last columns.
     stacked = np.zeros((n_rows, width), dtype=dtype)
     row = 0
     for matrix in drain(matrices):
@@ -764,6 +791,7 @@ def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> An
         indptr = indptr.astype(np.int32)
     else:
         indices = indices.astype(np.int64, copy=False)
+    # Attributes are set one by one: the constructor would check and copy all three arrays.
     matrix = sparse.csr_matrix(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     matrix.has_canonical_format = True

@@ -73,6 +73,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         check_base(self.base)
         check_names(self.names, self.n_features)
         indices, values = read_only(self.indices, np.int64), read_only(self.weights, np.float64)
+        # Positions increase within each topic only, so each is checked by itself.
         for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             check_sparse(indices[a:b], values[a:b], self.n_features)
         object.__setattr__(self, "starts", read_only(starts, np.int64))
@@ -118,6 +119,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         )
 
     def __getitem__(self, topic: str) -> LinearModel:
+        # A KeyError for unknown topics, as in every mapping.
         t = self.topics.positions[topic]
         a, b = int(self.starts[t]), int(self.starts[t + 1])
         return LinearModel(

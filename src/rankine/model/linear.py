@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import Bins, MissingValues
+from rankine.core.specs import Bins, History, MissingValues
+from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
     PackedNames,
     Probes,
@@ -55,6 +56,8 @@ class LinearModel(StoredModel):
     names
         Packed names of all features, or of the non-zero weights only; see ``feature_names`` and
         ``weight_names``.
+    state
+        Where one-pass learning ended, for warm starts; None for other trainings.
     """
 
     n_features: int
@@ -67,9 +70,11 @@ class LinearModel(StoredModel):
     base: int = 1
     probes: Probes | None = None
     names: PackedNames | None = None
+    state: TrainingState | None = None
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""
+        # object.__setattr__, because the class is frozen.
         indices, values = check_sparse(self.indices, self.values, self.n_features)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
@@ -113,6 +118,7 @@ class LinearModel(StoredModel):
         """
         n_features, indices, values = sparse_weights(w)
         check_names(feature_names, n_features)
+        # A server scores the probes before it replaces a model by this one.
         if probes is None:
             probes = make_probes(indices.tolist(), values.tolist(), transforms)
         names = weight_names if feature_names is None else feature_names
@@ -134,6 +140,7 @@ class LinearModel(StoredModel):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of all features, or None if some or all have none."""
+        # Hashed features: only the non-zero weights have names.
         if self.names is None or len(self.names) != self.n_features:
             return None
         return self.names.strings
@@ -147,6 +154,11 @@ class LinearModel(StoredModel):
     def missing(self) -> MissingValues | None:
         """Rule for missing values; None if they are refused."""
         return next((spec for spec in self.transforms if isinstance(spec, MissingValues)), None)
+
+    @property
+    def history(self) -> History | None:
+        """How history features are computed; None for models without them."""
+        return next((spec for spec in self.transforms if isinstance(spec, History)), None)
 
     @property
     def n_columns(self) -> int:
@@ -186,6 +198,7 @@ class LinearModel(StoredModel):
             n_features=self.nnz,
             indices=np.arange(self.nnz),
             probes=None,
+            state=None,
             names=PackedNames.pack(self.weight_names),
         )
 

@@ -306,7 +306,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         if self.reweight is not None:
             rounds = self.reweight
         train = valid = data
-        if self.smooth is None or rounds:
+        if task.evaluator is not None or self.smooth is None or rounds:
             train, valid = self._split_lists(task, data, reader)
         if self.smooth is None:
             patience = 2
@@ -376,11 +376,12 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return columns.pair_numbers(self.pairs, self.monotone or ())
 
     # -------------------------------------------------------------- warm start
+    def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
+        """Leave the check to ``_start``, which also refuses weights."""
+
     def _start(self, coef_init: Any, columns: FittedColumns, scaling: Scaling) -> tuple[None, int]:  # noqa: ARG002
         """Check a model to start from; ``_solve`` continues from its cuts, pairs and tables."""
         if coef_init is None:
-            if self._starts_warm():
-                self._require_last_columns(columns)
             return None, 0
         if not isinstance(coef_init, LinearModel) or coef_init.bins is None:
             raise ParameterError(

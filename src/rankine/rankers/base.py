@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from rankine.core.errors import FeatureMismatchError, ParameterError, SchemaError
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
 from rankine.rankers.capabilities import Capabilities
@@ -37,10 +38,11 @@ from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
 from rankine.rankers.registry import Condition
+from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule
+from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 
@@ -62,10 +64,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
         and partitions measure ``"auto"`` on their first 10,000 lists.
     missing
-        What replaces missing values (NaN and null): ``"error"`` raises for them, and so does
-        ``"auto"`` (``AdditiveRanker`` has a cell for them in its tables); ``"zero"``, the
+        What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0
-        and a separate weight for being missing (``"indicator"``). The model stores the choice.
+        and a separate weight for being missing (``"indicator"``). ``"auto"`` is ``"indicator"`` in
+        raw logs (``"zero"`` if no number is missing) and ``"error"`` elsewhere; ``AdditiveRanker``
+        has a cell for missing values in its tables. The model stores the choice.
     early_stopping
         Stop after this many reports without a better ``metric`` on the evaluation set, and keep
         the best weights; ``evals_`` holds the values.
@@ -155,10 +158,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         query_weight
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid, eval_group
-            ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
-            memory and evaluated during training. A list of several, or a mapping from names to
-            them, is evaluated whole, with one entry of ``eval_qid`` or ``eval_group`` each; the
-            last one decides ``early_stopping`` and chooses between strengths.
+            ``(X, y, qid)``, ``(X, y)`` with its query ids or rows per query, a ``Dataset`` or a
+            stream: held in memory and evaluated during training. A list of several, or a mapping
+            from names to them, is evaluated whole, with one entry of ``eval_qid`` or
+            ``eval_group`` each; the last one decides ``early_stopping`` and chooses between
+            strengths.
         eval_names
             Names of a list's entries in ``evals_``; ``valid_0``, ``valid_1`` ... by default.
         eval_query_weight
@@ -279,7 +283,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         shared = {"max_weight": {"propensity": (None,)}}
         for name, conditions in {**shared, **self.no_effect_with}.items():
             value = getattr(self, name)
-            if value is defaults[name] or value == defaults[name]:
+            is_off = not isinstance(value, bool) and value == 0
+            if is_off or value is defaults[name] or value == defaults[name]:
                 continue
             for other, values in conditions.items():
                 if _is_one_of(getattr(self, other), values):
@@ -291,7 +296,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
 
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
-        return fit_scaling(self._scale(), data, self._missing())
+        rule = self._missing(raw_log=data.encoding is not None)
+        return fit_scaling(self._scale(), data, rule)
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
@@ -299,12 +305,20 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             return None
         return check_scale(self.scale)
 
-    def _missing(self) -> str:
-        """Return the rule for missing values."""
+    def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
+        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
         rule = check_rule(self.missing)
         if rule == "auto":
-            # Silent replacement of missing values would hide faults in the data.
-            return "bin" if self.takes_missing else "error"
+            if self.takes_missing:
+                return "bin"
+            if raw_log and start_model is not None:
+                return rule_of(start_model.missing)
+            if raw_log and self.warm_start and hasattr(self, "scaling_"):
+                return rule_of(self.scaling_.missing)
+            if raw_log:
+                return "auto"
+            # Silent replacement of missing features would hide faults in the data.
+            return "error"
         if self.takes_missing and rule != "error":
             raise ParameterError(
                 f"{rule!r} is not needed: {type(self).__name__} has a cell for missing values in "
@@ -321,6 +335,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             weights = inverse_propensity(self.propensity, self.max_weight)
         return PositionCorrection(weights, check_offset(self.position_offset), self._divisor())
 
+    def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
+        """Raise unless a fit with these parameters can start from a model."""
+        check_start_model(self, model, columns)
+
+    def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:  # noqa: ARG002
+        """Return the run that a fit continues: that of a model, or of the last fit."""
+        return None
+
     def _start(
         self, coef_init: Any, columns: FittedColumns, scaling: Scaling
     ) -> tuple[NDArray[np.float64] | None, int]:
@@ -329,14 +351,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``coef_init`` comes before a warm start; None for both starts at 0.
         """
         n_steps = 0
+        learned: MissingValues | None = None
         if coef_init is None:
             if not self._starts_warm():
                 return None, 0
-            self._require_last_columns(columns)
-            _require_same_transforms(self.scaling_.transforms, scaling)
             coef_init, n_steps = self.coef_, int(self.n_iter_)
+            learned = self.scaling_.missing
         elif isinstance(coef_init, LinearModel):
-            _require_same_features(coef_init, columns, scaling)
+            learned = coef_init.missing
             if coef_init.parameters.get("ranker") == self.system:
                 n_steps = int(coef_init.provenance.get("n_iter", 0))
             coef_init = coef_init.to_dense()
@@ -347,22 +369,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
                 parameter="coef_init",
                 fix="Pass one weight per feature",
             )
-        return scaling.unfold(weights).copy(), n_steps
+        return scaling.unfold(weights, learned).copy(), n_steps
 
     def _starts_warm(self) -> bool:
         """Return whether a fit without ``coef_init`` starts from the last one."""
         return self.warm_start and hasattr(self, "coef_")
-
-    def _require_last_columns(self, columns: FittedColumns) -> None:
-        """Raise unless data has the columns of the last fit, from which a warm start begins."""
-        last = FittedColumns.from_estimator(self)
-        if last.n_features != columns.n_features:
-            raise FeatureMismatchError(
-                f"the last fit, from which warm_start continues, had {last.n_features} features, "
-                f"and the data has {columns.n_features}",
-                fix="Pass the columns of the last fit, or set warm_start=False",
-            )
-        last.require_names(None if columns.names is None else columns.names.tolist())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -378,26 +389,3 @@ def _is_one_of(value: Any, values: Sequence[Any]) -> bool:
     if value is None or isinstance(value, (str, bool, int)):
         return value in values
     return not np.size(value) and 0 in values
-
-
-def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: Scaling) -> None:
-    """Raise for a model to start from whose weights belong to other features."""
-    if model.n_features != columns.n_features:
-        raise FeatureMismatchError(
-            f"the model to start from has {model.n_features} features, the data "
-            f"{columns.n_features}",
-            fix=f"Read the data with n_features={model.n_features}",
-        )
-    columns.require_names(model.feature_names)
-    _require_same_transforms(model.transforms, scaling)
-
-
-def _require_same_transforms(start_transforms: Sequence[Any], scaling: Scaling) -> None:
-    """Raise if the weights to start from belong to rows that are transformed in another way."""
-    transforms = {type(spec).__name__ for spec in scaling.transforms}
-    if transforms != {type(spec).__name__ for spec in start_transforms} - {"LogColumns"}:
-        raise FeatureMismatchError(
-            "the weights to start from belong to another scaling of lists or rule for missing "
-            "values",
-            fix="Train with the same scale and missing, or without a warm start",
-        )

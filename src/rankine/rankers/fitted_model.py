@@ -14,12 +14,14 @@ from rankine.model import LinearModel
 from rankine.rankers.provenance import TIMES, pack_trace, plain
 
 if TYPE_CHECKING:
+    from rankine.model.explain import Explanation
+    from rankine.model.training_state import TrainingState
     from rankine.solvers.base import Solution
     from rankine.transforms.scaling import Scaling
 
 
 class ModelMixin:
-    """``to_model``."""
+    """``to_model``, ``explain`` and ``explain_pair``."""
 
     system: ClassVar[str]
     coef_: NDArray[np.float64]
@@ -43,9 +45,26 @@ class ModelMixin:
             parameters={"ranker": self.system, **self._fitted_parameters},
             provenance=self._provenance(),
         )
+        model = replace(model, state=self._training_state())
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
+
+    def explain(self, x: Any) -> Explanation:
+        """Explain the score of one row exactly, by the contributions of its columns."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain(x)
+
+    def explain_pair(self, a: Any, b: Any) -> Explanation:
+        """Explain exactly why row ``a`` scores higher or lower than row ``b``."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain_pair(a, b)
+
+    def _training_state(self) -> TrainingState | None:
+        """Return where a warm start continues, beyond the weights; None for most rankers."""
+        return None
 
     def _model_feature_names(self, names: Any) -> list[str] | None:
         """Return the names that the model stores for its weights."""
@@ -78,9 +97,11 @@ class ModelMixin:
             traces = {"trace": solution.trace, "validation": validation}
         # Times differ between equal trainings, whose files must be equal.
         training = {name: value for name, value in self.training_.items() if name not in TIMES}
+        lists = training.pop("lists", None)
         return {
             "rankine": __version__,
             "training": plain(training),
+            **({} if lists is None else {"lists": lists}),
             "n_iter": int(self.n_iter_),
             "stop_reason": solution.stop_reason,
             "certificate": plain(dict(solution.certificate)),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
-from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
+from rankine.core.specs import History, ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
@@ -44,8 +44,8 @@ def transformed_scores(
     elif not types & {MissingValues, RunScores}:
         refuse_missing(data.X, data.feature_names, scoring=True)
     for spec in transforms:
-        if isinstance(spec, LogColumns):
-            continue  # align_columns has encoded the columns
+        if isinstance(spec, (LogColumns, History)):
+            continue  # reading the log has computed and encoded the columns
         if isinstance(spec, MissingValues):
             X, added_scores = fill_missing(spec, data.X, index.starts, index.rows)
         elif isinstance(spec, (ListRange, RunScores)):
@@ -69,6 +69,7 @@ def align_columns(model: LinearModel, data: Dataset) -> Dataset:
     """
     spec = columns_of(model)
     if spec is not None and data.encoding is not None:
+        _require_same_history(model, data)
         return _encode_again(spec, data)
     names = model.column_names
     if names is not None and data.feature_names is not None and names != data.feature_names:
@@ -98,6 +99,21 @@ def _select_columns(names: Sequence[str], data: Dataset) -> Dataset:
     if isinstance(X, np.ndarray):
         X = np.ascontiguousarray(X)
     return replace(data, X=X, feature_names=tuple(names), query_index=data.queries)
+
+
+def _require_same_history(model: LinearModel, data: Dataset) -> None:
+    """Raise unless the history features of a log were computed as the model does."""
+    history = model.history
+    read_as = data.encoding.history
+    if history is None or read_as is None:
+        return
+    name = history.first_difference(read_as.spec)
+    if name is not None:
+        raise FeatureMismatchError(
+            f"the log was read without the history feature {name!r} as the model computes it",
+            fix="Read the log for this model",
+            column=name,
+        )
 
 
 def _encode_again(spec: LogColumns, data: Dataset) -> Dataset:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
+from rankine.metrics.engine import HALF_WIDTH, gain_over_constant
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Progress
 from rankine.transforms.scaling import Scaling, fit_scaling
@@ -30,6 +31,8 @@ from rankine.tuning.thompson import PARTIAL_VALUE
 FIRST_REPORT = 4
 #: Steps of an Optuna trial per fold: more than a run has evaluated reports.
 STEPS = 64
+#: Attribute of a trial: the upper end of the interval of its gain over a model without weights.
+LARGEST_GAIN = "largest_gain"
 
 
 @dataclass
@@ -56,6 +59,7 @@ class TrialMonitor:
         """Return whether to stop."""
         self._n_reports += 1
         n = self._n_reports
+        # Evaluation costs as much as many steps, so it grows rarer as training goes on.
         if n < FIRST_REPORT or n & (n - 1):  # neither 4, 8, 16 ...
             return False
         scores = self._scores(progress.coef())
@@ -76,6 +80,7 @@ class TrialMonitor:
         return self.pruned
 
     def _scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Transforms that cannot be folded into the weights are applied to the rows instead.
         if self.scaling.transforms:
             return row_scores(self.scaling.apply(self.held_out).X, coef)
         return row_scores(self.held_out.X, self.scaling.fold(coef))
@@ -139,6 +144,7 @@ class Objective:
         started = time.perf_counter()
         setting = self.space.suggest(trial)
         means: list[float] = []
+        gains: list[tuple[float, float]] = []  # over a model without weights, with standard error
         costs: dict[str, float] = {}
         sizes: list[int] = []
         last = len(self.folds.pairs) - 1
@@ -153,8 +159,11 @@ class Objective:
             ranker.fit(train, callbacks=callbacks)
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if monitor is None or not monitor.pruned:
-                means.append(evaluate_on(held_out, model=ranker, metric=self.metric))
+                scores = ranker.predict(held_out)
+                means.append(evaluate_on(held_out, scores=scores, metric=self.metric))
+                gains.append(gain_over_constant(self.metric, held_out, scores))
                 for name, cost in self.limits.costs(ranker.coef_, held_out).items():
+                    # A limit holds if it holds in every fold.
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if monitor is not None and k < last:
                     monitor.end_fold()
@@ -164,6 +173,8 @@ class Objective:
                 trial.set_user_attr(PARTIAL_VALUE, self._forecast(trial, means))
                 raise import_optuna().TrialPruned
         self._record(trial, started, sizes, costs)
+        gain, error = np.mean(gains, axis=0)[0], np.linalg.norm(gains, axis=0)[1] / len(gains)
+        trial.set_user_attr(LARGEST_GAIN, float(gain + HALF_WIDTH * error))
         return float(np.mean(means))
 
     def _monitor(
@@ -173,6 +184,7 @@ class Objective:
         if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
             return None
         train, held_out = self.folds.pairs[fold]
+        # Measuring the scaling reads all rows: trials with the same choice share it.
         key = (fold, type(ranker), ranker.scale, getattr(ranker, "missing", None))
         if key not in self._scalings:
             self._scalings[key] = _scaling_of(ranker, train)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from rankine.kernels import cache, sources
 from rankine.kernels.cache import KernelCache
 
 FLOAT = (numba.float64,)
+
+needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners of files")
 
 
 def _add_one(x):
@@ -39,6 +42,37 @@ def test_the_users_cache_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.user_cache() == tmp_path / ".cache" / "rankine"
+
+
+@pytest.mark.parametrize("variable", ["RANKINE_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_an_empty_variable_counts_as_not_set_and_a_relative_one_warns(
+    monkeypatch, tmp_path, variable
+):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("RANKINE_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv(variable, "")
+    assert cache.user_cache() == tmp_path / ".cache" / "rankine"
+    cache._warn_once.cache_clear()
+    for value in (".", "cache", "../cache"):
+        monkeypatch.setenv(variable, value)
+        with pytest.warns(RuntimeWarning, match=f"{variable}='{value}' is ignored"):
+            assert cache.user_cache() == tmp_path / ".cache" / "rankine"
+        assert cache.user_cache() == tmp_path / ".cache" / "rankine"  # it warns once
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("RANKINE_CACHE_DIR", raising=False)
+    for home in (no_home, lambda: Path("relative")):
+        monkeypatch.setattr(Path, "home", home)
+        assert cache.user_cache() is None
+    kernels = KernelCache(_add_one)
+    kernels.save_overload(FLOAT, _Result(2.0))
+    assert kernels.load_overload(FLOAT, _Target()) is None
 
 
 @pytest.fixture
@@ -72,7 +106,7 @@ def test_each_signature_bounds_check_and_outside_file_has_files_of_its_own(folde
         monkeypatch.setattr(sources, "_OUTSIDE_FILES", outside)
         for signature in (FLOAT, (numba.int64,)):
             key = kernels._key(signature, codegen)
-            paths = [Path(kernels._file(folder, key)._index_path) for folder in folders]
+            paths = [kernels._file(folder, key) for folder in folders]
             folder_name = kernels._format.locator.folder_name
             assert [path.parent for path in paths] == [
                 folder / "kernels" / folder_name for folder in folders
@@ -139,16 +173,79 @@ def test_a_disabled_cache_neither_loads_nor_saves(kernels, folders):
     assert kernels.load_overload(FLOAT, _Target()) is None
 
 
-def test_damaged_files_are_ignored_and_written_again(kernels, folders):
+def test_damaged_files_are_ignored_and_written_again(kernels, folders, monkeypatch):
     kernels.save_overload(FLOAT, _Result(2.0))
-    for pattern in ("*.nbc", "*.nbi"):
-        for content in (b"", b"\x80"):
-            (file,) = folders[1].rglob(pattern)
-            file.write_bytes(content)
-            assert kernels.load_overload(FLOAT, _Target()) is None
-        file.unlink()
+    (file,) = folders[1].rglob("*.nbc")
+    good = file.read_bytes()
+    # Nothing is unpickled unless the digest fits.
+    loads = []
+    monkeypatch.setattr(
+        cache.pickle, "loads", lambda data, loads=loads: loads.append(data) or (2.0,)
+    )
+    damaged = [good[:n] for n in range(len(good))]
+    damaged += [good[:n] + bytes([good[n] ^ 1]) + good[n + 1 :] for n in range(len(good))]
+    for content in (*damaged, good + b"x", b"\x80\x04N."):
+        file.write_bytes(content)
+        assert kernels.load_overload(FLOAT, _Target()) is None
+    assert not loads
+    kernels.save_overload(FLOAT, _Result(2.0))
+    assert file.read_bytes() == good
+    assert kernels.load_overload(FLOAT, _Target()) == (2.0,)
+
+
+def test_a_kernel_of_an_installation_with_other_modules_is_compiled_again(kernels, monkeypatch):
+    def rebuild(_target, _payload):
+        raise ImportError("no such module")
+
+    kernels.save_overload(FLOAT, _Result(2.0))
+    monkeypatch.setattr(kernels._format, "rebuild", rebuild)
+    assert kernels.load_overload(FLOAT, _Target()) is None
+
+
+@needs_owners
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_can_write_is_neither_read_nor_written(kernels, folders, level, mode):
+    cache._warn_once.cache_clear()
+    kernels.save_overload(FLOAT, _Result(2.0))
+    (file,) = folders[1].rglob("*.nbc")
+    before = file.read_bytes()
+    path = (folders[1], folders[1] / "kernels", file.parent, file)[level]
+    path.chmod(path.stat().st_mode | mode)
+    if path == file:
+        assert kernels.load_overload(FLOAT, _Target()) is None
+        return
+    with pytest.warns(RuntimeWarning, match="others can write to it") as caught:
+        assert kernels.load_overload(FLOAT, _Target()) is None
+    assert str(path) in str(caught[0].message)
+    kernels.save_overload(FLOAT, _Result(3.0))
+    assert file.read_bytes() == before
+
+
+@needs_owners
+def test_a_folder_of_another_user_is_not_used_but_one_of_root_is(kernels, monkeypatch):
+    kernels.save_overload(FLOAT, _Result(2.0))
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    status = SimpleNamespace(st_mode=0o755, st_uid=0)
+    assert cache._is_trusted(status)
+    status.st_uid = 12345
+    assert cache._is_trusted(status)
+    status.st_uid = 1000
+    assert not cache._is_trusted(status)
+
+
+@needs_owners
+def test_new_files_and_folders_are_not_writable_by_a_group_whatever_the_umask(kernels, folders):
+    before = os.umask(0)
+    try:
         kernels.save_overload(FLOAT, _Result(2.0))
-        assert kernels.load_overload(FLOAT, _Target()) == (2.0,)
+    finally:
+        os.umask(before)
+    paths = [folders[1], *folders[1].rglob("*")]
+    assert len(paths) == 4
+    for path in paths:
+        assert not path.stat().st_mode & 0o022, path
+    assert kernels.load_overload(FLOAT, _Target()) == (2.0,)
 
 
 def test_kernels_of_interactive_specs_are_not_saved(kernels, folders):

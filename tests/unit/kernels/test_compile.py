@@ -222,6 +222,16 @@ def test_functions_called_by_compiled_code_can_be_called_from_python_too(run, tm
     assert run(NESTED) == {**first, "compiled": False}
 
 
+def test_a_damaged_file_is_compiled_again_and_replaced(run, tmp_path):
+    first = run(NESTED)
+    for number, file in enumerate(saved_files(tmp_path / "cache")):
+        data = file.read_bytes()
+        damaged = (data[: len(data) // 2], b"", data[:200] + b"\0" + data[201:])[number]
+        file.write_bytes(damaged)
+    assert run(NESTED) == first
+    assert run(NESTED) == {**first, "compiled": False}
+
+
 @needs_jit
 def test_a_function_in_no_file_is_compiled_and_not_saved(monkeypatch, tmp_path):
     monkeypatch.setenv("RANKINE_CACHE_DIR", str(tmp_path))

@@ -513,7 +513,7 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     sought = AdditiveRanker(pairs=2, tol=1e-3).path(X, y, qid=qid, n_steps=1)
     assert sought.n_pairs.tolist() == [0, 2]
     assert {axis.column for axis in sought.tables[1][1].axes} >= {1, 2}
-    alone = AdditiveRanker(pairs=0, tol=1e-3, pair_smooth=5.0).path(X, y, qid=qid, n_steps=2)
+    alone = AdditiveRanker(pairs=0, tol=1e-3).path(X, y, qid=qid, n_steps=2)
     assert alone.n_pairs.tolist() == [0, 0]
     fixed = AdditiveRanker(pairs=[(1, 2)], tol=1e-3, pair_smooth=5.0)
     assert fixed.path(X, y, qid=qid, n_steps=1).to_model(1).parameters["pair_smooth"] == 5.0
