@@ -16,6 +16,8 @@ from rankine import Dataset, Scorer
 from rankine.core.errors import RankineError
 from rankine.rankers.registry import RANKERS, ranker_class
 
+# Kernels are compiled for every storage of the matrices in a first run.
+pytestmark = pytest.mark.timeout(900)
 rng = np.random.default_rng(0)
 N_ROWS = 48
 #: Halves, so that a value that is stored in two parts is exact.
@@ -110,7 +112,10 @@ def make(name, scale):
     return ranker_class(name)(random_state=0, scale=scale, **OPTIONS[name])
 
 
-@pytest.mark.parametrize("scale", ["none", "auto", "standard", "query"])
+@pytest.mark.parametrize(
+    "scale",
+    ["none", "query", *(pytest.param(s, marks=pytest.mark.full) for s in ("auto", "standard"))],
+)
 @pytest.mark.parametrize("name", RANKERS)
 def test_unusual_matrices_change_nothing(name, scale):
     if name == "additive" and scale not in ("none", "auto"):
