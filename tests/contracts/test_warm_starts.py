@@ -27,7 +27,6 @@ from rankine import Scorer
 from rankine.core.errors import RankineError
 from rankine.rankers.registry import RANKERS
 
-
 # Kernels are compiled for every setting in a first run.
 pytestmark = pytest.mark.timeout(900)
 

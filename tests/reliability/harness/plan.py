@@ -64,11 +64,6 @@ KINDS: dict[str, Kind] = {
         "model files changed with knowledge of the format, with the digest recomputed",
         "models", "models:hostile", (10_000, 100_000, 300_000), 10_000,
     ),
-    "arrays": Kind(
-        "hostile sparse matrices, query ids, sizes of lists, positions, weights and model files "
-        "passed to everything that fits, scores and evaluates",
-        "arrays", "arrays:trial", (1_000, 100_000, 1_000_000), 5_000,
-    ),
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),
