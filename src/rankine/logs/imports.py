@@ -114,9 +114,14 @@ class Joiner:
         rows = []
         # A stable sort: lists of one instant stay in the order of the files.
         for list_id, shown in sorted(self.lists.items(), key=lambda pair: pair[1].time):
-            first = {"list_id": list_id, "ts": shown.time, **shown.columns}
+            # A row without an outcome ends when it was shown.
+            first = {"list_id": list_id, "ts": shown.time, "outcome_ts": shown.time}
+            first |= shown.columns
             rows += [first | {"item": item} | row for item, row in shown.rows.items()]
-        names = dict.fromkeys(name for row in rows for name in row if name not in outcomes)
+        names = dict.fromkeys(
+            name for row in rows for name, value in row.items() if value is not None
+        )
+        names = {name: None for name in names if name not in outcomes}
         columns = {name: _column([row.get(name) for row in rows]) for name in names}
         for name in ("ts", "outcome_ts"):
             times = [row.get(name) for row in rows]
@@ -129,10 +134,13 @@ class Joiner:
 def _column(values: Sequence[Any]) -> pa.Array:
     """Return values as numbers or booleans if all are, else as texts."""
     plain = [_SEPARATOR.join(map(category_text, x)) if isinstance(x, list) else x for x in values]
-    types = {type(value) for value in plain} - {type(None)}
-    if types <= {int, float} or types == {bool}:
-        return pa.array(plain, pa.bool_() if bool in types else pa.float64())
-    return pa.array([None if value is None else category_text(value) for value in plain])
+    types = set(map(type, plain))
+    if types in ({int}, {bool}):
+        return pa.array(plain)
+    if types <= {int, float, bool, type(None)}:
+        return pa.array([None if x is None else float(x) for x in plain], pa.float64())
+    # An empty text is a missing category, in files and in requests.
+    return pa.array(["" if value is None else category_text(value) for value in plain])
 
 
 # -- OpenSearch User Behavior Insights ----------------------------------------------------------

@@ -102,7 +102,8 @@ def test_ubi_queries_and_events_are_joined(tmp_path):
     assert [row["item_click"] for row in rows] == [0, 0, 0, 1]
     assert rows[3]["ts"].isoformat() == "2024-08-16T15:52:00+00:00"
     assert rows[3]["outcome_ts"].isoformat() == "2024-08-16T15:52:30+00:00"
-    assert (rows[0]["search"], rows[0]["user"], rows[0]["outcome_ts"]) == ("toner", "c2", None)
+    assert rows[0]["outcome_ts"] == rows[0]["ts"]
+    assert (rows[0]["search"], rows[0]["user"], rows[0]["application"]) == ("toner", "c2", "")
 
 
 def test_metarank_events_are_joined_as_they_were_known(tmp_path):
@@ -118,7 +119,7 @@ def test_metarank_events_are_joined_as_they_were_known(tmp_path):
     first, second, third = rows
     assert (second["color"], second["title"], second["query"]) == ("white|black", "cat", "cat")
     assert (first["user_session"], first["user_query"], first["age"]) == ("session1", "dogs", 33)
-    assert (first["relevancy"], third["relevancy"], third["user"]) == (2.0, None, None)
+    assert (first["relevancy"], third["relevancy"], third["user"]) == (2.0, None, "")
 
 
 def test_a_schema_is_proposed_for_the_log(tmp_path):
