@@ -15,6 +15,7 @@ from rankine.cli import _console
 from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
+from rankine.core.text_table import wrap_text
 
 #: Number of model names that are printed at the start.
 _MAX_NAMES = 5
@@ -166,10 +167,9 @@ def serve(
         ) from error
     from rankine.serve.security import read_token
 
-    logging.basicConfig(
-        level=_LOG_LEVELS[_console.verbosity()],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_handler = logging.StreamHandler()
+    log_handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=_LOG_LEVELS[_console.verbosity()], handlers=[log_handler])
     if _console.verbosity() >= 0:
         # Loaded models are logged at INFO, at which other libraries would log too much.
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
@@ -187,6 +187,14 @@ def serve(
         **history.settings(),
     )
     run(settings, lambda status: _print_started(status, json=json))
+
+
+class _LogFormatter(logging.Formatter):
+    """Format records as lines, which a terminal shows wrapped at spaces."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        width = _console.terminal_width(stderr=True)
+        return "\n".join(wrap_text(super().format(record), width))
 
 
 def _parse_limits(texts: list[str]) -> Any:
