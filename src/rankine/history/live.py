@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelFormatError
+from rankine.core.specs import History, HistoryFeature
 from rankine.history.rows import RowReader, hash_values, read_numbers
 from rankine.history.state import HistoryState
 
@@ -509,3 +510,21 @@ def _split_lists(
     ends = np.cumsum(lists[:, 2])
     for list_id, size, end in zip(lists[:, 0].tolist(), lists[:, 2].tolist(), ends, strict=True):
         yield list_id, words[:, end - size : end]
+
+
+def compile_kernels() -> None:
+    """Compile everything that a server calls, so that no request waits for it."""
+    feature = HistoryFeature(("item", "user"), rate="clicked", half_life="1d")
+    history = History(("rate",), (feature,), "list", "time")
+    live = LiveHistory(HistoryState(history), join_ttl=10**9)
+    rows = [{"item": "a", "user": 1}]
+    keys = live.state.reader.read_keys({"item": ["a"], "user": [1]}, 1)
+    for time in (1, 3):
+        record, _ = live.prepare([Shown(time, time, time, [1], rows)])
+        live.apply(record)
+        live.read(time + 1, keys)
+        # The second click is late.
+        record, _ = live.prepare([Outcome(-time, 1, time, 1, {"clicked": time})])
+        live.apply(record)
+        live.replace_state(live.state.copy())
+    live.read(5, keys)

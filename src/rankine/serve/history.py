@@ -18,7 +18,7 @@ from rankine.core.errors import DataError, FeatureMismatchError, RankineError
 from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.history.folder import LiveFolder, log_segments
-from rankine.history.live import LiveHistory, Outcome, Receipt, Shown
+from rankine.history.live import LiveHistory, Outcome, Receipt, Shown, compile_kernels
 from rankine.history.state import SNAPSHOT_NAME, HistoryState
 from rankine.serve.schemas import RequestError, StateReply
 
@@ -98,6 +98,7 @@ class HistoryService:
 
     def _open(self, history: History) -> LiveHistory:
         settings = self.settings
+        compile_kernels()
         if log_segments(settings.folder):
             return self._go_live(history).live
         self._version = self._read_version()
