@@ -192,6 +192,7 @@ class HistoryService:
 
     def tick(self) -> None:
         """Flush the log, and write a snapshot when enough has come since the last one."""
+        self._report_evicted()
         folder = self._folder
         if folder is None:
             return
@@ -207,10 +208,11 @@ class HistoryService:
                 _LOG.error("no snapshot could be written; the logs of events stay")
         if folder.n_rows >= self.settings.snapshot_rows and not folder.is_compacting:
             folder.start_compaction()
-        self._report_evicted(folder.live)
 
-    def _report_evicted(self, live: LiveHistory) -> None:
-        evicted = sum(live.state.n_evicted.values())
+    def _report_evicted(self) -> None:
+        if self.live is None:
+            return
+        evicted = sum(self.live.state.n_evicted.values())
         if evicted > self._evicted:
             _LOG.warning(
                 "%d keys were removed because of --max-keys: features may differ from training",
