@@ -235,6 +235,7 @@ class LiveHistory:
     def _pass_on(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
         if not lists:
             return
+        # The state counts them as the offline pass does: a list, its end, all of its rows.
         words = np.concatenate([waiting.words for waiting in lists], axis=1)
         sizes = [waiting.words.shape[1] for waiting in lists]
         self.state.add_lists(
@@ -280,6 +281,7 @@ class LiveHistory:
         seen: set[int] = set()
         event_ids = _hash_ids(event.event_id for event in with_id)
         for event, event_id in zip(with_id, event_ids, strict=True):
+            # A sender that got no reply sends the batch again.
             if event_id in seen or any(event_id in ids for ids in self._event_ids):
                 receipt.duplicates += 1
                 continue
@@ -352,6 +354,7 @@ class LiveHistory:
             if row is None:
                 unmatched.append(event)
                 continue
+            # Nothing changes until the record is in the log: ``apply`` makes the changes.
             row = row.copy()
             for name, value in event.values.items():
                 if name in positions:
@@ -417,6 +420,7 @@ class LiveHistory:
         """Change the row of an outcome; return whether it is late."""
         waiting = self._lists.get(list_id)
         row = -1
+        # An outcome that was accepted may come after its list has expired.
         if waiting is not None:
             row = waiting.find_row(item)
         if waiting is None or row < 0:
@@ -425,12 +429,14 @@ class LiveHistory:
         old_amounts = waiting.words[layout.amounts, row].view(np.float64).copy()
         waiting.words[layout.changing, row] = change.view(np.int64)
         end = waiting.end
+        # Without a column of outcome times, offline lists end with their rows, and so do these.
         if self.history.outcome_time is not None:
             end = max(end, time)
         if waiting.is_applied:
             added = waiting.words[layout.amounts, row].view(np.float64) - old_amounts
             keys = waiting.words[layout.keys, row]
             self.state.amend(keys[:, None].copy(), added[:, None].copy(), end)
+        # The list ends later, so it becomes known later; its former entry is skipped.
         elif end != waiting.end:
             waiting.end = end
             self._push(list_id, end)
@@ -442,6 +448,7 @@ class LiveHistory:
         ids, lists = [], []
         while self._lists:
             list_id, waiting = next(iter(self._lists.items()))
+            # Lists are in the order in which they came, so the first is the oldest.
             if waiting.time >= now - self.join_ttl:
                 break
             del self._lists[list_id]
