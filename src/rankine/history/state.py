@@ -258,7 +258,7 @@ class FeatureTable:
         values: NDArray[np.float64],
     ) -> None:
         """Apply updates and read lists; see ``rankine.history.kernels.run``."""
-        progress = np.zeros(2, dtype=np.int64)
+        progress = np.zeros(3, dtype=np.int64)
         keys = applied.keys[self.group]
         while not run(
             self.table, keys, ends, x, y, read_keys, times, starts, n_applied, progress, values
