@@ -338,17 +338,12 @@ def _bar(row: Bar, largest: float, kind: str | None) -> Markup:
     share = abs(row.value) / largest if largest > 0 else 0.0
     # The smallest bar stays visible.
     width = max(100 * share, 0.6 if row.value else 0.0)
-    if kind is not None:
-        bar = {"css": f"column {kind}", "x": 0, "width": _hundredth(width)}
-    elif row.value > 0:
-        bar = {"css": "column plus", "x": 50, "width": _hundredth(width / 2)}
-    else:
-        bar = {
-            "css": "column minus",
-            "x": _hundredth(50 - width / 2),
-            "width": _hundredth(width / 2),
-        }
-    shapes = [_shape("rect", bar.pop("css"), y=1, height=8, rx=1, **bar)]
+    left, css = 0.0, f"column {kind}"
+    if kind is None:
+        width /= 2
+        left, css = (50.0, "column plus") if row.value > 0 else (50.0 - width, "column minus")
+    x, width = _hundredth(left), _hundredth(width)
+    shapes = [_shape("rect", css, x=x, y=1, width=width, height=8, rx=1)]
     if kind is None:
         shapes.append(_shape("line", "zero", x1=50, x2=50, y1=0, y2=10))
     return drawings.strip(shapes, row.tip)
