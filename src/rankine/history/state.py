@@ -629,6 +629,11 @@ def load_state(
     return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
 
 
+def has_state(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder contains a snapshot."""
+    return (Path(folder) / SNAPSHOT_NAME).exists()
+
+
 def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:
     """Write a snapshot to a folder, which is created if it does not exist."""
     Path(folder).mkdir(parents=True, exist_ok=True)

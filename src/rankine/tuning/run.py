@@ -121,6 +121,7 @@ def tune(
     check_count("workers", workers)
     target = parse_metric(metric)
     train = _load(data)
+    # The validation file may not contain the last features of the training file.
     held_out = None if valid is None else _load(valid, train.n_features)
     candidates = _candidates(ranker, str(target), random_state, workers)
     searched = Space(candidates, space, parameters)
@@ -183,8 +184,10 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
     for candidate in candidates.values():
         parameters = candidate.get_params(deep=False)
         candidate.set_params(metric=metric)
+        # A seed that the caller chose stays.
         if parameters.get("random_state", 0) is None or isinstance(ranker, str):
             candidate.set_params(random_state=seed)
+        # Threads of all workers together should not exceed the cores.
         if workers > 1 and parameters.get("n_threads", 0) is None:
             candidate.set_params(n_threads=max((os.cpu_count() or workers) // workers, 1))
     return candidates
@@ -229,6 +232,7 @@ def _run_worker(
                 _run_trial(shared, objective, trial)
             if progress is not None:
                 _report_progress(shared.study, total, progress)
+        # Another worker may die: its trial would then have to be run here.
         elif shared.has_running_trials():
             time.sleep(POLL_INTERVAL)
         else:
@@ -241,6 +245,7 @@ def _run_trial(shared: SharedStudy, objective: Objective, trial: Any) -> None:
     study = shared.study
     try:
         value = objective(trial)
+        # A trial that another worker finished in the meantime keeps its value.
         if np.isfinite(value):
             study.tell(trial, value, skip_if_finished=True)
         else:
@@ -266,6 +271,7 @@ def _raise_if_all_fail(study: Any, error: Exception) -> None:
     trials = study.get_trials(deepcopy=False)
     succeeded = [t for t in trials if t.state.name in {"COMPLETE", "PRUNED"}]
     failed = [t for t in trials if t.state.name == "FAIL" and t.user_attrs.get(REASON)]
+    # Some settings of a good space fail; all of the first ones do not.
     if succeeded or len(failed) < study.sampler.n_startup_trials:
         return
     if isinstance(error, RankineError):
@@ -289,6 +295,7 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
     trials = study.get_trials(deepcopy=False)
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
+    # The test set is used once, for the model that was chosen.
     if objective.folds.test is not None:
         test = evaluate_on(objective.folds.test, model=ranker, metric=metric)
     return TuningResult(
