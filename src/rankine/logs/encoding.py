@@ -105,12 +105,7 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """Return a raw block with features and labels."""
         columns: Any = block.columns
-        X: Any
-        with locate_row_errors(block):
-            if self.spec.tables:
-                X = self.encoder.matrix(columns, block.n_rows)
-            else:
-                X = encode_csr(self.encoder, columns, block.n_rows)
+        X = self.features(block)
         y = np.zeros(block.n_rows)
         if self.label is not None:
             y = self.label({name: _fill_label(columns[name]) for name in self.label.columns})
@@ -122,6 +117,14 @@ class LogEncoding:
             query_index=block.queries,
             encoding=self,
         )
+
+    def features(self, block: Dataset) -> Any:
+        """Return the features of the raw columns of a block."""
+        columns: Any = block.columns
+        with locate_row_errors(block):
+            if self.spec.tables:
+                return self.encoder.matrix(columns, block.n_rows)
+            return encode_csr(self.encoder, columns, block.n_rows)
 
     def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
         """Return the encoding for a ranker of tables.
@@ -344,6 +347,7 @@ class LogRecord:
         if not len(self._list_hashes):
             return finished
         sample = self._reduce_sample()
+        sample = replace(sample, X=self.encoding.features(sample), query_index=sample.queries)
         if self.encoding.spec.tables:
             scores = score_dataset(finished, sample)
         else:
@@ -376,10 +380,14 @@ def sample_lists(
     selected = np.flatnonzero(hashes <= hash_bound)
     selected = selected[np.argsort(hashes[selected], kind="stable")[:SAMPLE_LISTS]]
     # Rows by number are copies: a slice would keep the whole block in memory.
-    rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, selected.tolist())]
-    # Line numbers and files describe the whole block, not the sampled rows.
-    bare = replace(block, read_counts={}, lines=None, sources=())
-    lists = bare.take(np.concatenate(rows))
+    rows = block.queries.rows_of_queries(selected)
+    # Line numbers and files describe the whole block, not the sampled rows. Features are made again
+    # of the few lists that are still in the sample at the end.
+    no_features = np.zeros((block.n_rows, 0))
+    bare = replace(
+        block, X=no_features, read_counts={}, lines=None, sources=(), query_index=block.queries
+    )
+    lists = bare.take(rows)
     used_slots = np.zeros(n_slots, dtype=np.bool_)
     if hasattr(block.X, "indices"):
         mark_hashed(block.X.indices, block.encoding.spec.hash_start, used_slots)

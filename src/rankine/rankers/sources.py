@@ -206,8 +206,9 @@ class MemorySource(TrainingSource):
             weighted = take_some_rows(data)
         else:
             weighted = weight_rows_by_query(data, self.query_weight)
-        statistics = ColumnStatistics(lambda: [weighted], data.n_features, self._threads)
-        scaling = measure_rows(scale, missing, statistics)
+        n_measured = _count_measured(data.encoding, scale, data.n_features)
+        statistics = ColumnStatistics(lambda: [weighted], n_measured, self._threads)
+        scaling = measure_rows(scale, missing, statistics).widened(data.n_features)
         warn_uneven_columns(scaling, self.feature_names)
         if earlier is not None:
             scaling = scaling.following(earlier)
@@ -301,7 +302,9 @@ class StreamSource(TrainingSource):
         def rows() -> Iterable[Dataset]:
             return self._weighted_rows(self.stream) if needs_all_rows else sample
 
-        scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
+        n_measured = _count_measured(self.stream.log_encoding(), scale, self.n_features)
+        scaling = measure_rows(scale, missing, ColumnStatistics(rows, n_measured))
+        scaling = scaling.widened(self.n_features)
         warn_uneven_columns(scaling, self.feature_names)
         if earlier is not None:
             scaling = scaling.following(earlier)
@@ -623,6 +626,13 @@ def read_first_lists(
     if not blocks:
         raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)
+
+
+def _count_measured(encoding: Any, scale: str | None, n_features: int) -> int:
+    """Return the number of first columns to measure: "auto" leaves hashed ones as they are."""
+    if encoding is None or encoding.spec.tables or scale in ("standard", "maxabs"):
+        return n_features
+    return int(encoding.spec.hash_start)
 
 
 def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:

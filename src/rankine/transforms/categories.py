@@ -109,7 +109,8 @@ class HashedFeatures(dict[Any, int]):
         super().__init__()
         self._columns = tuple(columns)
         prefix = "".join(name + _UNIT for name in columns)
-        self._hash_of_names = blake2b(prefix.encode("utf-8", "surrogatepass"), digest_size=8)
+        self._prefix = prefix.encode("utf-8", "surrogatepass")
+        self._hash_of_names = blake2b(self._prefix, digest_size=8)
         self._bits = bits
         self._mask = (1 << bits) - 1
         self._start = start
@@ -137,6 +138,17 @@ class HashedFeatures(dict[Any, int]):
         self[value] = index
         return index
 
+    def add_texts(self, values: Sequence[Any]) -> None:
+        """Compute the indices of many texts, in less time than one after the other."""
+        texts = [value for value in values[:MAX_CACHED] if type(value) is str and value]
+        prefix = self._prefix
+        digests = [
+            blake2b(prefix + text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            for text in texts
+        ]
+        hashed = np.frombuffer(b"".join(digests), dtype="<u8") & np.uint64(self._mask)
+        self.update(zip(texts, (hashed.astype(np.int64) + self._start).tolist(), strict=True))
+
     def name(self, value: Any) -> str:
         """Name the feature of a value, such as ``brand=acme`` or ``brand=acme x size=9``."""
         parts = value if isinstance(value, tuple) else (value,)
@@ -156,4 +168,6 @@ class OneHotFeatures(dict[Any, int]):
 
 def feature_indices(features: Any, values: Sequence[Any]) -> NDArray[np.int64]:
     """Look up the feature index of each value."""
+    if isinstance(features, HashedFeatures) and not features:
+        features.add_texts(values)
     return np.fromiter(map(features.__getitem__, values), dtype=np.int64, count=len(values))
