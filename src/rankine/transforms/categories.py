@@ -22,6 +22,7 @@ MAX_CACHED = 1 << 18
 _UNIT = "\x1f"
 #: Types that can be looked up without conversion. Not bool: True equals 1 as a key.
 _KEY_TYPES = frozenset((str, int, type(None)))
+_TEXT_TYPES = frozenset((str,))
 
 
 def category_texts(values: Any, name: str) -> list[str]:
@@ -30,7 +31,7 @@ def category_texts(values: Any, name: str) -> list[str]:
         items = list(values)  # tolist drops the unit of times
     else:
         items = values.tolist() if hasattr(values, "tolist") else list(values)
-    if all(type(value) is str for value in items):
+    if _TEXT_TYPES.issuperset(map(type, items)):
         return items
     return [value if type(value) is str else _text(value, name, i) for i, value in enumerate(items)]
 
@@ -168,6 +169,4 @@ class OneHotFeatures(dict[Any, int]):
 
 def feature_indices(features: Any, values: Sequence[Any]) -> NDArray[np.int64]:
     """Look up the feature index of each value."""
-    if isinstance(features, HashedFeatures) and not features:
-        features.add_texts(values)
     return np.fromiter(map(features.__getitem__, values), dtype=np.int64, count=len(values))
