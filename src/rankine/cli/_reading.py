@@ -438,9 +438,7 @@ class SortOptions(_ReadOptions):
 class ClickColumnOptions:
     """Columns of a click log."""
 
-    query: Annotated[str, typer.Option(help="Column of the list that a row belongs to.")] = (
-        "session"
-    )
+    query: Annotated[str, typer.Option(help="Query column.")] = "qid"
     label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked"
     position: Annotated[str, typer.Option(help="Column of displayed positions, from 1.")] = (
         "position"
@@ -462,3 +460,12 @@ class ClickColumnOptions:
             if value == defaults.get(name):
                 columns[name] = getattr(schema, name) or value
         return columns
+
+
+@dataclass(frozen=True)
+class SessionColumnOptions(ClickColumnOptions):
+    """Columns of the log of an interleaving, as ``rankine interleave plan`` names them."""
+
+    query: Annotated[str, typer.Option(help="Column of the list that a row belongs to.")] = (
+        "session"
+    )

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of values of a one-hot column.
 MAX_VALUES = 10_000
+#: Longest list on one line of a TOML file.
+_TOML_WIDTH = 50
 #: Fields that decide what a model computes; the others decide how a file is read.
 _FEATURES = (
     "numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins",
@@ -300,7 +302,15 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 def _toml_lines(fields: Mapping[str, Any]) -> list[str]:
-    return [f"{_toml_key(name)} = {json.dumps(value)}" for name, value in fields.items()]
+    lines = []
+    for name, value in fields.items():
+        text = json.dumps(value)
+        # Tables cannot be broken, lists can.
+        if isinstance(value, list | tuple) and len(name) + len(text) > _TOML_WIDTH:
+            entries = [f"    {json.dumps(entry)},\n" for entry in value]
+            text = f"[\n{''.join(entries)}]"
+        lines.append(f"{_toml_key(name)} = {text}")
+    return lines
 
 
 def _toml_key(name: str) -> str:

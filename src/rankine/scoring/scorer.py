@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
+from rankine.core.specs import Bins, History, ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, find_tables
@@ -230,12 +230,19 @@ class Scorer:
         supported = int(scaled) + sum(spec is not None for spec in (encoder, runs, missing))
         if tables is not None:
             supported = 1 + int(tables.grids is not None) + int(encoder is not None)
+        # History features are columns like others; who scores raw rows computes them first.
+        supported += sum(isinstance(spec, History) for spec in model.transforms)
         if len(model.transforms) != supported or (runs is not None and supported > 1):
             kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
             raise ModelError(
                 f"the scorer cannot run these transforms together: {kinds}",
                 fix="Use the version of rankine that saved the model",
             )
+
+    @property
+    def treats_lists_separately(self) -> bool:
+        """Whether scores of a row depend on the other rows of its list."""
+        return self._by_list or self.run_scores is not None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")

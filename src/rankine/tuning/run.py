@@ -65,6 +65,8 @@ def tune(
 ) -> TuningResult:
     """Search the parameters that rank held-out queries best, and fit the best setting.
 
+    Ctrl-C ends the search early: the result is the best setting so far, if a trial has finished.
+
     Parameters
     ----------
     data, valid
@@ -153,8 +155,15 @@ def tune(
         )
         try:
             objective = Objective(divided, searched, target, limits)
-            _run_workers(shared, objective, trials, workers, progress)
-            return _result(shared.study, objective, target)
+            interrupted = False
+            try:
+                _run_workers(shared, objective, trials, workers, progress)
+            except KeyboardInterrupt:
+                # Hours of trials must not be lost: the best one so far is the result.
+                if not any(map(_is_candidate, shared.study.get_trials(deepcopy=False))):
+                    raise
+                interrupted = True
+            return _result(shared.study, objective, target, interrupted=interrupted)
         finally:
             shared.close()
 
@@ -291,7 +300,7 @@ def _report_progress(study: Any, total: int, progress: Progress) -> None:
 
 
 # ---------------------------------------------------------------------- the result
-def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
+def _result(study: Any, objective: Objective, metric: Metric, *, interrupted: bool) -> TuningResult:
     trials = study.get_trials(deepcopy=False)
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
@@ -308,7 +317,13 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
         importances(study),
         test,
         study,
+        interrupted,
     )
+
+
+def _is_candidate(trial: Any) -> bool:
+    """Return whether a trial has finished and respects the limits."""
+    return trial.state.name == "COMPLETE" and is_feasible(trial)
 
 
 def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any, Any]:
@@ -318,7 +333,7 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
     """
     sign = -1.0 if metric.larger_is_better else 1.0
     finished = [t for t in trials if t.state.name == "COMPLETE"]
-    feasible = [t for t in finished if is_feasible(t)]
+    feasible = [t for t in finished if _is_candidate(t)]
     whole, limits = objective.folds.whole, objective.limits
     ranked = sorted(feasible, key=lambda t: (sign * t.value, t.number))
     as_good = [t for t in ranked if t.user_attrs["weights"] and t.user_attrs[LARGEST_GAIN] >= 0]
