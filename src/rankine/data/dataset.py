@@ -567,7 +567,7 @@ def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
 
 
 def first_lists(
-    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, n_rows: int | None = None
+    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, n_rows: int | None = None
 ) -> Iterator[Dataset]:
     """Yield the first ``count`` lists, however blocks are cut.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
 from rankine.data.splits import query_units
@@ -31,6 +32,7 @@ from rankine.logs.schema import (
     frequent_texts,
     locate_row_errors,
     schema_of,
+    varies_within_lists,
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 PROBE_ROWS = 4
 #: Number of lists in the sample that the summary in a model is computed from.
 SAMPLE_LISTS = 1000
+#: Fewest lists of at least two rows from which a column is called constant within lists.
+MIN_LISTS_FOR_WARNING = 25
 
 
 class LogEncoding:
@@ -352,6 +356,8 @@ class LogRecord:
             scores = score_dataset(finished, sample)
         else:
             scores = transformed_scores(model.transforms, sample, model.to_dense())
+        if not self.encoding.spec.tables:
+            self._warn_of_constant_columns(sample)
         summary = summarise(
             self.encoding.spec,
             sample.columns,
@@ -361,6 +367,20 @@ class LogRecord:
         )
         provenance = {**finished.provenance, "log": msgspec.to_builtins(summary)}
         return replace(finished, provenance=provenance)
+
+    def _warn_of_constant_columns(self, sample: Dataset) -> None:
+        """Warn of features that are constant within lists, whose weights rank nothing."""
+        if np.count_nonzero(sample.queries.sizes > 1) < MIN_LISTS_FOR_WARNING:
+            return
+        spec = self.encoding.spec
+        crossed = {*chain(*spec.crosses)}
+        names = [name for name in spec.columns if name not in crossed or name in spec.hashed]
+        constant = [repr(name) for name in names if not varies_within_lists(sample, name)]
+        if constant:
+            warn_user(
+                f"constant within lists, so their weights rank nothing: {', '.join(constant)}. "
+                "Cross them with a column of the items (crosses), or leave them out"
+            )
 
 
 def sample_lists(
