@@ -4,8 +4,8 @@
 
 Three generated logs (``benchmarks.common.raw_logs``). rankine reads Parquet, with the defaults of
 ``ElasticRanker`` and every column by its type, or as ``propose_schema`` proposes; Vowpal Wabbit
-reads its text, with logistic loss and otherwise its defaults. Both read and learn once, in turn; CPU
-seconds of all threads are medians, without imports and compiling. Defaults were chosen on
+reads its text, with logistic loss and otherwise its defaults. Both read and learn once, in turn;
+CPU seconds of all threads are medians, without imports and compiling. Defaults were chosen on
 validation parts; the figures are those of the test parts. Memory is the peak of a process that
 trains once.
 """
