@@ -200,7 +200,7 @@ def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
     assert found.columns == ("user", "user_id", "device")
     assert why["device"].startswith("3 values in 200 rows, constant within lists")
     assert set(why) == {
-        *found.numeric, *found.binned, *found.one_hot, *found.columns, "ids", "one", "sku",
+        *found.numeric, *found.binned, *found.one_hot, *found.columns, "ids", "one",
     }  # fmt: skip
     assert why["ids"] == "101 values in 200 rows: left out"
     assert why["one"] == "1 values in 200 rows: left out"
