@@ -151,8 +151,6 @@ class Scaling:
 
     def _prepare_rows(self, data: Dataset) -> Dataset:
         """Return compressed rows filled, scaled and with indicators; the zeros are not stored."""
-        from rankine.data.dataset import make_csr  # with SciPy, which servers do not import
-
         missing: Any = self.missing
         width = max((0, *missing.columns)) + 1
         columns = np.array(missing.columns, dtype=np.int64)
@@ -174,7 +172,10 @@ class Scaling:
             X.indptr, X.indices, X.data, factors, fills, indicators, indptr, indices, values
         )
         shape = (data.n_rows, data.n_features + self.n_indicators)
-        prepared = make_csr(values[: indptr[-1]], indices[: indptr[-1]], indptr, shape)
+        stored = slice(0, indptr[-1])
+        # The constructor of X's own class: naming scipy would import it into a server.
+        prepared = type(X)((values[stored], indices[stored], indptr), shape=shape)
+        prepared.has_canonical_format = True
         return replace(data, X=prepared, feature_names=names, query_index=data.queries)
 
     def widened(self, n_features: int) -> Scaling:
