@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
+from rankine.core.log_summary import SEEN_BITS
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
@@ -33,7 +34,7 @@ from rankine.logs.schema import (
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
-from rankine.transforms.drift import SEEN_BITS, DriftMonitor, summarise, summary_of
+from rankine.transforms.drift import DriftMonitor, summarise, summary_of
 from rankine.transforms.log_columns import LogEncoder, columns_of, mark_hashed
 
 if TYPE_CHECKING:

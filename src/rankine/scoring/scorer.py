@@ -227,15 +227,6 @@ class Scorer:
         }
         # __setattr__ refuses assignments, also these.
         self.__dict__.update(state)
-        supported = int(scaled) + sum(spec is not None for spec in (encoder, runs, missing))
-        if tables is not None:
-            supported = 1 + int(tables.grids is not None) + int(encoder is not None)
-        if len(model.transforms) != supported or (runs is not None and supported > 1):
-            kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
-            raise ModelError(
-                f"the scorer cannot run these transforms together: {kinds}",
-                fix="Use the version of rankine that saved the model",
-            )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")

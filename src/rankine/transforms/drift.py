@@ -12,64 +12,31 @@ shares below 1e-4 count as 1e-4. Below .1 little has changed, above .25 much.
 
 from __future__ import annotations
 
-import base64
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
+from rankine.core.log_summary import (
+    GROUP_BITS,
+    ColumnSummary,
+    LogSummary,
+    pack_slots,
+    unpack_slots,
+)
 from rankine.core.specs import LogColumns
 from rankine.model import LinearModel
+from rankine.model.checks import read_progress
 from rankine.transforms.categories import HashedFeatures, categories, feature_indices
 from rankine.transforms.log_columns import numeric_values
 
-#: Groups of a category, as a power of two.
-_GROUP_BITS = 4
-#: Maximum number of slots that hashed values are recorded in, as a power of two.
-SEEN_BITS = 18
 #: Minimum share of a group in a PSI.
 _MIN_SHARE = 1e-4
 _DECILES = np.arange(1, 10) / 10
-
-
-class ColumnSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Share of a column's rows with missing values, and the shares of groups among the others.
-
-    ``cuts`` are the upper ends of the groups of numbers; None for categories.
-    """
-
-    missing: float
-    shares: tuple[float, ...]
-    cuts: tuple[float, ...] | None = None
-
-
-class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Summary of a training log.
-
-    Attributes
-    ----------
-    lists, rows
-        Number of sampled lists (selected by a hash of their ids) and of their rows.
-    columns
-        Summaries by name.
-    scores
-        Distances of scores from the mean of their list.
-    seen
-        Slots of the hashed space that some row of the whole log used: packed bits, compressed.
-    """
-
-    lists: int
-    rows: int
-    columns: dict[str, ColumnSummary]
-    scores: ColumnSummary
-    seen: str = ""
 
 
 class ColumnDrift(NamedTuple):
@@ -111,11 +78,8 @@ def summarise(
             summaries[name] = _summarise_numbers(numeric_values(columns[name], name))
         else:
             summaries[name] = _summarise_categories(columns[name], name)
-    packed = b""
-    if seen.any():
-        packed = zlib.compress(np.packbits(seen).tobytes(), 9)
-    text = base64.b64encode(packed).decode("ascii")
-    return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), text)
+    slots = pack_slots(np.packbits(seen).tobytes())
+    return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), slots)
 
 
 def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
@@ -133,7 +97,7 @@ def _summarise_categories(values: Any, name: str) -> ColumnSummary:
     groups = feature_indices(_group_features(name), categories(values, name))
     present = groups[groups >= 0]
     # An empty column has shares of 0, rather than a division by zero.
-    shares = np.bincount(present, minlength=1 << _GROUP_BITS) / max(len(present), 1)
+    shares = np.bincount(present, minlength=1 << GROUP_BITS) / max(len(present), 1)
     missing = 1 - len(present) / max(len(groups), 1)
     return ColumnSummary(round(missing, 6), _rounded(shares))
 
@@ -144,20 +108,12 @@ def _rounded(shares: NDArray[np.float64]) -> tuple[float, ...]:
 
 def _group_features(name: str) -> HashedFeatures:
     """Return the group of each value of a categorical column; -1 for a missing one."""
-    return HashedFeatures((name,), _GROUP_BITS, 0)
+    return HashedFeatures((name,), GROUP_BITS, 0)
 
 
 def summary_of(model: LinearModel) -> LogSummary | None:
     """Return the summary of a model's training log; None where it has none."""
-    saved = model.provenance.get("log")
-    if saved is None:
-        return None
-    try:
-        return msgspec.convert(saved, LogSummary)
-    except msgspec.ValidationError as error:
-        raise ModelError(
-            f"the summary of the training log is damaged: {error}", fix="Train the model again"
-        ) from error
+    return read_progress(model.provenance).log
 
 
 class DriftMonitor:
@@ -181,9 +137,7 @@ class DriftMonitor:
     @cached_property
     def _seen(self) -> NDArray[np.bool_]:
         """Whether each slot of the hashed space was used in training."""
-        if not self.summary.seen:
-            return np.zeros(0, dtype=np.bool_)
-        packed = zlib.decompress(base64.b64decode(self.summary.seen))
+        packed = unpack_slots(self.summary.seen)
         return np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(np.bool_)
 
     def add(
@@ -216,7 +170,7 @@ class DriftMonitor:
         keys = categories(values, name)
         groups = feature_indices(self._groups[name], keys)
         self._missing[name] += int((groups < 0).sum())
-        self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << _GROUP_BITS)
+        self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << GROUP_BITS)
         if name in self._one_hot:
             trained = self._one_hot[name]
             self._unseen[name] += sum(
