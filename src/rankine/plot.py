@@ -81,6 +81,7 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
     else:
         evaluated = evaluate_subject(model, data)
         sizes, names, x_name = evaluated.effect, evaluated.view.weight_names, "weight x spread"
+    # Bars are drawn from the bottom, so the strongest comes last.
     order = np.argsort(-np.abs(sizes), kind="stable")[:top][::-1]
     ax = ax or new_axes()
     colours = [COLOURS["model" if sizes[k] > 0 else "against"] for k in order.tolist()]
@@ -138,6 +139,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
 def _heat_map(ax: Any, picture: Picture) -> Any:
     values = np.array(picture.values)
+    # The same limit on both sides: white means no effect.
     largest = np.abs(values).max() or 1.0
     limits = {"vmin": -largest, "vmax": largest}
     image = ax.imshow(values, origin="lower", aspect="auto", cmap="RdBu", **limits)
@@ -158,6 +160,7 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     sizes = result.nonzeros
     x, x_name = result.x_axis
     for (label, curve), kind in zip(path_curves(result), COLOURS, strict=False):
+        # A logarithmic axis has no place for 0 weights.
         nonempty = curve.nonzeros > 0
         heights = curve.values if result.measured else curve.loss
         _draw_line(ax, curve.x_axis[0][nonempty], heights[nonempty], kind, label)
@@ -205,6 +208,7 @@ def trials(result: TuningResult, *, ax: Any = None) -> Any:
         if dots:
             x, y = zip(*dots, strict=True)
             ax.scatter(x, y, s=18, facecolors=face, edgecolors=colour, label=label)
+    # Trials before the first feasible one have no best value.
     line = [record for record in result.trace if record.best is not None]
     ax.step(
         [record.number for record in line],

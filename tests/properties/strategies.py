@@ -23,6 +23,13 @@ lists = st.integers(2, 8).flatmap(
         st.permutations(range(n)),
     )
 )
+#: The same with few different scores.
+tied_lists = lists.flatmap(
+    lambda query: st.tuples(
+        st.just(query[0]),
+        st.lists(st.sampled_from([-1.5, 0.0, 2.0]), min_size=len(query[0]), max_size=len(query[0])),
+    )
+)
 #: Query ids in any order, with repeats.
 query_ids = st.lists(st.integers(-3, 3), min_size=1, max_size=30)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from properties.strategies import lists
+from properties.strategies import lists, tied_lists
 from rankine.metrics import evaluate, parse_metric
 from rankine.metrics.metric import DEFINITIONS
 
@@ -56,3 +56,16 @@ def test_row_order_and_monotone_transforms_change_nothing_without_ties(query, ra
         value = evaluate(metric, y, s)
         assert evaluate(metric, y[order], s[order]) == pytest.approx(value, abs=1e-12)
         assert evaluate(metric, y, np.exp(s) - 3) == value
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(tied_lists, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_row_order_changes_nothing_with_ties_either(queries, random):
+    y = np.array([label for labels, _ in queries for label in labels])
+    s = np.array([score for _, scores in queries for score in scores])
+    qid = np.repeat(np.arange(len(queries)), [len(labels) for labels, _ in queries])
+    order = list(range(len(y)))
+    random.shuffle(order)
+    for metric in METRICS:
+        value = evaluate(metric, y, s, qid)
+        assert evaluate(metric, y[order], s[order], qid[order]) == pytest.approx(value, abs=1e-12)

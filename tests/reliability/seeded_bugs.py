@@ -117,7 +117,8 @@ BUGS: dict[str, Bug] = {
     ),
     "transforms that do not fit the weights": Bug(
         "model/linear.py",
-        "        check_parts(self.transforms, self.n_features, self.provenance)\n", "",
+        "        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)\n",
+        "",
         "used-models", 300, ("crashes", "hangs"),
     ),
     "slots decompressed without a limit": Bug(

@@ -72,6 +72,15 @@ def print_result(text: str) -> None:
         sys.stdout.write(f"{line}\n")
 
 
+def print_without_weights(n_nonzero: int, metric: str) -> None:
+    """Say first that the best model has no weights, if so; it orders lists at random."""
+    if n_nonzero == 0:
+        print_result(
+            f"The best model has no weights: by {metric} on held-out lists, every model with "
+            "weights is worse than a random order. Check the labels, or search other settings."
+        )
+
+
 def print_next_commands(commands: Sequence[Sequence[str]]) -> None:
     """Print commands to try next on stderr, unless the command is quiet.
 

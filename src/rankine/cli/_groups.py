@@ -153,10 +153,17 @@ def reject_options(names: Iterable[str], reason: str, fix: str = "Leave it out")
     if context is None:  # called from Python, not by a command
         return
     for name in names:
-        source = context.get_parameter_source(name)
-        # A comparison with the default would miss an option that was written with this value.
-        if source is not None and source.name == "COMMANDLINE":
+        if is_written(name):
             raise ParameterError(reason, parameter=name, fix=fix)
+
+
+def is_written(name: str) -> bool:
+    """Return whether the user has written this option, if only with its default value."""
+    context = _CONTEXT.get()
+    if context is None:  # called from Python, not by a command
+        return False
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def require_one_format(**formats: bool) -> None:

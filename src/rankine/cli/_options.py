@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -107,6 +108,10 @@ _EXAMPLES = {
 }
 
 
+#: Types that ``parse_settings`` returns.
+_SETTING_TYPES = (bool, int, float, str, list, tuple, dict, type(None))
+
+
 def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
     """Return the value of a parameter, with lists and mappings read from their short forms.
 
@@ -114,10 +119,11 @@ def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
     """
     # "int | Sequence[tuple[Any, Any]] | None" has the types int, Sequence and None.
     types = [part.strip() for part in re.sub(r"\[.*\]", "", annotation).split("|")]
-    if "Any" in types:
+    # Values of other types come from the command itself, such as a loaded propensity.
+    if "Any" in types or not isinstance(value, _SETTING_TYPES):
         return value
-    # parse_settings reads scale=none as JSON null; a parameter that has to be text keeps "none".
-    if value is None and "None" not in types and "str" in types:
+    # parse_settings reads scale=none as JSON null; a parameter whose default is text keeps "none".
+    if value is None and isinstance(default, str):
         return "none"
     if isinstance(value, str) and "str" not in types:
         if "Mapping" in types and ":" in value:
@@ -164,7 +170,7 @@ def _has_type(value: Any, name: str) -> bool:
     if name in ("int", "float") and not isinstance(value, bool):
         return isinstance(value, int) or (name == "float" and isinstance(value, float))
     if name == "Sequence":
-        return isinstance(value, list | tuple)
+        return isinstance(value, Sequence) and not isinstance(value, str)
     if name == "Mapping":
         return isinstance(value, dict)
     return name == "str" and isinstance(value, str)

@@ -158,9 +158,16 @@ class CounterfactualOptions:
         str | None,
         _option(help="Column of the probabilities with which the logging ranker showed the items."),
     ] = None
-    position: Annotated[str, _option(help="Column of displayed positions.")] = "position"
-    item: Annotated[str | None, _option(help="Column of the displayed item.")] = None
-    search: Annotated[str | None, _option(help="Column of the search text.")] = None
+    position: Annotated[
+        str | None,
+        _option(help="Column of displayed positions (default: that of the model, or position)."),
+    ] = None
+    item: Annotated[
+        str | None, _option(help="Column of the displayed item (default: that of the model).")
+    ] = None
+    search: Annotated[
+        str | None, _option(help="Column of the search text (default: that of the model).")
+    ] = None
     top: Annotated[
         int | None, _option(help="Count only the first N positions (default: all).", metavar="N")
     ] = None
@@ -184,9 +191,13 @@ class CounterfactualOptions:
         from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)
-        names = [name for name in (self.item, self.search, self.logged) if name is not None]
+        schema = reading.log_schema(model)
+        item = self.item or getattr(schema, "item", None)
+        search = self.search or getattr(schema, "search", None)
+        position = self.position or getattr(schema, "position", None) or "position"
+        names = [name for name in (item, search, self.logged) if name is not None]
         names = list(dict.fromkeys(names))  # one column may have two uses
-        options: dict[str, Any] = {"position": self.position}
+        options: dict[str, Any] = {"position": position}
         # The log has further columns, which must not be read as features.
         if model.feature_names is not None:
             options["features"] = model.feature_names
@@ -203,8 +214,8 @@ class CounterfactualOptions:
             k=self.top,
             query="qid",
             label="y",
-            item=self.item,
-            search=self.search,
+            item=item,
+            search=search,
             max_weight=self.max_weight,
             min_effective=self.min_effective,
             min_overlap=self.min_overlap,

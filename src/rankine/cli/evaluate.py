@@ -32,6 +32,13 @@ _EPILOG = """
       --item item --search search
 """
 
+#: What is printed for metrics whose ties do not count by the mean over all their orders.
+_TIES = {
+    "file": "equal scores keep the order of the file, as in the LETOR scripts",
+    "docid": "equal scores are in descending order of document ids, as in trec_eval",
+    "worst": "equal scores count in their worst order",
+}
+
 
 @app.command(epilog=_EPILOG)
 def evaluate(
@@ -154,6 +161,7 @@ def evaluate_model(
         metric = parse_metric(name)
         entry: dict[str, Any] = {
             "value": evaluate_on(data, scores=scores, metric=metric),
+            "ties": metric.ties,
             "no_relevant": metric.no_relevant,
             "queries_without_value": count_without_value(
                 metric, data.y, data.queries, columns=columns
@@ -174,10 +182,14 @@ def evaluate_model(
 
 def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) -> dict[str, Any]:
     """Compute metrics of a TREC run."""
-    from rankine.evaluation.trec import evaluate_run
+    from rankine.evaluation.trec import evaluate_run, run_metric
+    from rankine.metrics import parse_metric
 
     evaluation = evaluate_run(run, qrels, metrics, per_query=per_query)
-    entries: dict[str, Any] = {name: {"value": value} for name, value in evaluation.means.items()}
+    entries: dict[str, Any] = {
+        name: {"value": value, "ties": run_metric(parse_metric(name)).ties}
+        for name, value in evaluation.means.items()
+    }
     for name, values in (evaluation.per_query or {}).items():
         entries[name]["per_query"] = _values_by_query(evaluation.ids.tolist(), values.tolist())
     return {
@@ -211,6 +223,10 @@ def print_results(results: dict[str, Any]) -> None:
             cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
         rows.append(cells)
     print_tables([Table("", header, rows, optional=("random",))])
+    for rule, text in _TIES.items():
+        names = [name for name, entry in entries.items() if entry["ties"] == rule]
+        if names:
+            _console.print_status(f"{', '.join(names)}: {text}")
     for name, entry in entries.items():
         if entry.get("queries_without_value"):
             _print_skipped(name, entry, results["queries"])

@@ -10,6 +10,7 @@ from rankine.cli import _console
 from rankine.cli._console import (
     check_output_paths,
     print_tables,
+    print_without_weights,
     save_plot,
     save_report,
     training_progress,
@@ -140,6 +141,8 @@ def path(
     if json:
         _console.print_json(result)
     else:
+        if steps.measured:
+            print_without_weights(int(steps.nonzeros[best]), steps.metric)
         print_tables([path_table(result)])
 
 

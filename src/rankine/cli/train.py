@@ -12,7 +12,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_values, training_progress
-from rankine.cli._groups import reject_options
+from rankine.cli._groups import is_written, reject_options
 from rankine.cli._options import (
     AsJson,
     Files,
@@ -61,7 +61,9 @@ _EPILOG = """
 def train(
     data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Write the model to this file.")],
-    ranker: Annotated[str, typer.Option(help="Train this ranker: {rankers}.")] = "spd",
+    ranker: Annotated[
+        str, typer.Option(help="Train this ranker: {rankers}; by default that of --warm-start.")
+    ] = "spd",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
@@ -74,7 +76,12 @@ def train(
         int | None,
         typer.Option(help="Stop after this many evaluations on --valid without improvement."),
     ] = None,
-    warm_start: Annotated[str | None, typer.Option(help="Start from this model file.")] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option(
+            help="Start from this model file, with its ranker and settings unless they are given."
+        ),
+    ] = None,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Train without loading all of the data into memory."),
@@ -99,15 +106,18 @@ def train(
     schema = reading.log_schema(
         start, position=clicks.position, item=clicks.item, search=clicks.search
     )
-    settings = _ranker_settings(
-        set_,
-        metric=metric,
-        scale=scale,
-        missing=missing,
-        random_state=seed,
-        early_stopping=early_stopping,
-        n_passes=n_passes,
-    )
+    options: dict[str, Any] = {
+        "metric": metric, "scale": scale, "missing": missing, "random_state": seed,
+    }  # fmt: skip
+    if start is not None:
+        if not is_written("ranker"):
+            ranker = str(start.parameters.get("ranker", ranker))
+        options |= _settings_of_start(start, ranker, options)
+    if valid is None and reading.split is None:
+        options.pop("early_stopping", None)
+    written = {"early_stopping": early_stopping, "n_passes": n_passes}
+    options |= {name: value for name, value in written.items() if value is not None}
+    settings = _ranker_settings(set_, options)
     correction = _prepare_correction(clicks, reading, schema, settings)
     if correction.click_formula is not None:
         # The rows are read with the clicks as labels; the correction replaces these later.
@@ -142,28 +152,37 @@ def train(
     _console.print_next_commands(_next_commands(result["model"], valid))
 
 
-def _ranker_settings(
-    set_: list[str] | None,
-    *,
-    early_stopping: int | None,
-    n_passes: int | None,
-    **settings: Any,
-) -> dict[str, Any]:
+def _ranker_settings(set_: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of the ranker, from options and from ``--set``.
 
     A parameter that is set by both is an error.
     """
-    if early_stopping is not None:
-        settings["early_stopping"] = early_stopping
-    if n_passes is not None:
-        settings["n_passes"] = n_passes
     explicit = parse_settings(set_ or [])
     for name in explicit:
         option = "seed" if name == "random_state" else name
         reject_options(
             (option,), f"sets the same parameter as --set {name}", fix="Leave out one of them"
         )
-    return {**settings, **explicit}
+    return {**options, **explicit}
+
+
+def _settings_of_start(start: LinearModel, ranker: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a model to start from that no option gives.
+
+    For another ranker these are the settings that all rankers share.
+    """
+    from rankine.rankers.base import BaseRanker
+    from rankine.rankers.registry import ranker_class
+    from rankine.rankers.warm_start import settings_of
+
+    names = set(ranker_class(ranker)().get_params(deep=False))
+    if ranker != start.parameters.get("ranker"):
+        names &= BaseRanker.__dataclass_fields__.keys()
+    option_of = {"random_state": "seed"}
+    written = {name for name in options if is_written(option_of.get(name, name))}
+    if is_written("propensity"):
+        written.add("propensity")
+    return settings_of(start, names - written - {"warm_start"})
 
 
 # -- clicks -------------------------------------------------------------------------------------

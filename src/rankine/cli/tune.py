@@ -12,6 +12,7 @@ from rankine.cli._console import (
     check_output_paths,
     print_tables,
     print_values,
+    print_without_weights,
     progress_bar,
     save_plot,
     save_report,
@@ -207,6 +208,7 @@ def print_result(result: TuningResult, out: str | None) -> None:
         rows.append(("importance", ", ".join(shares)))
     if out is not None:
         rows.append(("model", f"{out}  ({result.model.digest[:12]})"))
+    print_without_weights(result.model.nnz, result.metric)
     print_tables([_trials_table(result)])
     _console.print_result("")
     print_values(rows)

@@ -459,6 +459,11 @@ class History(
         if not all(math.isfinite(x) and x > 0 for x in self.propensity):
             raise ValueError("propensities of history features are not positive")
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of all keys: what a row needs so that its features can be computed."""
+        return tuple(dict.fromkeys(name for feature in self.features for name in feature.by))
+
 
 #: Every transform that a model file can contain.
 TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (

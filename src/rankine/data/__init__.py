@@ -5,7 +5,14 @@ Names are imported on first use, so that formulas can be parsed without SciPy.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rankine.core.lazy_import import lazy_attributes
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
+    from rankine.data.expressions import tiers
+    from rankine.data.query_index import LabelIndex, QueryIndex
 
 #: Public name -> module that defines it.
 _PUBLIC = {

@@ -306,6 +306,7 @@ class Dataset:
         """Take whole queries by their positions in ``queries.ids``."""
         index = self.queries
         numbers = np.asarray(queries, dtype=np.int64)
+        # Neighbouring queries of grouped rows are a slice, which copies nothing.
         if index.rows is None and len(numbers) and (np.diff(numbers) == 1).all():
             return self.take(
                 slice(int(index.starts[numbers[0]]), int(index.starts[numbers[-1] + 1]))
@@ -317,6 +318,7 @@ class Dataset:
         starts = self.queries.starts
         first = 0
         while first < self.n_queries:
+            # The last query that still fits; a query longer than a block is a block of its own.
             last = int(np.searchsorted(starts, starts[first] + max_rows, side="right")) - 1
             last = max(last, first + 1)
             yield self.take_queries(np.arange(first, last))
@@ -395,6 +397,7 @@ def _check_csr(X: Any, names: Sequence[Any] | None, *, infinite: bool) -> Any:
         raise _type_error(matrix.dtype)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
+    # Duplicate entries mean their sum. The caller's matrix is not changed.
     if not matrix.has_canonical_format:
         matrix = matrix.copy() if matrix is X else matrix
         matrix.sum_duplicates()
@@ -409,6 +412,7 @@ def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[
     """Convert Python objects and digits in text to numbers; refuse times and complex numbers."""
     if array.dtype.kind not in "OUST":
         raise _type_error(array.dtype)
+    # The types are few, the cells many.
     if not any(issubclass(cell_type, _NOT_NUMBERS) for cell_type in set(map(type, array.flat))):
         with suppress(TypeError, ValueError, OverflowError):
             return array.astype(np.float64)
@@ -498,6 +502,7 @@ def check_weight(
     scikit-learn's checks look for some of the messages.
     """
     values = _to_real(weight, f"the numbers of {name}", "Pass weights >= 0")
+    # scikit-learn passes one number for all rows.
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
@@ -599,6 +604,7 @@ def concat(parts: Iterable[Dataset]) -> Dataset:
     if len(remaining) == 1:
         return remaining[0]
     _check_compatible(remaining)
+    # Only the matrices are large: they are released one by one, the other columns are not.
     read_counts = sum((Counter(part.read_counts) for part in remaining), Counter[str]())
     columns = [replace(part, X=None) for part in remaining]
     matrices = [part.X for part in remaining]
@@ -667,6 +673,7 @@ def _join_texts(parts: Sequence[CodedText]) -> CodedText:
     texts = parts[0].texts
     if all(part.texts is texts for part in parts):
         return CodedText(np.concatenate([part.codes for part in parts]), texts)
+    # Blocks often share one dictionary object, which is then translated once.
     code_of: dict[str, int] = {}
     new_codes: dict[int, NDArray[np.int32]] = {}  # by the identity of a dictionary
     for part in parts:
@@ -698,6 +705,7 @@ def _stack_and_release(matrices: list[Any]) -> Any:
     if any(sparse.issparse(matrix) for matrix in matrices):
         rows = [sparse.csr_matrix(matrix) for matrix in drain(matrices)]
         return _stack_csr_and_release(rows, (n_rows, width), dtype)
+    # Zeros, since narrower parts have no value in the last columns.
     stacked = np.zeros((n_rows, width), dtype=dtype)
     row = 0
     for matrix in drain(matrices):
@@ -731,6 +739,7 @@ def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> An
         indptr = indptr.astype(np.int32)
     else:
         indices = indices.astype(np.int64, copy=False)
+    # Attributes are set one by one: the constructor would check and copy all three arrays.
     matrix = sparse.csr_matrix(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     matrix.has_canonical_format = True

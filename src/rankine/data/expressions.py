@@ -60,6 +60,7 @@ class Expression:
         """Compute the value of every row, which must be finite."""
         numbers = {name: _to_numbers(columns, name) for name in self.columns}
         n_rows = len(next(iter(numbers.values())))
+        # Division by zero is reported below with its row, instead of a warning of NumPy's.
         with np.errstate(all="ignore"):
             values = np.broadcast_to(_evaluate(self._tree, numbers), (n_rows,))
         values = np.array(values, dtype=np.float64)
@@ -106,6 +107,7 @@ class _FormulaParser:
         name = match[1] or match[0]
         if match[1] is None and name.isascii() and not keyword.iskeyword(name):
             return name
+        # Of the same length, so that positions in errors stay those of the text.
         placeholder = f"_{len(self._names)}".ljust(len(match[0]), "_")
         while placeholder in self.text:
             placeholder += "_"
@@ -121,6 +123,7 @@ class _FormulaParser:
             return ast.parse(code, mode="eval").body
         except SyntaxError as error:
             raise self._error(error.offset - 1 if error.offset else len(code)) from None
+        # Python's parser fails in these ways on hostile texts.
         except (ValueError, RecursionError, MemoryError):
             raise self._error(0) from None
 
@@ -134,11 +137,13 @@ class _FormulaParser:
             case ast.Name(id=name):
                 self.columns.append(self._names.get(name, name))
                 return self.columns[-1]
+            # Minus is 0 - x: one form of node less to evaluate.
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return (np.subtract, 0.0, self.convert(inner, depth + 1))
             case ast.BinOp(op=op, right=right) | ast.Compare(ops=[op], comparators=[right]) if (
                 type(op) in _OPERATIONS
             ):
+                # Chains such as a + b + c nest to the left; they are long, but not deep.
                 left = self.convert(node.left, depth)
                 return (_OPERATIONS[type(op)], left, self.convert(right, depth + 1))
         raise self._error(self._bad_character(node))
@@ -274,5 +279,6 @@ def _quantile_cuts(values: NDArray[np.float64], quantiles: Any) -> NDArray[np.fl
         return positive
     quantile_values = np.quantile(values[values > 0], shares, method="inverted_cdf")
     next_larger = np.searchsorted(positive, quantile_values, side="right")
+    # No count is above the largest one, so such a cut would leave an empty grade.
     next_larger = next_larger[next_larger < len(positive)]
     return np.unique(np.append(positive[0], positive[next_larger]))

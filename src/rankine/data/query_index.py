@@ -57,6 +57,7 @@ class QueryIndex:
         if len(unique) == len(run_ids):
             return cls(run_ids, np.append(runs, n_rows).astype(np.int64))
         # Some queries have several runs: sort the rows by query, in order of first appearance.
+        # ``np.unique`` sorts by id; queries are numbered by first appearance instead.
         rank = np.empty(len(unique), dtype=np.int64)
         rank[np.argsort(first, kind="stable")] = np.arange(len(unique))
         codes = np.repeat(rank[inverse], np.diff(np.append(runs, n_rows)))
@@ -76,6 +77,7 @@ class QueryIndex:
                 parameter="group",
                 fix="Pass sizes in row order, one per query; or pass qid, one id per row",
             )
+        # Empty groups hold no rows: kernels may then assume that every query has one.
         starts = np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
         return cls(np.flatnonzero(counts > 0).astype(np.int64), starts)
 
@@ -151,6 +153,8 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
     if type_code in "UT":
         return values
     if type_code == "f":
+        # Frames turn integers into floats when a value is missing; from 2^53 on floats skip
+        # integers.
         with np.errstate(invalid="ignore"):
             bad = ~((values == np.floor(values)) & (np.abs(values) < 2**53))
         if bad.any():
@@ -255,6 +259,7 @@ class LabelIndex:
         N_q = (m_q^2 - sum over levels of n_l^2) / 2, in 64 bits.
         """
         sizes = np.diff(self.query_starts)
+        # A cumulative sum of integers is exact, so that differences of it are too.
         squares = np.concatenate([[0], np.cumsum(self.level_sizes**2)])
         return (sizes**2 - np.diff(squares[self.level_ptr])) // 2
 
@@ -276,6 +281,7 @@ class LabelIndex:
         if weight is None:
             level = self.level_sizes.astype(np.float64)
         else:
+            # Every level holds at least one row, as ``reduceat`` requires.
             level = np.add.reduceat(weight[self.order], self.level_starts[:-1])
         return level * sums_of_others(level, self.level_ptr)
 
@@ -349,6 +355,7 @@ def _few_levels(labels: Any, table: Any) -> int:
 @jit
 def _count_into(labels: Any, base: int, table: Any, count: int, order: Any, ends: Any) -> None:
     """Sort one query by counting; ``ends[l]`` becomes the end of level l within the query."""
+    # Two passes, as in a counting sort: count, then place. Rows of a level keep their order.
     position = np.zeros(count, dtype=np.int64)
     level_of = np.empty(labels.shape[0], dtype=np.uint8)
     for i in range(labels.shape[0]):
@@ -378,6 +385,7 @@ def _order_by_label(labels: Any, starts: Any) -> Any:
     total = 0
     for q in range(n_queries):
         start, stop = starts[q], starts[q + 1]
+        # Graded labels have few values, and counting is cheaper than sorting.
         values = labels[start:stop]
         count = _few_levels(values, table)
         if count >= 0:

@@ -69,6 +69,7 @@ def save(
             parameter="path",
             fix="Leave out the suffix, and choose the compression by its own option",
         )
+    # Options are compared with the writer's parameters: one that it lacks would be ignored.
     write = getattr(writers, form.writer)
     writer_options = set(inspect.signature(write).parameters) - {"blocks", "path"}
     for option in options:
@@ -165,6 +166,7 @@ def _count_blocks(blocks: Iterator[Dataset], report: ConversionReport) -> Iterat
             continue
         qid = block.qid
         report.queries += int((qid[1:] != qid[:-1]).sum())
+        # A query may continue from the block before.
         if last_id is None or qid[0] != last_id:
             report.queries += 1
         last_id = qid[-1]
@@ -173,6 +175,7 @@ def _count_blocks(blocks: Iterator[Dataset], report: ConversionReport) -> Iterat
 
 def _check_target(sources: tuple[str, ...], target: str | os.PathLike[str]) -> None:
     for name in sources:
+        # The same file may have two names.
         if Path(name).exists() and Path(target).exists() and Path(name).samefile(target):
             raise ParameterError(
                 f"{name} is read and would be overwritten",

@@ -102,6 +102,7 @@ def _weight_error(n_weights: int, n_rows: str) -> SchemaError:
 def _read_group_sizes(group: Any) -> NDArray[np.int64]:
     if _is_path(group):
         return _read_numbers(group, _ROW_COUNT, "row count", int).astype(np.int64)
+    # A list may hold sizes or the names of files of sizes, one for each file of rows.
     items = list(group)
     if not items:
         return np.zeros(0, dtype=np.int64)
@@ -152,8 +153,17 @@ def _read_numbers(
     return values
 
 
-def _sort_hint(sources: Sequence[str], query: str | None) -> str:
-    """Return the fix for ungrouped files: the command that groups them, ready to be run."""
+def sort_hint(sources: Sequence[str], query: str | None, time: str | None = None) -> str:
+    """Return the fix for rows that are not grouped, or lists that are not in order of time.
+
+    For files it is a command that can be run.
+    """
+    advice = "Group the rows by query"
+    if time is not None:
+        advice = "Sort the lists by their earliest time"
+    # A stream or a frame has no name that a command could take.
+    if not sources or str(sources[0]).startswith("<"):
+        return f"{advice}, the rows of a list together"
     first = Path(sources[0])
     stem, *suffixes = first.name.split(".")
     target = first.with_name(".".join([stem, "sorted", *suffixes]))
@@ -161,7 +171,9 @@ def _sort_hint(sources: Sequence[str], query: str | None) -> str:
     command = f"rankine sort {files} {shlex.quote(str(target))}"
     if query not in (None, "qid"):
         command += f" --query {shlex.quote(str(query))}"
-    return f"Group the rows by query: {command}"
+    if time is not None:
+        command += f" --by-time {shlex.quote(time)}"
+    return f"{advice}: {command}"
 
 
 def align(
@@ -183,6 +195,7 @@ def align(
         ends = run_ends(block.qid)
         if guard is not None:
             guard.check(block, ends)
+        # The pending query ended with its block, so the pending rows can be cut here.
         if pending and block.qid[0] != pending[-1].qid[-1] and pending_rows >= options.block_rows:
             yield concat(drain(pending))
             pending_rows = 0
@@ -228,6 +241,7 @@ def _check_query_length(block: Dataset, pending: list[Dataset], max_rows: int) -
     """Refuse a query whose rows would exhaust the memory."""
     last_id = block.qid[-1]
     n_rows = 0
+    # Only the last parts can belong to the last query.
     for part in reversed(pending):
         is_last = part.qid == last_id
         n_rows += int(is_last.sum())
@@ -291,6 +305,7 @@ class QueryGuard:
             )
 
     def _check_order(self, ids: NDArray[Any]) -> None:
+        # The order broke before: ids are compared with all stored ones from then on.
         if not self._monotone:
             return
         if self._last_id is not None:
@@ -305,6 +320,7 @@ class QueryGuard:
     def _store_ids(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
         n_free = self._max_queries - self._n_keys
         keys = _to_keys(ids)[:n_free]
+        # In increasing order no id can repeat, so ids are only stored.
         if self._monotone:
             self._add_part(keys)
         else:
@@ -322,6 +338,7 @@ class QueryGuard:
                     fix=self._fix,
                 )
         self._n_keys += len(keys)
+        # Incomplete ids prove nothing, so their memory is freed.
         if len(ids) > n_free:
             self._complete = False
             self._key_parts = []
@@ -385,6 +402,7 @@ def regroup(blocks: Iterable[Dataset], n_queries: int) -> Iterator[Dataset]:
     pending_queries = 0
     for block in blocks:
         first = 0
+        # A long block may hold several blocks of the new size.
         while pending_queries + block.n_queries - first >= n_queries:
             last = first + n_queries - pending_queries
             pending.append(_take_queries(block, first, last))
@@ -475,7 +493,7 @@ class Scan(LabelledStream):
         options = replace(self.options, block_rows=block_rows or self.options.block_rows)
         guard = None
         if options.has_query_ids:
-            guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
+            guard = QueryGuard(options.max_queries, sort_hint(self.sources, options.query))
         n_rows = 0
         read_counts: Counter[str] = Counter()
         # Closing stops the reading thread when the caller leaves the loop early.

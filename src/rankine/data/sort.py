@@ -158,6 +158,7 @@ class _LineSorter:
         """Copy the lines ``buffer[starts[k]:stops[k]]``, each with its line feed."""
         if len(starts) == 0:
             return
+        # The window is used again for the next lines, so these are copied.
         sizes = stops - starts
         lines = np.empty(int(sizes.sum()), dtype=np.uint8)
         _copy_lines(buffer, starts, sizes, np.arange(len(sizes)), lines)
@@ -180,6 +181,7 @@ class _LineSorter:
         sorted_lines = np.empty(len(lines), dtype=np.uint8)
         _copy_lines(lines, np.cumsum(sizes) - sizes, sizes, order, sorted_lines)
         qid, sizes = qid[order], sizes[order]
+        # Only one entry per query and run stays in memory.
         first = np.append(0, np.flatnonzero(qid[1:] != qid[:-1]) + 1)
         run = _SortedRun(qid[first], np.add.reduceat(sizes, first), self._written_bytes)
         self.runs.append(run)
@@ -188,6 +190,7 @@ class _LineSorter:
 
     def merge(self, out: Any) -> int:
         """Write all segments in order of query id, then run; return the number of queries."""
+        # Segments are read back with ``seek``, past Python's buffer.
         self._store.flush()
         qid = np.concatenate([run.qid for run in self.runs])
         sizes = np.concatenate([run.sizes for run in self.runs])
@@ -256,6 +259,7 @@ def sort_tables(
             raise EmptyDataError(
                 "no rows in " + ", ".join(s.name for s in sources[:3]), fix="Check the path"
             )
+        # Mapped files are read as needed while they are merged.
         readers = [pa.ipc.open_file(pa.memory_map(file)) for file in run_files]
         run_options = replace(options, on_bad_row="error")
         merged = _merge([_read_run(reader, run_options) for reader in readers])
@@ -315,6 +319,8 @@ def _read_tables(
             for batch, location in table.all_columns():
                 faults = RowFaults(location, batch.num_rows, skip=options.on_bad_row == "skip")
                 rows = pa.Table.from_batches([batch])
+                # Later files may store a narrower type; a value that does not fit is an error of
+                # that file.
                 with wrap_arrow_errors(f"a column with its type of {sources[0].name}", SchemaError):
                     rows = rows.select(schema.names).cast(schema)
                 qid = to_ids(batch.column(query), query, faults)
@@ -365,6 +371,7 @@ def _write_table(
             pending_rows += len(block.qid)
             n_rows += len(block.qid)
             n_queries += int((block.qid[1:] != block.qid[:-1]).sum())
+            # A query may go on from the block before.
             n_queries += int(block.qid[0] != last_id)
             last_id = block.qid[-1]
             if form == "arrow" or pending_rows >= _GROUP_ROWS:
@@ -403,6 +410,7 @@ def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
         if parts:
             yield _join(parts).sort()
         else:
+            # All rows read so far belong to one query: read on where it may continue.
             for run in holding:
                 if not run.finished and run.last_id == cut:
                     run.read()

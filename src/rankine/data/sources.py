@@ -102,6 +102,7 @@ class Source:
         if self.rereadable:
             with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)
+        # A pipe cannot go back: ``open`` gives these bytes again, before the others.
         if self.peeked is None:
             with attach_file_to_errors(self.name):
                 self.peeked = read_fully(self._stream(), count)
@@ -161,6 +162,7 @@ class Source:
                 file=self.name,
                 fix="Check the path and its permissions",
             ) from error
+        # Of the open file, not of the path, which may name another file a moment later.
         stamp = stamp_of(os.fstat(file.fileno()))
         if self.stamp is None:
             self.stamp = stamp
@@ -228,6 +230,7 @@ def read_fully(file: BinaryIO, count: int) -> bytes:
     """Read ``count`` bytes, fewer only at the end of the file."""
     chunks: list[bytes] = []
     missing = count
+    # A pipe may give fewer bytes than are asked for before its end.
     while missing:
         data = read_some(file, missing)
         if not isinstance(data, bytes):
@@ -303,6 +306,7 @@ def _as_list(paths: Any) -> Iterable[Any]:
 
 def _matches(text: str) -> list[Source]:
     path = Path(text)
+    # A file whose name holds a bracket is that file, not a pattern.
     if path.exists() or not _GLOB & set(text):
         if path.is_dir():
             raise DataError(

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.column_values import number_of
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data.dataset import Dataset
+from rankine.data.scan import sort_hint
 from rankine.data.streams import LabelledStream
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, random_unit, resolve_seed, stream_seed
@@ -116,6 +117,7 @@ def _choose_by_order(
     """Choose the queries number ``shares[part] n`` to ``shares[part + 1] n`` of n in the stream."""
 
     def start_pass() -> QueryChooser:
+        # The number of queries is known after one pass only; it is counted once for all parts.
         cuts = np.rint(shares * _count_queries(scan, time)).astype(np.int64)
         n_queries = 0
 
@@ -143,17 +145,24 @@ def _count_queries(scan: Scan, time: str | None) -> int:
         if time is None:
             continue
         times = query_times(block, time)
+        # Order is checked across blocks too: the last time of a block comes before the next block.
         if latest is not None:
             times = np.concatenate([[latest], times])
         if (times[1:] < times[:-1]).any():
             raise QueryOrderError(
                 f"queries are not in order of {time!r}",
                 file=next(reversed(block.sources), None),
-                fix="Sort the files by time, or use rankine.load",
+                fix=sort_hint(*_files_and_query(scan), time),
             )
         latest = times[-1]
     _QUERY_COUNTS.setdefault(scan, {})[time] = total
     return total
+
+
+def _files_and_query(scan: Any) -> tuple[Sequence[str], str | None]:
+    """Return the files and query column of a stream; a user's own stream may have neither."""
+    options = getattr(scan, "options", None)
+    return getattr(scan, "sources", ()), getattr(options, "query", None)
 
 
 def query_units(ids: NDArray[Any], seed: np.uint64) -> NDArray[np.float64]:
@@ -233,6 +242,7 @@ def query_folds(
     order = permutation(seed, data.n_queries)
     for fold in range(n_folds):
         in_test = np.zeros(data.n_queries, dtype=np.bool_)
+        # Every n-th query of a random order: sizes differ by at most one.
         in_test[order[fold::n_folds]] = True
         yield _take(data, np.flatnonzero(~in_test)), _take(data, np.flatnonzero(in_test))
 
@@ -249,7 +259,7 @@ def split_in_order(
     proportions
         One positive number per part: shares of the queries.
     time
-        A column of ``data.columns`` or one value per row; a query is as old as its latest row.
+        A column of ``data.columns`` or one value per row; a query has the time of its earliest row.
         None: the order in which queries appear. For a ``Scan``, a column by which its queries
         must already be sorted, which is checked.
 
@@ -272,8 +282,7 @@ def split_in_order(
         )
     if time is None:
         return _parts(data, np.arange(data.n_queries), shares)
-    latest = query_times(data, time)
-    return _parts(data, np.argsort(latest, kind="stable"), shares)
+    return _parts(data, np.argsort(query_times(data, time), kind="stable"), shares)
 
 
 def parse_split(text: str) -> tuple[float, ...]:
@@ -286,6 +295,7 @@ def parse_split(text: str) -> tuple[float, ...]:
     """
     order, colon, numbers = text.partition(":")
     try:
+        # Fractions, so that 9/11 can be written as it is meant.
         shares = tuple(float(Fraction(number.strip())) for number in numbers.split(","))
     except (ValueError, ZeroDivisionError):
         shares = ()
@@ -306,7 +316,7 @@ def named_parts(data: Any, split: str, time: str | None) -> dict[str, Any]:
 
 
 def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
-    """Return the time of each query's latest row."""
+    """Return the time of each query's earliest row."""
     if isinstance(time, str):
         if time not in data.columns:
             raise SchemaError(
@@ -333,7 +343,7 @@ def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
     index = data.queries
     if index.n_queries == 0:
         return values
-    return np.asarray(np.maximum.reduceat(index.gather(values), index.starts[:-1]))
+    return np.asarray(np.minimum.reduceat(index.gather(values), index.starts[:-1]))
 
 
 def _parse_times(texts: NDArray[Any]) -> NDArray[Any]:
@@ -356,6 +366,7 @@ def _cumulate(proportions: Sequence[float]) -> NDArray[np.float64]:
             fix="Pass for example (0.8, 0.2) or (9, 1, 1)",
         )
     ends = np.cumsum(parts) / parts.sum()
+    # Rounding could leave the last query out.
     ends[-1] = 1.0
     return np.concatenate([[0.0], ends])
 
@@ -376,6 +387,7 @@ def _parts(
 
 def _take(data: Dataset, queries: NDArray[np.int64]) -> Dataset:
     """Take whole queries, their rows in the original order."""
+    # Rows that are not grouped keep their order: they are chosen one by one.
     if data.queries.rows is None:
         return data.take_queries(queries)
     chosen_queries = np.zeros(data.n_queries, dtype=np.bool_)

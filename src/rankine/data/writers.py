@@ -91,6 +91,7 @@ def write_letor(
             for part in map(block.take, row_slices(block, _SLAB_VALUES)):
                 rows_file.write(_format_rows(part, base, zeros=zeros, ids=not group))
                 side_files.write(part)
+            # LightGBM and XGBoost expect rows per query in order, not ids.
             sizes = np.diff(run_ends(block.qid), prepend=0).tolist()
             if sizes and group_sizes and block.qid[0] == last_id:
                 group_sizes[-1] += sizes.pop(0)  # the query continues from the block before
@@ -136,6 +137,7 @@ def _check_columns(block: Dataset) -> None:
 
 def _format_rows(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
     """Format rows as lines, column by column, by Arrow."""
+    # Arrow formats whole columns, Python one number at a time.
     matrix = _as_csr(part.X, zeros=zeros)
     pairs = pc.binary_join_element_wise(
         _to_strings(matrix.indices.astype(np.int64) + base), _to_strings(matrix.data), ":"
@@ -145,6 +147,7 @@ def _format_rows(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
     if ids:
         fields.append(pc.binary_join_element_wise("qid:", _format_ids(part.qid), ""))
     line = pc.binary_join_element_wise(*fields, pc.binary_join(features, " "), " ")
+    # A row without features would end in a blank.
     line = pc.utf8_rtrim(line, " ")
     if part.docid is not None:
         docids = _check_tokens(part.docid, "document id", empty=True)
@@ -156,6 +159,7 @@ def _format_rows(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
 def _as_csr(X: Any, *, zeros: bool) -> Any:
     if sparse.issparse(X):
         return X
+    # SciPy leaves zeros out.
     if not zeros:
         return sparse.csr_matrix(X)
     n_rows, n_features = X.shape
@@ -269,6 +273,7 @@ class _BatchMaker:
         self.names = first.feature_names
         self.extra = tuple(first.columns)
         self.dtype = first.X.dtype
+        # The types of the first block are those of the file; later blocks are compared with them.
         batch_schema = self._to_batch(first).schema
         metadata = FileMetadata(
             first.n_features,
@@ -335,10 +340,12 @@ class _BatchMaker:
         rows = X if sparse.issparse(X) else sparse.csr_matrix(X)
         list_type: Any = pa.ListArray
         offset_type: type[np.signedinteger[Any]] = np.int32
+        # Lists with 32-bit offsets hold fewer items than this.
         if rows.nnz >= 2**31:
             list_type, offset_type = pa.LargeListArray, np.int64
         pointer = rows.indptr.astype(offset_type, copy=False)
         indices = rows.indices.astype(np.int32, copy=False)
+        # Indices are stored as the file's metadata says, from 0 or from 1.
         if self.base:
             indices = indices + np.int32(self.base)
         values = np.asarray(rows.data, dtype=self.dtype)

@@ -64,6 +64,7 @@ class PartitionedDataset(LabelledPartitions):
     @property
     def fingerprint(self) -> str:
         """Digest of the files (size and time of last change) and of where they are cut."""
+        # The files are not read: their size and time of change stand for their content.
         labels = {part.label.text for part in self.partitions if part.label is not None}
         encoding_key = None
         if self.encoding is not None:
@@ -157,6 +158,7 @@ def scan(
         return partitioned
     if isinstance(path, Scan):
         scan_options = {f.name: getattr(path.options, f.name) for f in fields(path.options)}
+        # A stream's options apply to its partitions unless they are given again.
         path, options = list(path.sources), {**scan_options, "progress": False, **options}  # type: ignore[typeddict-item]
     for name, value in (("partition_bytes", partition_bytes), ("timeout", timeout)):
         if value <= 0:
@@ -175,9 +177,11 @@ def scan(
     if names is None:
         names = _common_names(files, cuts)
     n_features = max(cut.n_features for cut in cuts)
+    # One width for all partitions, so that partial results can be added.
     reading = reading.with_features(n_features)
     partitions: list[Partition] = []
     for file, cut in zip(files, cuts, strict=True):
+        # Workers compare it, and refuse a file that changed since it was cut.
         state = file_state(file)
         for rows, nbytes in zip(cut.ranges, cut.nbytes, strict=True):
             number = len(partitions)

@@ -117,6 +117,7 @@ def cross_validate(
     queries = data.queries
     weight = query_weights(queries, None, query_weight)
     values = np.full(queries.n_queries, np.nan)
+    # -1 until a fold holds the query out, so that a second time is noticed.
     fold = np.full(queries.n_queries, -1, dtype=np.int64)
     scores = np.full(data.n_rows, np.nan)
     means, seconds, rankers = [], [], []
@@ -155,6 +156,7 @@ class _Split(NamedTuple):
 def _splits(cv: Any, data: Dataset, random_state: int) -> list[_Split]:
     if isinstance(cv, (int, np.integer)):
         return [
+            # Rows of a fold are in the order of the data, so these are their numbers.
             _Split(train, test, np.flatnonzero(np.isin(data.qid, test.queries.ids)))
             for train, test in query_folds(data, int(cv), random_state)
         ]
@@ -182,6 +184,7 @@ def _first_rows(data: Dataset) -> NDArray[np.int64]:
 
 def _check_split(split: _Split, previous_folds: NDArray[np.int64], k: int) -> None:
     """Raise if fold k splits a query, or holds out a query of a previous fold."""
+    # A query in both parts lets the ranker see labels that it is judged by.
     if np.isin(split.test.queries.ids, split.train.queries.ids).any():
         raise SchemaError(
             f"fold {k + 1} has documents of one query in training and test data",

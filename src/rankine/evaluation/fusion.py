@@ -80,9 +80,10 @@ class Fusion:
     choices
         (normalisation, learner) -> mean held-out value.
     systems, pairs
-        Held-out means with intervals; comparisons of the fusion with each other system.
+        Means with intervals of the fusion and other weights, held out, and of every run alone;
+        comparisons of the fusion with the other weights and with the best run alone.
     verdict
-        One sentence on whether learnt weights are worthwhile.
+        Whether learnt weights are worthwhile, and what the fusion gains over the best run alone.
     notes
         Numbers of queries and judgements that did not match.
     """
@@ -197,10 +198,15 @@ def fuse(
     learnt[best, "ranksvm"] = _learn(evaluator, grids[best], "ranksvm", fold, n_folds)
     choice, values = _choose(learnt, fold, n_folds, evaluator.sign)
     values_by_system = {FUSED: values, **_values_by_hand(evaluator, grids, fold, n_folds)}
+    run_names = [str(name) for name in data.feature_names or range(1, data.n_features + 1)]
+    values_alone = {f"{name} alone": evaluator.alone(j) for j, name in enumerate(run_names)}
+    best_run = max(values_alone, key=lambda name: evaluator.sign * values_alone[name].mean())
+    values_by_system |= values_alone
     names = list(values_by_system)
+    compared = [name for name in names[1:] if name == best_run or name not in values_alone]
     systems, pairs = compare_values(
         names, np.column_stack(list(values_by_system.values())), rule,
-        [(b, 0) for b in range(1, len(names))], confidence, margin, n_resamples,
+        [(names.index(name), 0) for name in compared], confidence, margin, n_resamples,
         resolve_seed(random_state),
     )  # fmt: skip
     weights = learnt[choice].weights
@@ -219,7 +225,6 @@ def fuse(
         parameters={"ranker": "fusion", **parameters},
         provenance={"queries": data.n_queries, "rows": data.n_rows},
     )
-    run_names = map(str, data.feature_names or range(1, data.n_features + 1))
     return Fusion(
         model,
         data,
@@ -230,7 +235,7 @@ def fuse(
         {key: float(np.mean(result.held_out)) for key, result in learnt.items()},
         systems,
         pairs,
-        _verdict(pairs, rule, margin),
+        f"{_verdict(pairs, rule, margin)}; {_gain_over_run(pairs, best_run)}",
         confidence,
         dict(data.read_counts),
     )
@@ -474,6 +479,16 @@ class _FusionEvaluator:
 
         return _Grid(scores, self.candidates, evaluate(self.candidates), evaluate)
 
+    def alone(self, run: int) -> NDArray[np.float64]:
+        """Return the values of one run; documents that it did not return have no rank."""
+        scores = self.data.X[:, [run]]
+        columns = dict(self._columns)
+        if sparse.issparse(scores):
+            columns["retrieved"] = np.diff(scores.indptr)  # 1 if stored, also if the score is 0
+            scores = scores.toarray()
+        evaluator = query_evaluator(self._rule, self._labels, self.data.queries, columns)
+        return evaluator.from_scores(self._gather(scores.ravel())).value[self.queries]
+
     def _scores(self, normalization: str, engine: str) -> NDArray[np.float64]:
         """Return normalised scores in grouped order."""
         key = (normalization, engine)
@@ -485,13 +500,14 @@ class _FusionEvaluator:
     def _reachable(self, scores: NDArray[np.float64]) -> tuple[Any, QueryEvaluator]:
         """Return the rows that can change a value under some weights, and their evaluator."""
         rule, index = self._rule, self.data.queries
-        # The pruning assumes that a fixed number of ranks counts and ties keep the row order.
-        if rule.ties != "file" or not isinstance(rule.cutoff, int):
+        # The pruning assumes that a fixed number of ranks counts, and knows two rules for ties.
+        if rule.ties not in ("file", "expected") or not isinstance(rule.cutoff, int):
             return slice(None), self._evaluator
+        by_row = rule.ties == "file"
         marks = np.array(self._gather(self._columns.get("retrieved", np.ones(len(scores)))))
         starts, depth = index.starts, rule.cutoff
         map_shards(
-            lambda a, b: _drop_unreachable(scores, starts, depth, marks, a, b),
+            lambda a, b: _drop_unreachable(scores, starts, depth, marks, by_row, a, b),
             cut_by_weight(starts),
         )
         # Relevant rows count in the ideal order, and every list keeps at least one row.
@@ -535,12 +551,15 @@ def blend(values: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArr
 
 
 @jit
-def _drop_unreachable(scores: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
+def _drop_unreachable(
+    scores: Any, starts: Any, k: int, marks: Any, by_row: bool, first: int, last: int
+) -> None:
     """Unmark documents that rank below k others under all weights; the first k ranks stay equal.
 
-    A document ranks below another one for sure if that one scores more in every run, or not less in
-    every run and wins ties. The sum of its scores is then not larger. So each document is compared
-    only with the marked documents before it in descending order of the sums.
+    A document ranks below another one for sure if that one scores more in every run, or, if ties
+    are ordered ``by_row``, not less in every run and is in an earlier row. The sum of its scores is
+    then not larger. So each document is compared only with the marked documents before it in
+    descending order of the sums.
     """
     for q in range(first, last):
         start, n = starts[q], starts[q + 1] - starts[q]
@@ -555,7 +574,8 @@ def _drop_unreachable(scores: Any, starts: Any, k: int, marks: Any, first: int, 
             for j in marked[:n_marked]:
                 wins = True
                 for r in range(scores.shape[1]):
-                    if scores[j, r] < scores[i, r] or (j > i and scores[j, r] == scores[i, r]):
+                    loses_ties = j > i or not by_row
+                    if scores[j, r] < scores[i, r] or (loses_ties and scores[j, r] == scores[i, r]):
                         wins = False
                         break
                 n_above += wins
@@ -614,11 +634,9 @@ def _values_by_hand(
     n_runs, sign = evaluator.data.n_features, evaluator.sign
     equal = np.full((1, n_runs), 1.0 / n_runs)
     min_max = grids["min_max"]
-    single = [int(np.argmax(evaluator.candidates[:, j])) for j in range(n_runs)]
     linear = [grids[name].values for name in evaluator.baselines if name != "reciprocal_rank"]
     values = {
         EQUAL: min_max.evaluate(equal)[0],
-        "best single run": _best_on_other_folds(min_max.values[single], fold, n_folds, sign),
         GRID: _best_on_other_folds(np.vstack(linear), fold, n_folds, sign),
     }
     if "reciprocal_rank" in grids:
@@ -638,6 +656,12 @@ def _best_on_other_folds(
         best = int(np.argmax(sign * values[:, fold != k].mean(axis=1)))
         held_out[fold == k] = values[best, fold == k]
     return held_out
+
+
+def _gain_over_run(pairs: Sequence[Pair], best_run: str) -> str:
+    """State the difference between the fusion and the best run alone."""
+    pair = next(pair for pair in pairs if pair.a == best_run)
+    return f"against {best_run} the difference is [{pair.low:+.4f}, {pair.high:+.4f}]"
 
 
 def _verdict(pairs: Sequence[Pair], metric: Metric, margin: float) -> str:

@@ -318,8 +318,8 @@ def rank_tables(result: LetorResult) -> list[Table]:
 
 
 def letor_notes(result: LetorResult) -> list[str]:
-    """Return notes, including the figures and tasks that are missing."""
-    notes = list(result.notes)
+    """Return notes, including the tie rule and the figures and tasks that are missing."""
+    notes = [*result.notes, "equal scores keep the order of the file, as in the scripts"]
     for method, tasks in absent_tasks(result.tasks).items():
         notes.append(f"{method} has no figures for {', '.join(tasks)}")
     folders = [task.name.lower() for task in result.tasks]

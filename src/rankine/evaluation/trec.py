@@ -192,8 +192,13 @@ def evaluate_run(
 
 
 def run_metric(metric: Metric) -> Metric:
-    """Return the metric with ties by document id, because the order of a run file is arbitrary."""
-    if DEFINITIONS[metric.name].family == "ranks" and metric.ties == "file":
+    """Return the metric with ties by document id, as trec_eval, unless it states another rule.
+
+    The order of a run file is arbitrary, so that its rows never order ties.
+    """
+    if DEFINITIONS[metric.name].family == "ranks" and (
+        metric.ties == "file" or not metric.states_ties
+    ):
         return metric.with_options(ties="docid")
     return metric
 

@@ -118,6 +118,7 @@ def register(name: str, *, options: tuple[str, ...] = (), fusion: bool = False) 
     """
 
     def add(function: F) -> F:
+        # An engine may express a fusion in another way than a model, so both can be registered.
         registry = _FUSION_TARGETS if fusion else _TARGETS
         registry[name] = _Target(function, options)
         return function
@@ -166,6 +167,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
         )
     if not hasattr(model, "weight_names"):
         raise ExportError("a bundle holds many models", fix="Export one topic of it")
+    # All engines would rank such a model in the order of their index.
     if model.nnz == 0:
         raise ExportError("all weights are zero: the model ranks nothing", fix="Train it first")
     target = _TARGETS[to]
@@ -173,6 +175,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
         target = _FUSION_TARGETS.get(to, target)
     for option in fields(ExportOptions):
         name, value = option.name, getattr(options, option.name)
+        # An option that the target ignores would surprise the user in production.
         if value != option.default and name not in ("name", *target.options):
             users = [user for user in targets() if name in _TARGETS[user].options]
             raise ParameterError(

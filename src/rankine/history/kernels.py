@@ -31,6 +31,7 @@ MAX_LOAD = 0.7
 _HOUR = 3.6e9
 _HASH, _TIME, _SUMS = 0, 1, 2
 _SHIFT, _MASK = np.uint64(3), np.uint64(7)
+_MINUS, _ZERO = ord("-"), ord("0")
 
 
 class KeyTable(NamedTuple):
@@ -321,10 +322,40 @@ def mark_live(table: KeyTable, time: int, live: Any) -> None:
 
 
 @jit
-def hash_texts(data: Any, ends: Any, seed: Any, hashes: Any) -> None:
-    """Hash texts, given as bytes one after the other: 8 bytes at a time, then the length."""
+def _read_integer(data: Any, start: int, end: int) -> Any:
+    """Return the integer that a text is the usual decimal form of; -2^63 for other texts."""
+    other = np.int64(-(2**63))
+    first = start
+    if end > start and data[start] == _MINUS:
+        first += 1
+    if not 0 < end - first <= 19:
+        return other
+    # "007" and "-0" are texts of their own.
+    if data[first] == _ZERO and (end - first > 1 or first > start):
+        return other
+    number = np.int64(0)
+    for j in range(first, end):
+        digit = np.int64(data[j]) - _ZERO
+        # More than 2^63 - 1 is no integer of a column.
+        if not 0 <= digit <= 9 or number > (2**63 - 1 - digit) // 10:
+            return other
+        number = number * 10 + digit
+    return -number if first > start else number
+
+
+@jit
+def hash_texts(data: Any, ends: Any, seed: Any, integer_seed: Any, hashes: Any) -> None:
+    """Hash texts, given as bytes one after the other: 8 bytes at a time, then the length.
+
+    The text of an integer has the integer's hash.
+    """
     start = 0
     for i in range(ends.shape[0]):
+        number = _read_integer(data, start, ends[i])
+        if number != -(2**63):
+            hashes[i] = random_bits(integer_seed, np.uint64(number))
+            start = ends[i]
+            continue
         state, word = seed, np.uint64(0)
         for j in range(start, ends[i]):
             position = np.uint64(j - start)

@@ -16,12 +16,15 @@ from rankine.data.expressions import Expression
 from rankine.history.declarations import Amount, plan_features
 from rankine.history.kernels import hash_integers, hash_texts, join_hashes
 from rankine.kernels.random import stream_seed
+from rankine.transforms.categories import category_texts
 
-#: Seeds of hashes by type, so that 1, "1" and true are three keys.
-_TEXT, _INTEGER, _BOOLEAN, _JOINED = (stream_seed(0x48495354, kind) for kind in range(4))  # "HIST"
+#: Seeds of hashes of texts and of integers.
+_TEXT, _INTEGER = (stream_seed(0x48495354, kind) for kind in range(2))  # "HIST"
 _SCALES = {"s": 10**6, "ms": 10**3, "us": 1}
-#: Times beyond this, about the year 142,000, overflow sums of times and durations.
-_MAX_TIME = 1 << 62
+#: The year 10,000: a later time is usually milliseconds that were taken for seconds.
+_MAX_TIME = 253_402_300_800 * 10**6
+#: Larger floats skip integers (see ``category_text``).
+_MAX_WHOLE = 10**15
 
 
 class RowReader:
@@ -152,63 +155,27 @@ def _numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
 
 # ------------------------------------------------------------------------------------------ keys
 def hash_values(values: Any, name: str) -> NDArray[np.uint64]:
-    """Hash the values of a column; a missing value is 0.
+    """Hash the values of a column as categories; a missing value is 0.
 
-    Whole numbers are equal however they are stored. Text, numbers and booleans differ.
+    Values whose ``category_text`` is equal have one hash: 1, "1" and 1.0, in every format.
     """
-    if hasattr(values, "dtype") and values.dtype.kind in "iufb":
-        return _hash_numbers(values, name)
-    items = values.tolist() if hasattr(values, "tolist") else list(values)
-    types = set(map(type, items))
-    if types == {str}:
-        return _hash_texts(items)
-    if types == {int}:
-        with_integers = np.array(items)
-        if with_integers.dtype.kind in "iu":
-            return _hash_numbers(with_integers, name)
-    return np.array([_hash_value(value, name, i) for i, value in enumerate(items)], dtype=np.uint64)
+    array = np.asarray(values)
+    if array.dtype.kind == "i":
+        return _hash_integers(array.astype(np.int64, copy=False))
+    if array.dtype.kind == "f" and len(array):
+        missing = np.isnan(array)
+        numbers = np.where(missing, 0.0, array)
+        if ((numbers == np.floor(numbers)) & (np.abs(numbers) < _MAX_WHOLE)).all():
+            hashes = _hash_integers(numbers.astype(np.int64))
+            hashes[missing] = 0
+            return hashes
+    return _hash_texts(category_texts(values, name))
 
 
-def _hash_value(value: Any, name: str, row: int) -> int:
-    """Hash one value of a column of several types."""
-    if value is None:
-        return 0
-    if isinstance(value, (str, np.str_)):
-        return int(_hash_texts([str(value)])[0])
-    if isinstance(value, (bool, np.bool_, int, np.integer, float, np.floating)):
-        number = np.array([value])
-        if number.dtype.kind in "iufb":
-            return int(_hash_numbers(number, name, row)[0])
-    raise SchemaError(
-        f"{printable(repr(value), 40)} in key column {name!r} is neither text nor a whole number",
-        fix="Store keys as text or whole numbers",
-        column=name,
-        row=row,
-    )
-
-
-def _hash_numbers(values: NDArray[Any], name: str, row: int = 0) -> NDArray[np.uint64]:
-    seed = _BOOLEAN if values.dtype.kind == "b" else _INTEGER
-    missing = None
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-        whole = np.where(missing, 0, values)
-        bad = (whole != np.floor(whole)) | (np.abs(whole) >= 2.0**63)
-        if bad.any():
-            position = int(np.argmax(bad))
-            raise SchemaError(
-                f"{values[position]} in key column {name!r} is not a whole number",
-                fix="Store keys as text or whole numbers",
-                column=name,
-                row=row + position,
-            )
-        values = whole
+def _hash_integers(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     hashes = np.empty(len(values), dtype=np.uint64)
-    hash_integers(values.astype(np.int64), seed, hashes)
-    np.maximum(hashes, 1, out=hashes)
-    if missing is not None:
-        hashes[missing] = 0
-    return hashes
+    hash_integers(values, _INTEGER, hashes)
+    return np.maximum(hashes, 1, out=hashes)
 
 
 def _hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -217,7 +184,7 @@ def _hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
     sizes = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     hashes = np.empty(len(encoded), dtype=np.uint64)
-    hash_texts(data, np.cumsum(sizes), _TEXT, hashes)
+    hash_texts(data, np.cumsum(sizes), _TEXT, _INTEGER, hashes)
     np.maximum(hashes, 1, out=hashes)
     hashes[sizes == 0] = 0
     return hashes
@@ -237,7 +204,7 @@ def to_microseconds(values: Any, unit: str, column: str) -> NDArray[np.int64]:
             scaled = np.rint(scaled)
         if (np.abs(scaled.astype(np.float64)) >= _MAX_TIME).any():
             raise SchemaError(
-                "a time is more than 100,000 years from 1970",
+                "a time is after the year 9999, or as long before 1970",
                 column=column,
                 fix="Check time_unit, the unit of times that are numbers: s, ms or us",
             )

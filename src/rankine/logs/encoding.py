@@ -25,6 +25,7 @@ from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
 from rankine.data.splits import query_units
 from rankine.logs.clicks import CoecLabel
+from rankine.logs.history import HistoryScan
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
@@ -66,7 +67,7 @@ class LogEncoding:
         schema: LogSchema,
         spec: LogColumns,
         label: Expression | CoecLabel | None,
-        raw: Scan | None = None,
+        raw: Scan | HistoryScan | None = None,
     ) -> None:
         self.schema = schema
         self.spec = spec
@@ -81,6 +82,11 @@ class LogEncoding:
     def encoder(self) -> LogEncoder:
         """Encoder of the columns."""
         return LogEncoder(self.spec, keeps_missing=True)
+
+    @property
+    def history(self) -> HistoryScan | None:
+        """The log with its history features; None where it has none."""
+        return self.raw if isinstance(self.raw, HistoryScan) else None
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -136,7 +142,7 @@ class LogEncoding:
         if self.raw is not None:
             blocks = self.raw.blocks()
         categories = frequent_texts(blocks, (*schema.one_hot, *schema.categorical))
-        numeric = (*schema.numeric, *schema.binned)
+        numeric = (*schema.numbers, *schema.binned)
         spec = LogColumns(numeric, categories, ignored=self.spec.ignored, tables=True)
         return LogEncoding(schema, spec, self.label, self.raw)
 
@@ -163,6 +169,11 @@ class LogEncoding:
     def finish(self, model: LinearModel) -> LinearModel:
         """Return the model with its columns, the names of its weights, and rows to test it with."""
         transforms = (self.spec, *model.transforms)
+        if self.history is not None:
+            transforms = (self.history.spec, *transforms)
+            model = replace(
+                model, provenance={**model.provenance, "history": self.history.origin()}
+            )
         parameters = {**model.parameters, "log": msgspec.to_builtins(self.schema)}
         if self.spec.tables:
             finished = replace(model, transforms=transforms, parameters=parameters)

@@ -7,11 +7,12 @@ measured on a log; every model of the log contains the schema and these measurem
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -23,13 +24,23 @@ from rankine.core.errors import (
     LimitError,
     ParameterError,
     SchemaError,
+    attach_file_to_errors,
 )
-from rankine.core.specs import MAX_CUTS, Binned, LogColumns, OneHot, check_cuts
+from rankine.core.specs import (
+    MAX_CUTS,
+    Binned,
+    History,
+    HistoryFeature,
+    LogColumns,
+    OneHot,
+    check_cuts,
+)
 from rankine.data.dataset import first_lists
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
+from rankine.history.declarations import parse_duration, plan_features, read_declarations
 from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
 from rankine.transforms.log_columns import columns_of, numeric_values
@@ -44,7 +55,12 @@ if TYPE_CHECKING:
 #: Maximum number of values of a one-hot column.
 MAX_VALUES = 10_000
 #: Fields that decide what a model computes; the others decide how a file is read.
-_FEATURES = ("numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins")
+_FEATURES = (
+    "numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins",
+    "history", "delay", "refresh", "forget", "time_unit",
+)  # fmt: skip
+#: Fields that have no meaning without history features.
+_HISTORY_FIELDS = ("outcome_time", "time_unit", "delay", "refresh", "forget")
 
 
 class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -75,6 +91,16 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         Column of row weights.
     columns
         Other columns to keep, for metrics such as ``recall@shown`` or for margins.
+    history
+        Numeric features computed from earlier rows, by name (see ``HistoryFeature``).
+    outcome_time
+        Column of the time of a row's outcomes, where it differs from ``time``.
+    time_unit
+        Unit of times that are numbers: ``"s"``, ``"ms"`` or ``"us"``.
+    delay, refresh
+        For ``history``: how long outcomes take to arrive, and how often they become visible.
+    forget
+        For ``history``: duration after which ``last`` and ``age`` forget a key.
     """
 
     query: str
@@ -92,6 +118,12 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     search: str | None = None
     weight: str | None = None
     columns: tuple[str, ...] = ()
+    history: dict[str, HistoryFeature] = {}
+    outcome_time: str | None = None
+    time_unit: Literal["s", "ms", "us"] = "s"
+    delay: str | float = 0.0
+    refresh: str | float = 0.0
+    forget: str | float = "365d"
 
     def __post_init__(self) -> None:
         """Raise if features are unordered, named twice or absent."""
@@ -111,11 +143,43 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 parameter="bins",
                 fix="Use 32, which suits most columns",
             )
+        self._check_history()
+
+    def _check_history(self) -> None:
+        """Raise if history features lack a time, or have the name of a column."""
+        if not self.history:
+            defaults = {field.name: field.default for field in msgspec.structs.fields(self)}
+            for name in _HISTORY_FIELDS:
+                if getattr(self, name) != defaults[name]:
+                    raise ParameterError(
+                        "applies to history features only",
+                        parameter=name,
+                        fix="Leave it out, or declare a feature in [history.NAME]",
+                    )
+            return
+        if self.time is None:
+            raise ParameterError(
+                "history features need the column of times",
+                parameter="time",
+                fix="Name it, such as time = 'ts'",
+            )
+        for name in ("delay", "refresh", "forget"):
+            parse_duration(getattr(self, name), name)
+        roles = (self.query, self.time, self.outcome_time, self.position, self.item, self.search)
+        read_columns = {*roles, *self.numeric, *self.columns}
+        read_columns.update(name for feature in self.history.values() for name in feature.by)
+        for name in self.history:
+            if name in read_columns:
+                raise ParameterError(
+                    f"[history.{name}] has the name of a column",
+                    parameter="history",
+                    fix="Choose another name",
+                )
 
     @classmethod
     def make(cls, fields: Mapping[str, Any], base: LogSchema | None = None) -> LogSchema:
         """Build a schema from keyword arguments; empty ones (None, ()) are taken from ``base``."""
-        fields = {name: value for name, value in fields.items() if value not in (None, (), [])}
+        fields = {name: value for name, value in fields.items() if value not in (None, (), [], {})}
         if base is not None and not fields:
             return base
         reject_sets(**fields)
@@ -169,7 +233,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         if binned is None:
             binned = [Binned(name, ()) for name in self.binned]
         return LogColumns(
-            self.numeric,
+            self.numbers,
             tuple(one_hot),
             self.categorical,
             tuple(tuple(map(str.strip, cross.split("*"))) for cross in self.crosses),
@@ -179,6 +243,31 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         )
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns to use as numbers, history features among them."""
+        return (*self.numeric, *(name for name in self.history if name not in self.binned))
+
+    def history_spec(self, propensity: Sequence[float] = ()) -> History | None:
+        """Return how history features are computed; None where there are none."""
+        if not self.history or self.time is None:
+            return None
+        history = History(
+            tuple(self.history),
+            tuple(self.history.values()),
+            self.query,
+            self.time,
+            self.time_unit,
+            self.outcome_time,
+            self.position,
+            self.delay,
+            self.refresh,
+            self.forget,
+            tuple(map(float, propensity)),
+        )
+        plan_features(history)
+        return history
+
+    @property
     def features(self) -> dict[str, Any]:
         """Fields that decide what a model computes."""
         return {name: getattr(self, name) for name in _FEATURES}
@@ -186,10 +275,25 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def to_toml(self) -> str:
         """Format as a file that ``read_schema`` reads."""
         fields = msgspec.to_builtins(self)
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+        history = fields.pop("history", {})
+        lines = _toml_lines(fields)
+        for name, feature in history.items():
+            lines += ["", f"[history.{_toml_key(name)}]", *_toml_lines(feature)]
+        return "\n".join(lines) + "\n"
+
+
+def _toml_lines(fields: Mapping[str, Any]) -> list[str]:
+    return [f"{_toml_key(name)} = {json.dumps(value)}" for name, value in fields.items()]
+
+
+def _toml_key(name: str) -> str:
+    """Return a name as a key of TOML, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _convert(fields: Any, what: str, file: str | None = None) -> LogSchema:
+    if "history" in fields:
+        fields = {**fields, "history": read_declarations(fields["history"])}
     try:
         return msgspec.convert(fields, LogSchema, strict=True)
     except msgspec.ValidationError as error:
@@ -211,7 +315,8 @@ def read_schema(path: str | Path) -> LogSchema:
         ) from error
     if "query" not in fields:
         raise SchemaError("the schema names no query column", file=file, fix="Add query = '...'")
-    return _convert(fields, "not a schema", file)
+    with attach_file_to_errors(file):
+        return _convert(fields, "not a schema", file)
 
 
 def schema_of(model: LinearModel) -> LogSchema | None:
@@ -224,7 +329,7 @@ def schema_of(model: LinearModel) -> LogSchema | None:
     hashed = saved.get("categorical", ())  # tables store hashed columns as one-hot columns
     fields = {
         "query": "qid",
-        "numeric": list(spec.numeric),
+        "numeric": [name for name in spec.numeric if name not in saved.get("history", {})],
         "categorical": list(spec.hashed),
         "one_hot": [field.column for field in spec.one_hot if field.column not in hashed],
         "binned": [field.column for field in spec.binned],

@@ -65,6 +65,7 @@ class PositionBased(NamedTuple):
         """Return P(k is examined) for k = 1 .. length."""
         if not self.examination:
             return np.arange(1.0, length + 1) ** np.float64(-self.eta)
+        # Beyond the last position that was measured, users look as rarely as there.
         probabilities = np.asarray(self.examination, dtype=np.float64)
         return probabilities[np.minimum(np.arange(length), len(probabilities) - 1)]
 
@@ -132,6 +133,7 @@ def _read_down(
     is_wanted = rng.random(attraction.shape) < attraction
     continues = np.where(is_wanted, after_click, after_skip) > rng.random(attraction.shape)
     examined = np.ones((n_sessions, length), dtype=bool)
+    # An item is examined if the user went on after each item above it.
     examined[:, 1:] = np.logical_and.accumulate(continues[:, :-1], axis=1)
     return examined, examined & is_wanted
 
@@ -417,6 +419,7 @@ def _make_tastes(
             raise ParameterError(
                 f"{taste!r} is unknown", parameter="taste", fix="Use linear or curved"
             )
+        # Two draws: the taste moves from one to the other.
         first, target = (_standardise(makers[taste](rng, X)) for _ in range(2))
     else:
         if callable(taste):
@@ -497,6 +500,7 @@ def _score(ranker: Any, items: Dataset) -> Floats:
 def _rows_by_search(items: Dataset) -> Ints:
     """Return the rows of the catalogue for each search, padded with -1."""
     queries = items.queries
+    # A rectangular table, so that all sessions of a chunk are ranked at once.
     sizes = queries.sizes
     rows = np.full((queries.n_queries, int(sizes.max())), -1)
     rows[np.arange(rows.shape[1]) < sizes[:, None]] = queries.gather(np.arange(items.n_rows))
@@ -506,6 +510,7 @@ def _rows_by_search(items: Dataset) -> Ints:
 def _draw_searches(
     rng: np.random.Generator, n_sessions: int, n_searches: int, popularity: float | None
 ) -> Ints:
+    # Every search in turn, so that each is shown equally often.
     if popularity is None:
         return np.arange(n_sessions) % n_searches
     weights = np.arange(1, n_searches + 1) ** -float(popularity)
@@ -525,6 +530,7 @@ def _rank_items(
     # Sorting by scores with Gumbel noise draws from a softmax of the scores.
     if exploration > 0:
         keys = keys + exploration * rng.gumbel(size=keys.shape)
+    # NaN marks the ranker that orders each session at random.
     random_order = np.isnan(keys[:, 0])
     if random_order.any():
         keys[random_order] = rng.random((int(random_order.sum()), keys.shape[1]))

@@ -21,8 +21,11 @@ from rankine.data.open import load
 from rankine.data.open import scan as scan_files
 from rankine.data.splits import named_parts
 from rankine.data.streams import LabelledStream
+from rankine.history.rows import RowReader
+from rankine.history.state import HistoryState, load_state
 from rankine.logs.clicks import CoecLabel, coec_formula
 from rankine.logs.encoding import LogEncoding
+from rankine.logs.history import HistoryScan, check_history_names, history_of
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
@@ -34,12 +37,12 @@ from rankine.logs.schema import (
     schema_of,
     vocabulary,
 )
+from rankine.model import LinearModel
 from rankine.transforms.log_columns import columns_of
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
     from rankine.distributed.partitions import PartitionedDataset
-    from rankine.model import LinearModel
 
 #: Options of reading that partitions of a log take over from its scan.
 _PARTITION_OPTIONS = (
@@ -72,7 +75,7 @@ class LogScan(LabelledStream):
     Parameters
     ----------
     raw
-        A ``Scan`` whose blocks carry the raw columns.
+        A ``Scan`` or ``HistoryScan`` whose blocks carry the raw columns.
     schema
         Use of the columns.
     label
@@ -88,7 +91,7 @@ class LogScan(LabelledStream):
 
     def __init__(
         self,
-        raw: Scan,
+        raw: Scan | HistoryScan,
         schema: LogSchema,
         label: Expression | CoecLabel | None,
         spec: LogColumns | None = None,
@@ -185,6 +188,12 @@ class LogScan(LabelledStream):
         """Cut the log into partitions; see ``rankine.distributed.scan``."""
         from rankine.distributed.partitions import scan as scan_partitions
 
+        if isinstance(self.raw, HistoryScan):
+            raise ParameterError(
+                "history features depend on all earlier rows, and partitions are read apart",
+                parameter="history",
+                fix="Compute them first: rankine history build LOG --schema SCHEMA --out FEATURES",
+            )
         reading = {name: getattr(self.raw.options, name) for name in _PARTITION_OPTIONS}
         parts = scan_partitions(self.raw.inputs, **options, **reading)
         if self._encoding is None:
@@ -192,6 +201,14 @@ class LogScan(LabelledStream):
             spec = self._measure_spec(lambda: parts.each(vocabulary, self.schema.one_hot))
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return parts.encoded(self._encoding)
+
+    def history_state(self) -> HistoryState:
+        """Return the state of the history features after the log."""
+        if not isinstance(self.raw, HistoryScan):
+            raise ParameterError(
+                "the log has no history features", parameter="state", fix="Leave it out"
+            )
+        return self.raw.state()
 
     def __repr__(self) -> str:
         return f"Log of {self.raw!r}"
@@ -217,8 +234,15 @@ def scan(
     search: str | None = None,
     weight: str | None = None,
     columns: Sequence[str] = (),
+    history: Mapping[str, Any] | None = None,
+    outcome_time: str | None = None,
+    time_unit: str | None = None,
+    delay: str | float | None = None,
+    refresh: str | float | None = None,
+    forget: str | float | None = None,
     propensity: Sequence[float] = (),
     cuts: str | Path | Mapping[str, Sequence[float]] | None = None,
+    state: Any = None,
     **options: Any,
 ) -> LogScan:
     """Read a raw log as labelled lists.
@@ -237,11 +261,18 @@ def scan(
         Fields of ``LogSchema``.
     item, search, weight, columns
         Fields of ``LogSchema``.
+    history, outcome_time, time_unit, delay, refresh, forget
+        Fields of ``LogSchema``, for features computed from earlier rows. A log that is read
+        ``like`` another one continues it, or starts with the same list.
     propensity
-        For the label ``"coec"``: examination probability by position.
+        For the label ``"coec"`` and for rates over ``"examination"``: examination probability by
+        position.
     cuts
         Cuts of binned columns, as a mapping by column or a JSON file. The cuts of other columns
         are quantiles of the first 10,000 lists.
+    state
+        Folder of the state of history features after an earlier log, which this log continues; or
+        a ``HistoryState``.
     **options
         Options of ``rankine.scan``: ``format``, ``on_bad_row``, ``block_rows``, ``progress`` ...
 
@@ -260,7 +291,8 @@ def scan(
         "query": query, "label": label, "numeric": numeric, "categorical": categorical,
         "one_hot": one_hot, "binned": binned, "crosses": crosses, "hash_bits": hash_bits,
         "bins": bins, "position": position, "time": time, "item": item, "search": search,
-        "weight": weight, "columns": columns,
+        "weight": weight, "columns": columns, "history": history, "outcome_time": outcome_time,
+        "time_unit": time_unit, "delay": delay, "refresh": refresh, "forget": forget,
     }  # fmt: skip
     if like is None:
         schema, spec = LogSchema.make(fields, schema), None
@@ -270,7 +302,10 @@ def scan(
         check_same_features(schema, like_schema)
     formula = _label_formula(path, schema, propensity)
     fixed_cuts = read_cuts(cuts, schema.binned)
-    return LogScan(_scan_columns(path, schema, formula, options), schema, formula, spec, fixed_cuts)
+    raw = scan_columns(
+        path, schema, formula, options, like=like, propensity=propensity, state=state
+    )
+    return LogScan(raw, schema, formula, spec, fixed_cuts)
 
 
 def _schema_and_spec(like: Any) -> tuple[LogSchema, LogColumns]:
@@ -319,24 +354,47 @@ def _label_formula(
     )
 
 
-def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any]) -> Scan:
+def scan_columns(
+    path: Any,
+    schema: LogSchema,
+    formula: Any,
+    options: Mapping[str, Any],
+    *,
+    like: Any = None,
+    propensity: Sequence[float] = (),
+    state: Any = None,
+) -> Scan | HistoryScan:
     """Scan the columns of a log that its schema names, each by its use."""
     spec = schema.spec()
-    numbers = {*schema.numeric, *schema.binned}
+    numbers = {*schema.numbers, *schema.binned} - {*schema.history}
     categories: list[str | None] = [name for name in spec.columns if name not in numbers]
     categories += [schema.item, schema.search]
+    categories += [name for feature in schema.history.values() for name in feature.by]
+    categories = [name for name in categories if name not in schema.history]
     if isinstance(formula, CoecLabel):
         categories += formula.columns
     elif formula is not None:
         numbers.update(name for name in formula.columns if name not in categories)
+    history = schema.history_spec(propensity or _propensity_of(like))
+    adds_outcomes = True
+    if history is not None:
+        outcomes = set(RowReader(history).amount_columns) - {schema.position}
+        present = set(column_names(path))
+        check_history_names(history, present)
+        # Lists without any outcomes, such as candidates to be scored, can only be read.
+        adds_outcomes = like is None or not outcomes or bool(outcomes & present)
+        if adds_outcomes:
+            numbers.update(outcomes.difference(categories))
     columns = [schema.time, *schema.columns]
+    if adds_outcomes:
+        columns.append(schema.outcome_time)
     log_sources(path)
-    return scan_files(
+    raw = scan_files(
         path,
         query=schema.query,
         label=None,
         features=(),
-        columns=_distinct(columns),
+        columns=_distinct(name for name in columns if name not in schema.history),
         categories=_distinct(name for name in categories if name not in numbers),
         numbers=tuple(sorted(numbers)),
         # Where the schema names none, a column of the usual name is read if there is one.
@@ -344,6 +402,48 @@ def _scan_columns(path: Any, schema: LogSchema, formula: Any, options: Mapping[s
         weight=schema.weight,
         **{name: value for name, value in options.items() if name not in _IGNORED_OPTIONS},
     )
+    if history is None:
+        if state is not None:
+            raise ParameterError(
+                "applies to history features, and the log has none",
+                parameter="state",
+                fix="Leave it out",
+            )
+        return raw
+    if state is not None and not isinstance(state, HistoryState):
+        state = load_state(state, history)
+    return HistoryScan(
+        raw,
+        history,
+        before=state,
+        previous=_history_scan(like),
+        model_start=_model_start(like),
+        adds_outcomes=adds_outcomes,
+    )
+
+
+def _history_scan(like: Any) -> HistoryScan | None:
+    """Return the log with history features that ``like`` is, or that its rows were read from."""
+    encoding = getattr(like, "encoding", None)
+    if isinstance(like, LabelledStream):
+        encoding = like.log_encoding()
+    return encoding.history if isinstance(encoding, LogEncoding) else None
+
+
+def _model_start(like: Any) -> Any:
+    """Return the first list of the training log of a model; None if ``like`` is no model."""
+    if not isinstance(like, LinearModel):
+        return None
+    return like.provenance.get("history", {})
+
+
+def _propensity_of(like: Any) -> Sequence[float]:
+    """Return the propensities that the history features of a model or another log use."""
+    if isinstance(like, LinearModel):
+        history = history_of(like)
+        return () if history is None else history.propensity
+    previous = _history_scan(like)
+    return () if previous is None else previous.spec.propensity
 
 
 def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
@@ -420,7 +520,9 @@ def _drop_absent_columns(
     A label of clicks over expected clicks becomes the clicks themselves.
     """
     changes: dict[str, Any] = {}
-    for name in ("position", "time", "item", "search", "weight"):
+    roles = ("position", "item", "search", "weight")
+    # History features need their time, so its absence is an error.
+    for name in roles if schema.history else (*roles, "time"):
         if name not in requested and getattr(schema, name) not in present:
             changes[name] = None
     if "columns" not in requested:

@@ -6,9 +6,9 @@ D(i) is not empty. Tie rules:
 ``strict``
     Item i is an error when some j in D(i) has a strictly higher score (as in the domination rank
     paper; a model without weights then has error 0).
-``errors`` (default)
+``errors``
     Equal scores are errors too, so that a constant score has error 1.
-``expected``
+``expected`` (default)
     Mean over random orders of equal scores: t / (t + 1) with t items of D(i) tied with i.
 """
 
@@ -97,7 +97,7 @@ register(
         aliases=("domination",),
         cutoff="none",
         larger_is_better=False,
-        defaults={"ties": "errors", "no_relevant": "skip", "mean": "queries"},
+        defaults={"ties": "expected", "no_relevant": "skip", "mean": "queries"},
         choices={"ties": _TIE_RULES, "mean": ("queries", "items")},
         tie_aliases={"worst": "errors"},
     )

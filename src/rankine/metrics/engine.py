@@ -22,7 +22,6 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
     RankedLists,
-    expected_values,
     pair_values,
     ranked_values,
     weighted_values,
@@ -33,6 +32,9 @@ from rankine.transforms.apply import score_dataset
 
 #: Below this number of rows a thread pool costs more than it gains.
 _MIN_ROWS_FOR_THREADS = 20_000
+
+#: Half the width of a 95 % interval, in standard errors.
+HALF_WIDTH = 1.96
 
 Floats = NDArray[np.float64]
 
@@ -86,6 +88,7 @@ def query_evaluator(
     if queries.rows is not None:
         present = {name: values for name, values in columns.items() if values is not None}
         grouped = {name: queries.gather(np.asarray(values)) for name, values in present.items()}
+    # From here on rows are in grouped order, so the index has no row numbers.
     data = _GroupedRows(
         labels,
         QueryIndex(queries.ids, queries.starts),
@@ -121,6 +124,7 @@ class _RankedListEvaluator(QueryEvaluator):
         self._query_starts = starts
         self._pool = ItemPool(starts, gains)
         self._retrieved = data.retrieved
+        # Items that were not retrieved have no rank, but count among the relevant ones.
         if data.retrieved is not None:
             starts = _count_before(data.retrieved, starts)
             gains = gains[data.retrieved]
@@ -132,19 +136,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         lists = self._lists(scores)
         values = np.empty(len(self._depth))
-        evaluate_queries: Callable[..., None] = ranked_values
-        if self.metric.ties == "expected":
-            evaluate_queries = expected_values
 
         def work(first: int, last: int) -> None:
-            evaluate_queries(self._spec, lists, self._pool, self._depth, first, last, values)
+            ranked_values(self._spec, lists, self._pool, self._depth, first, last, values)
 
         _map_queries(work, self._query_starts)
         return self._with_short_lists(values)
 
     def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        if self.metric.ties == "expected":
-            return super()._measure_weights(features, weights)
         lists = self._lists(features)
         values = np.empty((len(weights), len(self._depth)))
 
@@ -159,9 +158,14 @@ class _RankedListEvaluator(QueryEvaluator):
     def _lists(self, rows: Floats) -> RankedLists:
         if self._retrieved is not None:
             rows = rows[self._retrieved]
-        if self._tie_key is None:
-            return RankedLists(self._starts, self._gains, rows, np.empty(0), has_tie_key=False)
-        return RankedLists(self._starts, self._gains, rows, self._tie_key, has_tie_key=True)
+        return RankedLists(
+            self._starts,
+            self._gains,
+            rows,
+            np.empty(0) if self._tie_key is None else self._tie_key,
+            has_tie_key=self._tie_key is not None,
+            averages_ties=self.metric.ties == "expected",
+        )
 
     def _with_short_lists(self, values: Floats) -> tuple[Floats, Floats]:
         if self.metric.short == "zero":
@@ -181,7 +185,7 @@ def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
 
 
 def _tie_key(metric: Metric, gains: Floats, data: _GroupedRows) -> Floats | None:
-    """Return the key that orders equal scores, smallest first; None: the order of the rows."""
+    """Return the key that orders equal scores, smallest first; None: the metric has no key."""
     if metric.ties == "worst":
         return gains
     if metric.ties == "docid":
@@ -213,6 +217,7 @@ class _PairEvaluator(QueryEvaluator):
             pair_values(self._spec, self._starts, self._labels, scores, first, last, values, mass)
 
         _map_queries(work, self._starts)
+        # A query without pairs has no value.
         values[mass == 0.0] = np.nan
         return values, mass
 
@@ -310,6 +315,7 @@ def evaluate_on(
     >>> evaluate_on(data, metric="letor3:ndcg@2", coef=[1.0])
     0.25
     """
+    # Booleans are added: exactly one must be given.
     if (coef is not None) + (scores is not None) + (model is not None) != 1:
         raise ParameterError(
             "evaluate_on takes exactly one of coef, scores and model", fix="Pass one of them"
@@ -362,6 +368,28 @@ def random_expectation(
     return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
 
 
+def gain_over_constant(
+    metric: str | Metric, data: Dataset, scores: ArrayLike, query_weight: Any = None
+) -> tuple[float, float]:
+    """Return the mean gain of scores over a constant score, and its standard error.
+
+    A positive gain is an improvement, also for errors. Queries that the metric skips are left out.
+    """
+    rule = parse_metric(metric)
+    evaluator = query_evaluator(rule, data.queries.gather(data.y), data.queries, data_columns(data))
+    values, mass = evaluator.from_scores(data.queries.gather(np.asarray(scores, dtype=np.float64)))
+    gains = rule.sign * (values - evaluator.from_scores(np.zeros(data.n_rows)).value)
+    weight = query_weights(data.queries, None, query_weight)
+    mean = mean_value(rule, gains, mass, weight)
+    if rule.mean not in {"pairs", "items"}:
+        mass = np.ones(len(mass))
+    if weight is not None:
+        mass = mass * weight
+    defined = ~np.isnan(gains)
+    share = mass[defined] / mass[defined].sum()
+    return mean, float(np.sqrt(share**2 @ (gains[defined] - mean) ** 2))
+
+
 def count_without_value(
     metric: str | Metric,
     y: ArrayLike,
@@ -370,6 +398,7 @@ def count_without_value(
     columns: Mapping[str, Any] | None = None,
 ) -> int:
     """Count the queries for which the metric is undefined, so that ``no_relevant`` applies."""
+    # Whether a query has a value does not depend on the scores.
     strict = parse_metric(metric).with_options(no_relevant="skip")
     zeros = np.zeros(len(np.asarray(y)))
     values = evaluate(strict, y, zeros, qid, per_query=True, columns=columns)
@@ -426,6 +455,7 @@ def mean_value(
         weight = pooled * mass
     if weight is None:
         return float(value[defined].mean())
+    # Weights of queries without a value do not count in the denominator either.
     total = float(weight[defined].sum())
     if total <= 0.0:
         raise SchemaError(

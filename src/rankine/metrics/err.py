@@ -35,16 +35,15 @@ def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
 
 
 @jit
-def _mean_products(values: Any) -> Any:
-    """Compute mean[j], the mean over all subsets of j values of their product.
+def _mean_products(values: Any, largest: int) -> Any:
+    """Compute mean[j], the mean over all subsets of j <= ``largest`` values of their product.
 
     Adding value v to i - 1 others: mean_i[j] = (j/i) v mean[j - 1] + (1 - j/i) mean[j].
     """
-    n = values.shape[0]
-    mean = np.zeros(n + 1)
+    mean = np.zeros(largest + 1)
     mean[0] = 1.0
-    for i in range(1, n + 1):
-        for j in range(i, 0, -1):
+    for i in range(1, values.shape[0] + 1):
+        for j in range(min(i, largest), 0, -1):
             share = j / i
             mean[j] = share * values[i - 1] * mean[j - 1] + (1.0 - share) * mean[j]
     return mean
@@ -57,11 +56,12 @@ def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     start = 0
     while start < min(k, ranked.shape[0]):
         end = ends[start]
+        n_counted = min(k, end) - start
         # passed[j]: the mean probability that j random items of the block do not stop the reader.
-        passed = _mean_products(1.0 - ranked[start:end] / spec.scale)
-        for r in range(start, min(k, end)):
-            total += reach_probability * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)
-        reach_probability *= passed[end - start]
+        passed = _mean_products(1.0 - ranked[start:end] / spec.scale, n_counted)
+        for r in range(n_counted):
+            total += reach_probability * (passed[r] - passed[r + 1]) / (start + r + 1.0)
+        reach_probability *= passed[n_counted]  # no rank follows a block that the cutoff cuts
         start = end
     return total
 

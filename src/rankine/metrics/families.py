@@ -37,6 +37,8 @@ class RankedLists(NamedTuple):
     #: Orders items with equal scores, smallest first, if ``has_tie_key``; otherwise their rows do.
     tie_key: NDArray[np.float64]
     has_tie_key: bool
+    #: Average over all orders of items with equal scores instead.
+    averages_ties: bool
 
 
 class ItemPool(NamedTuple):
@@ -58,8 +60,8 @@ def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
 def list_expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: int) -> Any:
     """Return the mean value of one list over all orders of its ties.
 
-    ``ranked`` holds the gains of all n ranks; rank r (from 0) is in a block of equal scores that
-    ends at ends[r].
+    ``ranked`` holds the gains of the first ranks, at least to the end of the block of equal scores
+    that contains rank min(k, n); the block of rank r (from 0) ends at ends[r].
     """
 
 
@@ -103,30 +105,74 @@ def ranked_values(
 ) -> None:
     """Set out[q] to the value of query q, first <= q < last."""
     for q in range(first, last):
-        a, b = lists.starts[q], lists.starts[q + 1]
+        scores = lists.score[lists.starts[q] : lists.starts[q + 1]]
         all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         out[q] = np.nan
-        if not _has_gain(all_gains):
-            continue
-        order = _top_of_list(lists, q, lists.score[a:b], cutoffs[q], -np.inf)
-        out[q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
+        if _has_gain(all_gains):
+            out[q] = _value_and_top(spec, lists, q, scores, all_gains, cutoffs[q], -np.inf)[0]
 
 
 @jit
-def _top_of_list(lists: Any, q: int, scores: Any, cutoff: int, floor: float) -> Any:
-    """Return the positions of the first ``cutoff`` items of query q under the given scores."""
+def _value_and_top(
+    spec: Any, lists: Any, q: int, scores: Any, all_gains: Any, cutoff: int, floor: float
+) -> Any:
+    """Return the value of query q under the given scores, and the positions of its top items.
+
+    At least as many scores as there are top items must be ``floor`` or larger.
+    """
+    a, b = lists.starts[q], lists.starts[q + 1]
+    gains = lists.gain[a:b]
     if lists.has_tie_key:
-        key = lists.tie_key[lists.starts[q] : lists.starts[q + 1]]
-        return top_order_by_key(scores, key, cutoff)
-    return top_order(scores, cutoff, floor)
+        top = top_order_by_key(scores, lists.tie_key[a:b], cutoff)
+    elif lists.averages_ties:
+        # One rank more than counts, so that a tie across the cutoff is a tie of neighbours too.
+        top = top_order(scores, cutoff + 1, floor)
+        if _has_tie(scores, top):
+            order = _complete_last_block(scores, top, cutoff)
+            ranked = _in_order(gains, order)
+            value = list_expected(spec, ranked, tie_ends(scores, order), all_gains, cutoff)
+            return value, top
+    else:
+        top = top_order(scores, cutoff, floor)
+    return list_value(spec, _in_order(gains, top[:cutoff]), all_gains, cutoff), top
 
 
 @jit
-def _ordered_value(spec: Any, gain: Any, order: Any, all_gains: Any, cutoff: int) -> Any:
-    ranked = np.empty(order.shape[0])
+def _has_tie(scores: Any, order: Any) -> bool:
+    """Return whether two neighbours of an order have equal scores."""
+    for r in range(1, order.shape[0]):  # noqa: SIM110 - Numba compiles no generators in any()
+        if scores[order[r]] == scores[order[r - 1]]:
+            return True
+    return False
+
+
+@jit
+def _complete_last_block(scores: Any, top: Any, cutoff: int) -> Any:
+    """Return the positions ``top`` with all items that are tied with the last one that counts."""
+    if top.shape[0] <= cutoff:
+        return top
+    last = scores[top[cutoff - 1]]
+    if scores[top[cutoff]] < last:
+        return top[:cutoff]
+    n_above = 0
+    while scores[top[n_above]] > last:
+        n_above += 1
+    order = np.empty(scores.shape[0], dtype=np.int64)
+    order[:n_above] = top[:n_above]
+    size = n_above
+    for i in range(scores.shape[0]):
+        if scores[i] == last:
+            order[size] = i
+            size += 1
+    return order[:size]
+
+
+@jit
+def _in_order(values: Any, order: Any) -> Any:
+    ordered = np.empty(order.shape[0])
     for r in range(order.shape[0]):
-        ranked[r] = gain[order[r]]
-    return list_value(spec, ranked, all_gains, cutoff)
+        ordered[r] = values[order[r]]
+    return ordered
 
 
 @jit
@@ -170,33 +216,8 @@ def weighted_values(
             floor = np.inf
             for r in range(order.shape[0]):
                 floor = min(floor, scores[order[r]])
-            order = _top_of_list(lists, q, scores, cutoffs[q], floor)
-            out[c, q] = _ordered_value(spec, lists.gain[a:b], order, all_gains, cutoffs[q])
-
-
-@jit
-def expected_values(
-    spec: Any,
-    lists: RankedLists,
-    pool: ItemPool,
-    cutoffs: NDArray[np.int64],
-    first: int,
-    last: int,
-    out: NDArray[np.float64],
-) -> None:
-    """Set out[q] to the expected value of query q over random orders of its ties."""
-    for q in range(first, last):
-        a, b = lists.starts[q], lists.starts[q + 1]
-        all_gains = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        out[q] = np.nan
-        if not _has_gain(all_gains):
-            continue
-        gains, scores = lists.gain[a:b], lists.score[a:b]
-        order = rank_order(scores)
-        ranked = np.empty(order.shape[0])
-        for r in range(order.shape[0]):
-            ranked[r] = gains[order[r]]
-        out[q] = list_expected(spec, ranked, tie_ends(scores, order), all_gains, cutoffs[q])
+            value, order = _value_and_top(spec, lists, q, scores, all_gains, cutoffs[q], floor)
+            out[c, q] = value
 
 
 @generic

@@ -63,6 +63,7 @@ def cutoffs(
     if isinstance(cutoff, int):
         return np.full(queries.n_queries, cutoff, dtype=np.int64)
     values = queries.gather(number_column(cutoff, columns, queries.n_rows, "cutoff"))
+    # The first row of each query represents it; all others must agree.
     query_values = values[queries.starts[:-1]]
     deviating = np.flatnonzero(values != np.repeat(query_values, queries.sizes))
     if len(deviating):
@@ -139,6 +140,7 @@ def _explicit_gains(
     else:
         column = "gain" if gain == "given" else gain
         gains = number_column(column, columns, len(y), "gain")
+    # DCG of negative gains would reward ranking bad rows lower than absent ones.
     if len(gains) and gains.min() < 0:
         row = int(np.argmin(gains))
         raise LabelError(
@@ -184,6 +186,7 @@ def _look_up(y: Any, table: Any, out: Any) -> int:
     """Set out[i] = table[y[i]]; return the first row whose label is not in the table, or -1."""
     top = table.shape[0] - 1
     for i in range(y.shape[0]):
+        # This comparison is false for NaN as well.
         if not 0.0 <= y[i] <= top:
             return i
         label = np.int64(y[i])

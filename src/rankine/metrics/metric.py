@@ -91,7 +91,7 @@ def register(*definitions: Definition) -> None:
         if definition.family == "ranks":
             complete = replace(
                 definition,
-                defaults={**definition.defaults, "ties": "file", "no_relevant": "0"},
+                defaults={**definition.defaults, "ties": "expected", "no_relevant": "0"},
                 choices={**definition.choices, "ties": RANK_TIES},
             )
         DEFINITIONS[definition.name] = complete
@@ -116,16 +116,17 @@ def describe_metrics() -> dict[str, str]:
     return {name: DEFINITIONS[name].summary for name in sorted(DEFINITIONS)}
 
 
-_LETOR_MEAN_NDCG = {"gain": "0,1,3", "discount": "letor"}
+_FILE = {"ties": "file"}
+_LETOR_MEAN_NDCG = {"gain": "0,1,3", "discount": "letor", **_FILE}
 _LETOR_NDCG = {**_LETOR_MEAN_NDCG, "short": "zero"}
-_MSLR_MEAN_NDCG = {"gain": "0,1,3,7,15", "discount": "letor"}
+_MSLR_MEAN_NDCG = {"gain": "0,1,3,7,15", "discount": "letor", **_FILE}
 _MSLR_NDCG = {**_MSLR_MEAN_NDCG, "short": "zero"}
 
 #: Mode -> metric -> options that differ from the metric's own defaults.
 MODES: dict[str, dict[str, dict[str, Any]]] = {
-    "letor3": {"ndcg": _LETOR_NDCG, "map": {}, "p": {"short": "zero"}},
-    "letor4": {"ndcg": _LETOR_NDCG, "mean-ndcg": _LETOR_MEAN_NDCG, "map": {}, "p": {}},
-    "mslr": {"ndcg": _MSLR_NDCG, "mean-ndcg": _MSLR_MEAN_NDCG, "map": {}, "p": {}},
+    "letor3": {"ndcg": _LETOR_NDCG, "map": _FILE, "p": {"short": "zero", **_FILE}},
+    "letor4": {"ndcg": _LETOR_NDCG, "mean-ndcg": _LETOR_MEAN_NDCG, "map": _FILE, "p": _FILE},
+    "mslr": {"ndcg": _MSLR_NDCG, "mean-ndcg": _MSLR_MEAN_NDCG, "map": _FILE, "p": _FILE},
 }
 
 
@@ -181,9 +182,9 @@ class Metric:
     persistence
         Probability of continuing to the next rank (RBP).
     ties
-        ``"file"`` (row order), ``"docid"`` (descending, as trec_eval), ``"expected"`` (mean over
-        all orders of tied items), ``"worst"``; pair metrics: ``"half"``, ``"strict"`` or
-        ``"errors"``.
+        ``"expected"`` (mean over all orders of tied items), ``"file"`` (row order; the default of
+        modes), ``"docid"`` (descending, as trec_eval; the default on TREC runs), ``"worst"``; pair
+        metrics: ``"half"``, ``"strict"`` or ``"errors"``.
     no_relevant
         Value of a query without relevant documents: ``"0"``, ``"1"`` or ``"skip"``.
     short
@@ -213,12 +214,15 @@ class Metric:
     mean: str | None = None
     displayed: str | None = None
     retrieved: str | None = None
+    #: Whether ``ties`` was passed; if not, TREC runs are evaluated with ``docid``.
+    states_ties: bool = field(default=False, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         definition = find_definition(self.name)
         object.__setattr__(self, "name", definition.name)
         self._check_cutoff(definition.cutoff)
         defaults = self._defaults()
+        object.__setattr__(self, "states_ties", self.ties is not None)
         for option in OPTIONS:
             value = getattr(self, option)
             # object.__setattr__, because the class is frozen.
@@ -266,6 +270,7 @@ class Metric:
         definition = find_definition(self.name)
         choices = _CHOICES.get(option, definition.choices.get(option))
         if option == "ties":
+            # Some tools use other words for the same rule.
             value = definition.tie_aliases.get(value, value)
         if option == "no_relevant":
             value = {0: "0", 1: "1"}.get(value, value)
@@ -307,10 +312,12 @@ class Metric:
 
     def at(self, cutoff: int | str | None) -> Metric:
         """Return the same metric at another cutoff."""
-        return replace(self, cutoff=cutoff)
+        return self.with_options(cutoff=cutoff)
 
     def with_options(self, **options: Any) -> Metric:
         """Return the same metric with other options."""
+        if not self.states_ties:
+            options = {"ties": None, **options}
         return replace(self, **options)
 
     def __str__(self) -> str:
@@ -322,8 +329,10 @@ class Metric:
         defaults = self._defaults()
         for option in OPTIONS:
             value = getattr(self, option)
-            if value is None or value == defaults.get(option):
+            stated = option == "ties" and self.states_ties
+            if value is None or (value == defaults.get(option) and not stated):
                 continue
+            # ``threshold=2``, not ``threshold=2.0``, as users write it.
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             text += f":{option}={value}"
@@ -331,7 +340,9 @@ class Metric:
 
 
 #: Fields that a text form sets with ``:name=value``, in the order in which they are written.
-OPTIONS = tuple(f.name for f in fields(Metric) if f.name not in ("name", "cutoff", "mode"))
+OPTIONS = tuple(
+    f.name for f in fields(Metric) if f.init and f.name not in ("name", "cutoff", "mode")
+)
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
 # Options with numeric values; the others are text.
@@ -353,6 +364,7 @@ def parse_metric(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     parts = str(text).strip().split(":")
+    # A mode is a prefix; a metric of the same name is not followed by a colon.
     mode = None
     if parts[0] in MODES and len(parts) > 1:
         mode = parts.pop(0)

@@ -119,6 +119,7 @@ def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
 
 @list_value.implementation(AveragePrecision)
 def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
+    # Divided by all relevant items, not by those within the cutoff, as trec_eval does.
     total = n_hits = 0.0
     for r in range(min(k, ranked.shape[0])):
         if ranked[r] > 0.0:

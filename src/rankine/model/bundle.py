@@ -73,8 +73,9 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
             )
         check_base(self.base)
         check_names(self.names, self.n_features)
-        check_parts(self.transforms, self.n_features, self.provenance)
+        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)
         indices, values = read_only(self.indices, np.int64), read_only(self.weights, np.float64)
+        # Positions increase within each topic only, so each is checked by itself.
         for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             check_sparse(indices[a:b], values[a:b], self.n_features)
         object.__setattr__(self, "starts", read_only(starts, np.int64))
@@ -120,6 +121,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
         )
 
     def __getitem__(self, topic: str) -> LinearModel:
+        # A KeyError for unknown topics, as in every mapping.
         t = self.topics.positions[topic]
         a, b = int(self.starts[t]), int(self.starts[t + 1])
         return LinearModel(

@@ -45,20 +45,41 @@ class Progress(msgspec.Struct, frozen=True):
     log: LogSummary | None = None
 
 
+class SavedSchema(msgspec.Struct, frozen=True):
+    """Entries of the schema of a log that are read before the schema is checked as a whole."""
+
+    query: str | None = None
+    categorical: tuple[str, ...] | None = ()
+    history: dict[str, Any] | None = None
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """Parameters that programs read."""
+
+    log: SavedSchema = SavedSchema()
+
+
 def read_progress(provenance: Mapping[str, Any]) -> Progress:
     """Return the entries of a provenance that programs read."""
+    return _convert(provenance, Progress, "provenance")
+
+
+def _convert(saved: Mapping[str, Any], kind: type[Spec], name: str) -> Spec:
     try:
-        return msgspec.convert(provenance, Progress, strict=True)
+        return msgspec.convert(saved, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise ModelError(
-            f"the provenance is damaged: {error}", fix="Train the model again"
-        ) from error
+        reason = f"the {name} in the model cannot be read: {error}"
+        raise ModelError(reason, fix="Train the model again") from error
 
 
 def check_parts(
-    transforms: Sequence[msgspec.Struct], n_features: int, provenance: Mapping[str, Any]
+    transforms: Sequence[msgspec.Struct],
+    n_features: int,
+    parameters: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> None:
     """Raise unless transforms can run together and fit the features and the log's summary."""
+    _convert(parameters, Parameters, "parameters")
     try:
         _check_transforms(transforms, n_features)
     except ValueError as error:

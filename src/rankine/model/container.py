@@ -71,6 +71,7 @@ class Content(NamedTuple):
 def pack(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> tuple[list[Any], str]:
     """Return the parts of the file, in order, and its digest."""
     arrays = {name: _storable(array) for name, array in tensors.items()}
+    # The digest covers the header, which holds it: it is computed with zeros in its place.
     shapes = {name: (_NAMES[array.dtype], len(array)) for name, array in arrays.items()}
     header = _header(document, shapes, _ZERO_DIGEST.decode())
     if len(header) > MAX_HEADER_BYTES:
@@ -104,6 +105,7 @@ def check_start(start: bytes, size: int) -> int:
                 fix="The file is cut short or damaged; copy it again",
             )
         return length
+    # Name what the file is instead: most often a path is mistaken for another.
     kinds = (name for head, name in _OTHER_KINDS.items() if start.startswith(head))
     description = next(kinds, "")
     if not description and size == 0:
@@ -124,6 +126,7 @@ def unpack(data: bytes) -> Content:
     version = _AFTER_DIGEST.match(data, _DIGEST_OFFSET + 64, 8 + length)
     if version is None:
         raise ModelFormatError("the header has no rankine format", fix="Copy the file again")
+    # The digest was right, so a newer version is no damage.
     if int(version[1]) > FORMAT_VERSION:
         raise ModelVersionError(
             f"the file has format {int(version[1])}; this version reads up to {FORMAT_VERSION}",
@@ -161,6 +164,7 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
     if len(entries) > MAX_TENSORS:
         raise ValueError(f"{len(entries)} tensors, at most {MAX_TENSORS} are allowed")
     shapes = {name: _shape(entry) for name, entry in entries.items()}
+    # One header for one content: no second spelling can hide a field.
     if data[8 : 8 + length] != _header(document, shapes, digest):
         raise ValueError("the header is not in canonical form")
     tensors: dict[str, NDArray[Any]] = {}
@@ -168,6 +172,7 @@ def _parse(data: bytes, length: int, digest: str) -> Content:
     position = 8 + length
     for name in _order(shapes):
         dtype, count = _DTYPES[shapes[name][0]], shapes[name][1]
+        # Compared by division: the product of a hostile count could be astronomically large.
         if count > (len(data) - position) // dtype.itemsize:
             raise ValueError(f"tensor {name!r} extends past the end of the file")
         view = np.frombuffer(data, dtype=dtype, count=count, offset=position)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelError
 from rankine.core.specs import Bins, LogColumns, MissingValues
 from rankine.model.checks import check_parts, find_spec
+from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
     PackedNames,
     Probes,
@@ -56,6 +57,8 @@ class LinearModel(StoredModel):
     names
         Packed names of all features, or of the non-zero weights only; see ``feature_names`` and
         ``weight_names``.
+    state
+        Where one-pass learning ended, for warm starts; None for other trainings.
     """
 
     n_features: int
@@ -68,15 +71,17 @@ class LinearModel(StoredModel):
     base: int = 1
     probes: Probes | None = None
     names: PackedNames | None = None
+    state: TrainingState | None = None
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""
+        # object.__setattr__, because the class is frozen.
         indices, values = check_sparse(self.indices, self.values, self.n_features)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
         check_base(self.base)
         check_names(self.names, self.n_features, len(indices))
-        check_parts(self.transforms, self.n_features, self.provenance)
+        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)
 
     @classmethod
     def from_weights(
@@ -115,6 +120,7 @@ class LinearModel(StoredModel):
         """
         n_features, indices, values = sparse_weights(w)
         check_names(feature_names, n_features)
+        # A server scores the probes before it replaces a model by this one.
         if probes is None:
             probes = make_probes(indices.tolist(), values.tolist(), transforms)
         names = weight_names if feature_names is None else feature_names
@@ -136,6 +142,7 @@ class LinearModel(StoredModel):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of all features, or None if some or all have none."""
+        # Hashed features: only the non-zero weights have names.
         if self.names is None or len(self.names) != self.n_features:
             return None
         return self.names.strings
@@ -203,6 +210,7 @@ class LinearModel(StoredModel):
             indices=np.arange(self.nnz),
             transforms=tuple(transforms),
             probes=None,
+            state=None,
             names=PackedNames.pack(self.weight_names),
         )
 

@@ -19,10 +19,18 @@ from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start, pack, unpack
 from rankine.model.linear import LinearModel
+from rankine.model.training_state import TrainingState
 from rankine.model.weights import MAX_PROBES, PackedNames, Probes, StoredModel
 
 #: Number of first bytes that identify a model file.
 START_BYTES = 64
+#: Arrays of a ``TrainingState`` and their types; their tensors are called ``state_rows`` ...
+_STATE_TENSORS = {
+    "rows": np.int64,
+    "values": np.float64,
+    "factors": np.float64,
+    "clock": np.float64,
+}
 
 M = TypeVar("M", bound=StoredModel)
 
@@ -64,6 +72,8 @@ def encode(model: LinearModel | ModelBundle) -> tuple[list[Any], str]:
     tensors: dict[str, NDArray[Any]] = {"indices": model.indices}
     if isinstance(model, LinearModel):
         tensors["values"] = model.values
+        if model.state is not None:
+            tensors |= {f"state_{name}": getattr(model.state, name) for name in _STATE_TENSORS}
     else:
         tensors["values"], tensors["starts"] = model.weights, model.starts
         tensors["topic_ends"], tensors["topics"] = model.topics.ends, model.topics.text
@@ -154,7 +164,13 @@ def _shared_fields(document: Document) -> tuple[Any, str | None, Any, Any, int]:
 
 
 def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel:
-    _check_tensors(tensors, {"indices": np.int64, "values": np.float64})
+    expected: dict[str, Any] = {"indices": np.int64, "values": np.float64}
+    state = None
+    if "state_rows" in tensors:
+        expected |= {f"state_{name}": dtype for name, dtype in _STATE_TENSORS.items()}
+    _check_tensors(tensors, expected)
+    if "state_rows" in tensors:
+        state = TrainingState(**{name: tensors[f"state_{name}"] for name in _STATE_TENSORS})
     probes = None if document.probes is None else _probes(document)
     return LinearModel(
         document.n_features,
@@ -163,6 +179,7 @@ def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel
         *_shared_fields(document),
         probes,
         _names(tensors),
+        state,
     )
 
 
@@ -190,6 +207,7 @@ def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle
 
 def _check_tensors(tensors: dict[str, NDArray[Any]], expected: dict[str, Any]) -> None:
     """Check that exactly these tensors exist, with or without names, each of its type."""
+    # Names are optional; all other tensors are required.
     if "names" in tensors:
         expected = {**expected, "names": np.uint8, "name_ends": np.int64}
     if set(tensors) != set(expected):

@@ -137,6 +137,8 @@ class Tables:
         # A value equal to a cut belongs to the cell above it.
         cells = np.searchsorted(cuts, x, side="right")
         if j in self.bins.unordered and len(cuts):
+            # The cuts of an unordered column are its categories; all other values share the next
+            # cell.
             is_category = cuts[np.maximum(cells - 1, 0)] == x
             cells = np.where(is_category, cells - 1, len(cuts))
         return np.where(np.isnan(x), len(cuts) + 1, cells)
@@ -185,6 +187,7 @@ class Tables:
         names, parts = [], []
         for term in self.terms:
             cells = [self.cells(j, column(j)) for j in term.columns]
+            # The cells of a grid are coarser than those of its columns' curves.
             if len(cells) == 2:
                 cells = [axis_cells[j][c] for j, c in zip(term.columns, cells, strict=True)]
             names.append(self.name(term))
@@ -220,6 +223,7 @@ class Tables:
             members = np.flatnonzero(cells == position)
             if axis.column not in self.bins.unordered:
                 label = self._span_label(axis.column, int(members[0]), int(members[-1]))
+            # Rare categories share the position of unseen ones.
             elif len(self.bins.cuts[axis.column]) in members:
                 label = f"{self.column_name(axis.column)} other"
             else:

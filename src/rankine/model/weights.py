@@ -33,10 +33,12 @@ MAX_FEATURES = int(np.iinfo(np.int32).max)
 def sparse_weights(w: Any) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]:
     """Return size, positions and values of the non-zero weights of an array or sparse row."""
     if hasattr(w, "tocsr"):
+        # Both a row and a column of weights are accepted.
         row = w.tocsr() if w.shape[0] == 1 else w.T.tocsr()
         if row.shape[0] != 1:
             raise ModelError(f"weights have shape {w.shape}", fix="Pass one weight per feature")
         stored = np.asarray(row.indices, dtype=np.int64)
+        # SciPy does not promise sorted indices.
         order = np.argsort(stored, kind="stable")
         values = np.asarray(row.data, dtype=np.float64)[order]
         nonzero = values != 0
@@ -94,6 +96,7 @@ def check_sparse(
 
 def read_only(values: Any, dtype: Any) -> NDArray[Any]:
     """Return a read-only array that shares no writable memory with ``values``."""
+    # Views of a file are read-only already and are not copied.
     array = np.ascontiguousarray(values, dtype=dtype)
     if not array.flags.writeable:
         return array
@@ -166,6 +169,7 @@ class PackedNames:
                     name.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise ModelFormatError(f"name {first + k} is not UTF-8") from error
+                # Hashes take 8 bytes a name; a set of the names would take much more.
                 hashes[first + k] = hash(name)
                 begin = end
         # Equal hashes are rare: only then are all names decoded and compared.
@@ -206,9 +210,11 @@ def make_probes(
     """
     if not indices or any(not isinstance(spec, (ListRange, RunScores)) for spec in transforms):
         return None
+    # Spread over all weights, so that a change in any part of the file is likely to show.
     step = max(1, len(indices) // _MAX_WEIGHTS)
     touched = range(0, len(indices), step)[:_MAX_WEIGHTS]
     columns = range(len(touched))
+    # Quarters from -2 to 2: products and sums of them are exact for most weights.
     rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in columns] for i in range(_N_ROWS)]
     if transforms and isinstance(transforms[0], RunScores):
         starts = np.array([0, _N_ROWS], dtype=np.int64)

@@ -342,6 +342,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return columns.pair_numbers(self.pairs, self.monotone or ())
 
     # -------------------------------------------------------------- warm start
+    def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
+        """Leave the check to ``_start``, which also refuses weights."""
+
     def _start(self, coef_init: Any, columns: FittedColumns, scaling: Scaling) -> tuple[None, int]:  # noqa: ARG002
         """Check a model to start from; ``_solve`` continues from its cuts, pairs and tables."""
         if coef_init is None:

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from rankine.core.errors import FeatureMismatchError, ParameterError, SchemaError
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
 from rankine.model.checks import read_progress
@@ -37,10 +38,11 @@ from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
+from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule
+from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 
@@ -62,10 +64,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
         and partitions measure ``"auto"`` on their first 10,000 lists.
     missing
-        What replaces missing values (NaN and null): ``"error"`` raises for them, and so does
-        ``"auto"`` (``AdditiveRanker`` has a cell for them in its tables); ``"zero"``, the
+        What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0
-        and a separate weight for being missing (``"indicator"``). The model stores the choice.
+        and a separate weight for being missing (``"indicator"``). ``"auto"`` is ``"indicator"`` in
+        raw logs (``"zero"`` if no number is missing) and ``"error"`` elsewhere; ``AdditiveRanker``
+        has a cell for missing values in its tables. The model stores the choice.
     early_stopping
         Stop after this many reports without a better ``metric`` on the evaluation set, and keep
         the best weights; ``evals_`` holds the values.
@@ -272,7 +275,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     # ------------------------------------------------------------- what the parameters mean
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
-        return fit_scaling(self._scale(), data, self._missing())
+        rule = self._missing(raw_log=data.encoding is not None)
+        return fit_scaling(self._scale(), data, rule)
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
@@ -280,12 +284,20 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             return None
         return check_scale(self.scale)
 
-    def _missing(self) -> str:
-        """Return the rule for missing values."""
+    def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
+        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
         rule = check_rule(self.missing)
         if rule == "auto":
-            # Silent replacement of missing values would hide faults in the data.
-            return "bin" if self.takes_missing else "error"
+            if self.takes_missing:
+                return "bin"
+            if raw_log and start_model is not None:
+                return rule_of(start_model.missing)
+            if raw_log and self.warm_start and hasattr(self, "scaling_"):
+                return rule_of(self.scaling_.missing)
+            if raw_log:
+                return "auto"
+            # Silent replacement of missing features would hide faults in the data.
+            return "error"
         if self.takes_missing and rule != "error":
             raise ParameterError(
                 f"{rule!r} is not needed: {type(self).__name__} has a cell for missing values in "
@@ -302,6 +314,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             weights = inverse_propensity(self.propensity, self.max_weight)
         return PositionCorrection(weights, check_offset(self.position_offset), self._divisor())
 
+    def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
+        """Raise unless a fit with these parameters can start from a model."""
+        check_start_model(self, model, columns)
+
+    def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:  # noqa: ARG002
+        """Return the run that a fit continues: that of a model, or of the last fit."""
+        return None
+
     def _start(
         self, coef_init: Any, columns: FittedColumns, scaling: Scaling
     ) -> tuple[NDArray[np.float64] | None, int]:
@@ -310,12 +330,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``coef_init`` comes before a warm start; None for both starts at 0.
         """
         n_steps = 0
+        learned: MissingValues | None = None
         if coef_init is None:
             if not (self.warm_start and hasattr(self, "coef_")):
                 return None, 0
             coef_init, n_steps = self.coef_, int(self.n_iter_)
+            learned = self.scaling_.missing
         elif isinstance(coef_init, LinearModel):
-            _require_same_features(coef_init, columns, scaling)
+            learned = coef_init.missing
             if coef_init.parameters.get("ranker") == self.system:
                 n_steps = read_progress(coef_init.provenance).n_iter
             coef_init = coef_init.to_dense()
@@ -326,7 +348,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
                 parameter="coef_init",
                 fix="Pass one weight per feature",
             )
-        return scaling.unfold(weights).copy(), n_steps
+        return scaling.unfold(weights, learned).copy(), n_steps
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -335,21 +357,3 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing or self.missing not in ("auto", "error")
         tags.target_tags.required = True
         return tags
-
-
-def _require_same_features(model: LinearModel, columns: FittedColumns, scaling: Scaling) -> None:
-    """Raise for a model to start from whose weights belong to other features."""
-    if model.n_features != columns.n_features:
-        raise FeatureMismatchError(
-            f"the model to start from has {model.n_features} features, the data "
-            f"{columns.n_features}",
-            fix=f"Read the data with n_features={model.n_features}",
-        )
-    columns.require_names(model.feature_names)
-    transforms = {type(spec).__name__ for spec in scaling.transforms}
-    model_transforms = {type(spec).__name__ for spec in model.transforms} - {"LogColumns"}
-    if transforms != model_transforms:
-        raise FeatureMismatchError(
-            "the model to start from was trained with another scaling of lists",
-            fix="Train with the same scale",
-        )

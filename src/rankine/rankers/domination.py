@@ -185,6 +185,7 @@ class DominationRanker(PathMixin, BaseRanker):
         self.task_options()
 
     def _divisor(self) -> QueryDivisor:
+        # Refused rather than ignored: the result would look corrected.
         if self.propensity is not None and self.normalization == "query":
             raise ParameterError(
                 "'query' would divide the weights of propensity out again",
@@ -202,6 +203,7 @@ class DominationRanker(PathMixin, BaseRanker):
         slopes = descent.gradient(self.n_threads)
         largest_l1 = float(np.abs(slopes).max(initial=0.0))
         if self.max_nonzero is not None:
+            # The strength of the best step comes out of the search beside its solution.
             best_l1: list[float] = []
 
             def search(_start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
@@ -214,6 +216,7 @@ class DominationRanker(PathMixin, BaseRanker):
         penalty = self.penalty(largest_l1, self.l1)
 
         def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
+            # The gradient at 0 is known already; from another start it is computed again.
             if start is None:
                 return descent.solve(penalty, settings, monitor.callbacks, slopes)
             descent.restart(start)
@@ -309,11 +312,13 @@ class DominationRanker(PathMixin, BaseRanker):
         steps: list[Step] = []
         solutions: dict[str, Solution] = {}
         for point in regularisation_path(descent, l1s.tolist(), self.path_l2, settings):
+            # Models grow along the path, so that all further ones are too large as well.
             if not grid.allows(point.nonzeros):
                 break
-            solution, value = point.solution, math.nan
+            solution, value, largest_gain = point.solution, math.nan, math.inf
             if task.evaluator is not None:
                 value = task.evaluator.value(solution.coef)
+                largest_gain = task.evaluator.largest_gain(solution.coef)
             steps.append(
                 Step(
                     point.l1,
@@ -321,6 +326,7 @@ class DominationRanker(PathMixin, BaseRanker):
                     solution.coef,
                     point.seconds,
                     value,
+                    largest_gain,
                     solution.objective,
                     solution.certificate["relative_gap"],
                 )
@@ -361,6 +367,7 @@ class DominationRanker(PathMixin, BaseRanker):
     def penalty(self, largest: float, l1: float | None) -> Penalty:
         """Return the penalty; strengths that are None or NaN are shares of the largest l1."""
         l2 = self.path_l2
+        # Shares of the largest l1 mean the same for any number of rows and any scale of labels.
         if l1 is None or np.isnan(l1):
             l1 = L1_SHARE * largest
             if self.l2 is None:
@@ -420,6 +427,7 @@ def domination_path(
     >>> path.nonzeros.tolist()[0]
     0
     """
+    # One flat list of options: those of the ranker go to the ranker, the others to its path.
     names = set(DominationRanker().get_params(deep=False)) - {"max_nonzero"}
     parameters = {name: options.pop(name) for name in names & set(options)}
     return DominationRanker(**parameters).path(X, y, qid=qid, **options)

@@ -14,6 +14,7 @@ from rankine.model import LinearModel
 from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
 
 if TYPE_CHECKING:
+    from rankine.model.training_state import TrainingState
     from rankine.solvers.base import Solution
     from rankine.transforms.scaling import Scaling
 
@@ -43,9 +44,14 @@ class ModelMixin:
             parameters={"ranker": self.system, **json_parameters(self)},
             provenance=self._provenance(),
         )
+        model = replace(model, state=self._training_state())
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
+
+    def _training_state(self) -> TrainingState | None:
+        """Return where a warm start continues, beyond the weights; None for most rankers."""
+        return None
 
     def _model_feature_names(self, names: Any) -> list[str] | None:
         """Return the names that the model stores for its weights."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.user_warnings import warn_user
+from rankine.data.dataset import row_scores
 from rankine.rankers.inputs import FittedColumns
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rankine.metrics import Metric
     from rankine.model import LinearModel
     from rankine.rankers.sources import TrainingSource
+    from rankine.rankers.warm_start import EarlierRun
     from rankine.samplers.reservoir import Reservoir
     from rankine.transforms.scaling import Scaling
 
@@ -65,6 +67,14 @@ class Evaluator(NamedTuple):
             return float(evaluate_on(data, metric=metric, coef=weights, query_weight=query_weight))
 
         return cls(metric, value, data, query_weight)
+
+    def largest_gain(self, coef: NDArray[np.float64]) -> float:
+        """Return the upper end of the 95 % interval of the gain over a model without weights."""
+        from rankine.metrics.engine import HALF_WIDTH, gain_over_constant
+
+        scores = row_scores(self.data.X, coef[: self.data.n_features])
+        gain, error = gain_over_constant(self.metric, self.data, scores, self.query_weight)
+        return gain + HALF_WIDTH * error
 
     def record(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
         """Return the metric on every evaluation set as one trace record."""
@@ -201,6 +211,8 @@ class FitTask:
     steps_seen: int = 0
     #: The model passed as ``coef_init``, for rankers that continue from more than weights.
     start_model: LinearModel | None = None
+    #: The run that this one continues, its rows numbered as in this one.
+    earlier: EarlierRun | None = None
     evaluator: Evaluator | None = None
     #: ``early_stopping``.
     patience: int | None = None

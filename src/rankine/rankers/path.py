@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One model of a path, in scaled units; NaN where a ranker has no such value."""
+    """One model of a path, in scaled units; NaN where a ranker has no such value.
+
+    ``largest_gain`` is the upper end of the interval of the metric's gain over no weights.
+    """
 
     l1: float
     loss: float
     coef: NDArray[np.float64]
     seconds: float
     value: float = math.nan
+    largest_gain: float = math.inf
     objective: float = math.nan
     relative_gap: float = math.nan
 
@@ -49,6 +53,8 @@ class RegularizationPath:
         has none).
     values
         The metric on the evaluation data, or NaN without any.
+    largest_gains
+        Upper end of the 95 % interval of the metric's gain over a model without weights.
     seconds
         Time of each step.
     metric, larger_is_better
@@ -63,6 +69,7 @@ class RegularizationPath:
     objective: NDArray[np.float64]
     relative_gap: NDArray[np.float64]
     values: NDArray[np.float64]
+    largest_gains: NDArray[np.float64]
     seconds: NDArray[np.float64]
     metric: str
     larger_is_better: bool = True
@@ -80,6 +87,7 @@ class RegularizationPath:
 
         weights = sparse.csr_array((0, task.source.n_features))
         if steps:
+            # Users see weights of the features as given, not of the scaled ones.
             rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
             weights = sparse.csr_array(sparse.vstack(rows))
         names = ranker._model_feature_names(task.columns.names)  # noqa: SLF001
@@ -95,6 +103,7 @@ class RegularizationPath:
             objective=column("objective"),
             relative_gap=column("relative_gap"),
             values=column("value"),
+            largest_gains=column("largest_gain"),
             seconds=column("seconds"),
             metric=ranker.metric,
             larger_is_better=parse_metric(ranker.metric).larger_is_better,
@@ -137,7 +146,8 @@ class RegularizationPath:
     def best(self, max_nonzero: int | None = None) -> int:
         """Return the step with the best metric (the smallest loss without evaluation data).
 
-        Among equals the smaller model wins. ``max_nonzero`` bounds the size of the model.
+        Among equals the smaller model wins. A model without weights wins only if the interval of
+        every other model is below it. ``max_nonzero`` bounds the size of the model.
         """
         quality = -self.loss
         if self.measured:
@@ -151,11 +161,16 @@ class RegularizationPath:
                 f"no step has at most {max_nonzero} non-zero weights",
                 fix=f"The smallest model has {int(self.nonzeros.min())}",
             )
-        return int(np.argmax(np.where(allowed, quality, -np.inf)))
+        best = int(np.argmax(np.where(allowed, quality, -np.inf)))
+        as_good = allowed & (self.nonzeros > 0) & (self.largest_gains >= 0)
+        if self.nonzeros[best] == 0 and as_good.any():
+            best = int(np.argmax(np.where(as_good, quality, -np.inf)))
+        return best
 
     def take_steps(self, steps: NDArray[np.int64], **changes: Any) -> Self:
         """Return the path of some of the steps; ``changes`` are other fields of it."""
-        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "seconds")
+        arrays = ("l1", "weights", "loss", "objective", "relative_gap", "values", "largest_gains",
+                  "seconds")  # fmt: skip
         return replace(self, **{name: getattr(self, name)[steps] for name in arrays}, **changes)
 
     def records(self) -> list[dict[str, Any]]:
@@ -216,6 +231,7 @@ class ElasticPath(RegularizationPath):
         """Return the model with the best metric among the small and fast enough ones."""
         if self.max_latency is None:
             return super().best(max_nonzero)
+        # The bound comes before the quality: a slower model is not a candidate.
         fast = np.flatnonzero(self.latency <= self.max_latency)
         if len(fast) == 0:
             raise ParameterError(
@@ -245,6 +261,7 @@ class ElasticPath(RegularizationPath):
         for solver, record, latency in zip(
             self.solvers, super().records(), self.latency, strict=True
         ):
+            # One pass over a stream does not compute the objective.
             del record["objective"]
             if solver == "psgd":
                 record["theta"] = record["l1"]
@@ -279,6 +296,7 @@ class TablePath(RegularizationPath):
 
     def coef(self, step: int) -> NDArray[np.float64]:
         """Weights of a step."""
+        # The stored row is as long as the largest model; the rest of it is zero.
         size = sum(sum(spec.n_cells) for spec in self.tables[step])
         return super().coef(step)[: size + len(self.tables[step][0].linear)]
 

@@ -77,7 +77,9 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
     data, reservoir = ranker._add_to_reservoir(data, arguments.query_weight)
     source = MemorySource(data, arguments.query_weight, ranker._click_correction())
     if first_call:
-        scaling = source.measure(ranker._scale(), ranker._missing())
+        scaling = source.measure(
+            ranker._scale(), ranker._missing(raw_log=source.log_record is not None)
+        )
     else:
         scaling = source.scale(ranker.scaling_)
     columns = FittedColumns.from_estimator(estimator)
@@ -113,15 +115,26 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
             arguments.checkpoint, arguments.every, metadata, seed, resume=arguments.resume
         )
 
-    # After the checkpoints are open, since partitions journal what is measured.
-    scaling = source.measure(ranker._scale(), ranker._missing())
-
     coef_init = arguments.coef_init
     start_model = coef_init if isinstance(coef_init, LinearModel) else None
-    # A model of another log has weights of other features, even if there are as many.
-    if source.log_record is not None and start_model is not None:
-        source.log_record.check_start(start_model)
+    if start_model is not None:
+        # A model of another log has weights of other features, even if there are as many.
+        if source.log_record is not None:
+            source.log_record.check_start(start_model)
+        ranker._check_start_model(start_model, columns)
+    earlier = None
+    if not isinstance(source, PartitionSource):
+        earlier = ranker._earlier_run(start_model)
+
+    # After the checkpoints are open, since partitions journal what is measured.
+    earlier_scaling = None
+    if earlier is not None:
+        earlier_scaling = earlier.scaling(columns.n_features)
+    rule = ranker._missing(raw_log=source.log_record is not None, start_model=start_model)
+    scaling = source.measure(ranker._scale(), rule, earlier_scaling)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
+    if earlier is not None:
+        earlier = earlier.renumbered(scaling, columns.n_features)
 
     evaluator = Evaluator.from_sets(
         metric, {name: (scaling.apply(data), weight) for name, data, weight in eval_sets}
@@ -133,6 +146,7 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
         start=start,
         steps_seen=steps_seen,
         start_model=start_model,
+        earlier=earlier,
         evaluator=evaluator,
         patience=ranker.early_stopping,
         callbacks=tuple(arguments.callbacks),

@@ -24,7 +24,7 @@ def _plain_value(value: Any) -> Any:
         return value.tolist() if value.size <= 64 else f"array of shape {value.shape}"
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not getattr(value, "contexts", None):
         return [_plain_value(item) for item in value]
     if isinstance(value, dict):
         return plain({str(key): item for key, item in value.items()})

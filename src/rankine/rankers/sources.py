@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 UNEVEN_ROWS = 2_000
 #: Rules for missing values that need no statistics of the rows.
 _RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")
+#: Fewest lists with pairs in a sample that is limited by its rows, unless there are not that many.
+MIN_PAIRED_LISTS = 100
 NO_CORRECTION = PositionCorrection()
 
 
@@ -69,8 +71,11 @@ class TrainingSource(ABC):
         self._use_journal = use_journal
 
     @abstractmethod
-    def measure(self, scale: str | None, missing: str) -> Scaling:
-        """Measure scaling (None: no scaling) and missing-value rule, and apply them from now on."""
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
+        """Measure scaling (None: no scaling) and missing-value rule, and apply them from now on.
+
+        ``earlier`` is the scaling of a run that is continued.
+        """
 
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
@@ -190,7 +195,7 @@ class MemorySource(TrainingSource):
             self.log_record = data.encoding.start_record()
             self.log_record.add_block(data)
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
         """Measure scaling and missing-value rule; ``data`` is scaled from now on."""
         data = self._unscaled
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
@@ -203,6 +208,8 @@ class MemorySource(TrainingSource):
         statistics = ColumnStatistics(lambda: [weighted], data.n_features, self._threads)
         scaling = measure_rows(scale, missing, statistics)
         warn_uneven_columns(scaling, self.feature_names)
+        if earlier is not None:
+            scaling = scaling.following(earlier)
         return self.scale(replace(scaling, positions=self.correction.n_positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
@@ -274,7 +281,7 @@ class StreamSource(TrainingSource):
         #: Missing-value rule for the check of uneven columns on the first block that is read.
         self._check_first_block: str | None = None
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         needs_all_rows = scale in ("standard", "maxabs")
         needs_no_statistics = missing in _RULES_WITHOUT_STATISTICS
@@ -294,6 +301,8 @@ class StreamSource(TrainingSource):
 
         scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
         warn_uneven_columns(scaling, self.feature_names)
+        if earlier is not None:
+            scaling = scaling.following(earlier)
         self._scaling = replace(scaling, positions=self.correction.n_positions)
         self.n_features += self._scaling.n_indicators + self.correction.n_columns
         return self._scaling
@@ -397,7 +406,12 @@ class PartitionSource(TrainingSource):
             self.log_record.add_partitions(partitions)
         self.scaling = Scaling("none")
 
-    def measure(self, scale: str | None, missing: str) -> Scaling:
+    def measure(
+        self,
+        scale: str | None,
+        missing: str,
+        earlier: Scaling | None = None,  # noqa: ARG002 - runs over partitions store no state
+    ) -> Scaling:
         """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
         from rankine.distributed.partition_tasks import PartitionColumnStatistics, RawRowsTask
 
@@ -567,15 +581,33 @@ def take_some_rows(data: Dataset) -> Dataset:
     return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
 
 
-def read_first_lists(source: TrainingSource) -> tuple[Dataset, NDArray[np.float64]]:
-    """Return the first 10,000 lists as they are learned from, and their query weights."""
+def read_first_lists(
+    source: TrainingSource, n_rows: int | None = None
+) -> tuple[Dataset, NDArray[np.float64]]:
+    """Return the first 10,000 lists as they are learned from, and their query weights.
+
+    With ``n_rows``, return only the first lists that hold this number of rows in lists with pairs,
+    of which there are at least ``MIN_PAIRED_LISTS``.
+    """
     blocks: list[Dataset] = []
     weights: list[NDArray[np.float64]] = []
-    n_queries = 0
+    n_queries = n_paired = n_paired_rows = 0
     for block in source.first_blocks():
         weights.append(source.query_weights(block, n_queries))
         blocks.append(block)
         n_queries += block.n_queries
+        if n_rows is None:
+            continue
+        paired = block.labels.queries_with_pairs
+        counts = n_paired + np.arange(1, len(paired) + 1)
+        rows = n_paired_rows + np.cumsum(block.queries.sizes[paired])
+        enough = np.flatnonzero((rows >= n_rows) & (counts >= MIN_PAIRED_LISTS))
+        if len(enough):
+            n_lists = int(paired[enough[0]]) + 1
+            blocks[-1], weights[-1] = block.take_queries(np.arange(n_lists)), weights[-1][:n_lists]
+            break
+        n_paired += len(paired)
+        n_paired_rows += int(block.queries.sizes[paired].sum())
     if not blocks:
         raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)

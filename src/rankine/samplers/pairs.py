@@ -81,6 +81,7 @@ def sample_pairs(
         )
         yield from _draw_blocks(data, sampler, seed, 0, int(n), block)
         return
+    # First pass: the weight of all pairs, which says how many of them each block gets.
     total = 0.0
     for part, query_weight in _with_equal_weights(data):
         shares = query_shares(part, query_weight, sampling=sampling, ties=False)
@@ -128,6 +129,7 @@ def _draw_blocks(
                 parameter="max_trials",
                 fix="Set sampling to 'query'",
             )
+        # The sign of pair k depends on k alone, so that blocks of any size give the same signs.
         bits = np.array([random_bits(flips, begin + k) for k in range(size)], dtype=np.uint64)
         swap = bits >> np.uint64(63) == 1
         first, second = np.where(swap, second, first), np.where(swap, first, second)
@@ -145,6 +147,7 @@ def pair_rows(
     data.labels.require_pairs()
     if data.labels.n_pairs <= limit:
         return (*_all_pairs(data), True)
+    # Every pair has the same chance here, whatever its rows weigh in training.
     unweighted = replace(data, weight=None, query_index=data.queries)
     sampler = pair_sampler(unweighted, np.ones(data.n_queries), sampling="uniform")
     first, second = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.int64)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import DivergenceError, FeatureMismatchError, NoPairsError
+from rankine.core.errors import DivergenceError, FeatureMismatchError, ModelError, NoPairsError
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import inlined_generic
 from rankine.kernels.lists import ListWork, list_work
 from rankine.kernels.random import LIST_DRAWS, random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.losses.base import list_loss, needs_pairs
+from rankine.model.training_state import TrainingState
 from rankine.solvers.base import require_finite
 from rankine.updates.lazy import (
     STEP,
@@ -234,6 +235,27 @@ class OnePassLearner:
         self.tally = np.zeros(2)
         if self.start is not None:
             set_weights(self.optimizer, self.state, np.ascontiguousarray(self.start, np.float64))
+
+    def snapshot(self, factors: NDArray[np.float64]) -> TrainingState:
+        """Return where learning stands; ``factors`` are those of the columns' scaling."""
+        rows = np.flatnonzero(self.state.any(axis=1))
+        row_factors = np.ones(len(rows))
+        of_columns = rows < len(factors)
+        row_factors[of_columns] = factors[rows[of_columns]]
+        return TrainingState(rows, self.state[rows].ravel(), row_factors, self.clock)
+
+    def restore(self, saved: TrainingState) -> None:
+        """Continue where another learner with the same optimizer stood."""
+        width = self.state.shape[1]
+        in_range = not len(saved.rows) or saved.rows[-1] < len(self.state)
+        if len(saved.values) != width * len(saved.rows) or len(saved.clock) != len(self.clock):
+            in_range = False
+        if not in_range:
+            raise ModelError(
+                "the state of its training does not fit this ranker", fix="Train without it"
+            )
+        self.state[saved.rows] = saved.values.reshape(-1, width)
+        self.clock[...] = saved.clock
 
     @property
     def steps(self) -> int:

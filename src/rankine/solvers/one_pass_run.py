@@ -247,8 +247,9 @@ class ProgressiveMetric:
     """Running mean of a metric over lists, each evaluated before it is learned from.
 
     Before the first step all scores are 0, and the order of a file often reveals the labels: ties
-    therefore count by the mean over all orders, not by file order. The sum is computed list by list
-    in stream order, so it does not depend on how the stream is cut into blocks.
+    therefore count by the mean over all orders, even in the modes that use file order. The sum is
+    computed list by list in stream order, so it does not depend on how the stream is cut into
+    blocks.
     """
 
     def __init__(self, metric: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
-from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
+from rankine.core.specs import History, ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
@@ -44,8 +44,8 @@ def transformed_scores(
     elif not types & {MissingValues, RunScores}:
         refuse_missing(data.X, data.feature_names, scoring=True)
     for spec in transforms:
-        if isinstance(spec, LogColumns):
-            continue  # align_columns has encoded the columns
+        if isinstance(spec, (LogColumns, History)):
+            continue  # reading the log has computed and encoded the columns
         if isinstance(spec, MissingValues):
             X, added_scores = fill_missing(spec, data.X, index.starts, index.rows)
         elif isinstance(spec, (ListRange, RunScores)):

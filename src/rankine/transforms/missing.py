@@ -35,6 +35,13 @@ def check_rule(rule: str) -> str:
     return rule
 
 
+def rule_of(spec: MissingValues | None) -> str:
+    """Return the name of a model's rule."""
+    if spec is None:
+        return "error"
+    return spec.rule
+
+
 class MissingPositions(NamedTuple):
     """Missing values of a matrix, in the order in which they are stored."""
 
@@ -205,13 +212,19 @@ def measure_missing(rule: str, statistics: Any) -> MissingValues | None:
     """Measure the spec of a rule; None refuses missing values, or leaves them as they are.
 
     ``statistics`` has the methods of ``ColumnStatistics``. "indicator" gets a column for every
-    feature that was missing somewhere; its values are learned.
+    feature that was missing somewhere; its values are learned. "auto" is "indicator" where numbers
+    are missing, else "zero".
     """
     if rule in ("error", "bin"):
         return None
-    if rule not in ("mean", "indicator"):
+    if rule not in ("auto", "mean", "indicator"):
         return MissingValues(rule)  # type: ignore[arg-type]
     missing_weights = statistics.missing_weights()
+    if rule == "auto":
+        if not missing_weights.any():
+            # Every export of raw columns expresses "zero", and later rows may lack a number.
+            return MissingValues("zero")
+        rule = "indicator"
     if rule == "indicator":
         columns = np.flatnonzero(missing_weights > 0)
         values = np.zeros(len(columns))

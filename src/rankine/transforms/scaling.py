@@ -113,6 +113,31 @@ class Scaling:
             data = add_missing_indicators(self.missing, unfilled, data)
         return data
 
+    def following(self, earlier: Scaling) -> Scaling:
+        """Return the scaling of a run that continues the one of ``earlier``.
+
+        Factors and values for missing ones stay as they were; columns that the earlier run did not
+        know (factor NaN, or no value) have those measured now.
+        """
+        factors = earlier.factors
+        if factors is not None:
+            measured = 1.0 if self.factors is None else self.factors
+            # New columns only: weights were learned in the units of the others.
+            factors = np.where(np.isnan(factors), measured, factors)
+            if (factors == 1.0).all():
+                factors = None
+        missing = self.missing
+        if missing is not None and earlier.missing is not None:
+            pairs = zip(missing.columns, missing.values, strict=True)
+            fills = dict(pairs)
+            if missing.rule == "indicator":
+                fills = dict.fromkeys(fills, 0.0)
+            fills |= zip(earlier.missing.columns, earlier.missing.values, strict=True)
+            columns = tuple(sorted(fills))
+            values = tuple(fills[column] for column in columns)
+            missing = msgspec.structs.replace(missing, columns=columns, values=values)
+        return replace(self, factors=factors, missing=missing)
+
     @cached_property
     def _n_scaled(self) -> int:
         """Number of columns up to the last that is scaled; hashed ones after it need no lookup."""
@@ -150,13 +175,21 @@ class Scaling:
             coef = coef * self.factors
         return coef
 
-    def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return weights for training rows from folded ones, for a warm start; offsets are 0."""
+    def unfold(
+        self, coef: NDArray[np.float64], learned: MissingValues | None = None
+    ) -> NDArray[np.float64]:
+        """Return weights for training rows from folded ones, for a warm start; offsets are 0.
+
+        ``learned`` holds the weights of missing indicators, by default those of this scaling.
+        """
+        # A column of factor 0 was constant and has no weight.
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
-        indicator_weights: tuple[float, ...] = ()
+        indicator_weights: list[float] = []
         if self.missing is not None and self.n_indicators:
-            indicator_weights = self.missing.values
+            learned = learned or self.missing
+            weights = dict(zip(learned.columns, learned.values, strict=True))
+            indicator_weights = [weights.get(column, 0.0) for column in self.missing.columns]
         return np.r_[coef, np.array(indicator_weights), np.zeros(max(self.positions - 1, 0))]
 
     @property
@@ -247,6 +280,7 @@ class ColumnStatistics:
         spans = _Spans(self, self.n_features, (np.maximum, np.add))
         for block in self._read():
             spans.add(block, _sizes)
+            # cumsum adds one by one: the result does not depend on the blocks.
             n_rows = float(np.cumsum(np.r_[n_rows, _weights(block)])[-1])
             n_lists += block.n_queries
         largest, counts = spans.total()
@@ -291,6 +325,7 @@ class _Spans:
             kernel(rows, first, last, weight, *arguments, *result)
             return result
 
+        # Where spans, counted from the first row of all, begin in this block.
         inner = np.arange(-self.row % self.size, block.n_rows, self.size)
         cuts = np.unique(np.r_[0, inner, block.n_rows])
         results = map_shards(measure_span, cuts, self.threads)
@@ -324,6 +359,7 @@ def measure_rows(kind: str | None, rule: str, columns: Any) -> Scaling:
     """
     missing = measure_missing(rule, columns)
     if missing is not None:
+        # Deviations are those of the rows as the ranker sees them.
         columns = columns.without_missing(missing)
     scaling = Scaling("none")
     if kind is not None:
@@ -341,6 +377,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     if kind == "maxabs":
         return Scaling(kind, 1.0 / np.where(largest > 0, largest, 1.0))
     measured = largest > 0
+    # The deviation of a sparse column says little, and dividing by it would blow up rare values.
     if kind != "standard":
         measured &= sizes.counts >= DENSE_FROM * sizes.n_rows
     columns = np.flatnonzero(measured)
@@ -354,6 +391,7 @@ def measure_scaling(kind: str | None, statistics: Any) -> Scaling:
     if kind == "standard":
         divisors[columns] = spreads
         return Scaling(kind, 1.0 / divisors)
+    # Columns that are already of a usual size keep their units, which users know.
     by_deviation = (largest[columns] > 1.0) | (spreads < SCALED_FROM)
     divisors = np.maximum(largest, 1.0)
     divisors[columns[by_deviation]] = 1.0
@@ -473,6 +511,7 @@ def _is_sparse(X: Any) -> bool:
 def _multiply_columns(X: Any, factors: NDArray[np.float64], n_scaled: int) -> Any:
     if not _is_sparse(X):
         return (X * factors).astype(X.dtype, copy=False)
+    # The structure is shared with the unscaled rows; only the values differ.
     values = X.data.copy()
     _multiply_values(values, X.indices, factors[:n_scaled])
     scaled = copy(X)

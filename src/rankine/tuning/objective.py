@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
+from rankine.metrics.engine import HALF_WIDTH, gain_over_constant
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Progress
 from rankine.transforms.scaling import Scaling, fit_scaling
@@ -30,6 +31,8 @@ from rankine.tuning.thompson import PARTIAL_VALUE
 FIRST_REPORT = 4
 #: Steps of an Optuna trial per fold: more than a run has evaluated reports.
 STEPS = 64
+#: Attribute of a trial: the upper end of the interval of its gain over a model without weights.
+LARGEST_GAIN = "largest_gain"
 
 
 @dataclass
@@ -139,6 +142,7 @@ class Objective:
         started = time.perf_counter()
         setting = self.space.suggest(trial)
         means: list[float] = []
+        gains: list[tuple[float, float]] = []  # over a model without weights, with standard error
         costs: dict[str, float] = {}
         sizes: list[int] = []
         last = len(self.folds.pairs) - 1
@@ -153,7 +157,9 @@ class Objective:
             ranker.fit(train, callbacks=callbacks)
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if monitor is None or not monitor.pruned:
-                means.append(evaluate_on(held_out, model=ranker, metric=self.metric))
+                scores = ranker.predict(held_out)
+                means.append(evaluate_on(held_out, scores=scores, metric=self.metric))
+                gains.append(gain_over_constant(self.metric, held_out, scores))
                 for name, cost in self.limits.costs(ranker.coef_, held_out).items():
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if monitor is not None and k < last:
@@ -164,6 +170,8 @@ class Objective:
                 trial.set_user_attr(PARTIAL_VALUE, self._forecast(trial, means))
                 raise import_optuna().TrialPruned
         self._record(trial, started, sizes, costs)
+        gain, error = np.mean(gains, axis=0)[0], np.linalg.norm(gains, axis=0)[1] / len(gains)
+        trial.set_user_attr(LARGEST_GAIN, float(gain + HALF_WIDTH * error))
         return float(np.mean(means))
 
     def _monitor(

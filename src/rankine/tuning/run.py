@@ -20,7 +20,7 @@ from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.tuning import import_optuna
 from rankine.tuning.folds import data_digest, make_folds
-from rankine.tuning.objective import CostLimits, Objective
+from rankine.tuning.objective import LARGEST_GAIN, CostLimits, Objective
 from rankine.tuning.pruning import make_pruner
 from rankine.tuning.result import TuningResult, importances, is_feasible, records
 from rankine.tuning.spaces import Space
@@ -305,16 +305,27 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
 
 
 def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any, Any]:
-    """Return the best trial whose model respects the limits when fitted on all data."""
+    """Return the best trial whose model respects the limits when fitted on all data.
+
+    A model without weights is the best only if the interval of every other model is below it.
+    """
     sign = -1.0 if metric.larger_is_better else 1.0
     finished = [t for t in trials if t.state.name == "COMPLETE"]
     feasible = [t for t in finished if is_feasible(t)]
     whole, limits = objective.folds.whole, objective.limits
-    for trial in sorted(feasible, key=lambda t: (sign * t.value, t.number)):
+    ranked = sorted(feasible, key=lambda t: (sign * t.value, t.number))
+    as_good = [t for t in ranked if t.user_attrs["weights"] and t.user_attrs[LARGEST_GAIN] >= 0]
+    without_weights = None
+    for trial in [*as_good, *(t for t in ranked if t not in as_good)]:
         ranker = objective.space.ranker(trial.params).fit(whole)
         ranker.training_ |= {"fingerprint": whole.fingerprint}
         if limits.respected(limits.costs(ranker.coef_, whole)):
-            return trial, ranker
+            # A setting that gave weights on the folds may give none on all data.
+            if trial not in as_good or np.any(ranker.coef_):
+                return trial, ranker
+            without_weights = without_weights or (trial, ranker)
+    if without_weights is not None:
+        return without_weights
     reasons = [t.user_attrs[REASON] for t in trials if REASON in t.user_attrs]
     if not finished and reasons:
         raise ParameterError(

@@ -31,6 +31,7 @@ from rankine.core.specs import (
     RunScores,
 )
 from rankine.export.registry import export, targets
+from rankine.logs.schema import schema_of
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.show import bundle_summary, explanation_text, summary, summary_text
 from rankine.model.store import decode_any
@@ -53,7 +54,8 @@ GROWTH_MB = 400.0
 PATIENCE = 20.0
 #: Models with more columns are not given dense rows or trained on.
 MAX_COLUMNS = 64
-LISTS = np.repeat([0, 1, 2], 4)
+LISTS, LABELS = np.repeat([0, 1, 2], 4), np.tile([0, 1, 2, 0], 3)
+ELASTIC = rankine.ElasticRanker(n_passes=1, random_state=0)
 
 
 def _bomb() -> str:
@@ -82,6 +84,9 @@ def good_files() -> list[bytes]:
         "brand": [f"brand {k % 7}" for k in range(30)],
     }  # fmt: skip
 
+    schema = {"query": "id", "label": "y", "numeric": ["price"], "categorical": ["brand"],
+              "one_hot": ["shop"], "binned": ["age"], "hash_bits": 4}  # fmt: skip
+
     def log(spec, n_slots):
         seen = rng.random(n_slots) < 0.5
         summary = summarise(spec, values, rng.normal(size=30), 3, seen)
@@ -96,7 +101,8 @@ def good_files() -> list[bytes]:
     models = [
         LinearModel.from_weights(
             rng.normal(size=columns.n_features), transforms=(columns, ListRange()),
-            provenance={**run, **log(columns, 16)}, parameters={"ranker": "elastic", "l1": 0.1},
+            provenance={**run, **log(columns, 16)},
+            parameters={"ranker": "elastic", "l1": 0.1, "log": schema},
         ),
         LinearModel.from_weights(
             rng.normal(size=n_cells), transforms=(tables, bins, grids),
@@ -111,11 +117,15 @@ def good_files() -> list[bytes]:
             transforms=(MissingValues("indicator", (0, 1), (0.5, 0.25)), ListRange()),
             provenance=run, parameters={"ranker": "ranksvm"},
         ),
-        LinearModel.from_weights([0.5, 0.25], ["bm25", "dense"], transforms=(RunScores(),)),
+        LinearModel.from_weights(
+            [0.5, 0.25], ["bm25", "dense"], transforms=(RunScores(),),
+            parameters={"rrf_weights": [1.0, 2.0], "ranker": "fusion"},
+        ),
         ModelBundle.from_weights(
             {"earn": [1.0, 0.0], "grain": [0.0, 2.0]}, ["a", "b"], provenance=run
         ),
     ]  # fmt: skip
+    models.append(ELASTIC.fit(rng.normal(size=(12, 3)), LABELS, qid=LISTS).to_model())
     return [model.to_bytes() for model in models]
 
 
@@ -125,7 +135,14 @@ def change(rng: random.Random, data: bytes) -> bytes:
     payload = bytearray(payload)
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.85:
-            edit(rng, document[rng.choice(["transforms", "provenance", "provenance"])])
+            edit(
+                rng,
+                document[
+                    rng.choice(
+                        ["transforms", "transforms", "provenance", "provenance", "parameters"]
+                    )
+                ],
+            )
         elif rng.random() < 0.5:
             document["n_features"] = rng.choice([0, 1, 2**22, 2**24, 2**31 - 1])
         elif len(payload) >= 8:
@@ -193,6 +210,7 @@ def uses(model):
         return
     yield "score", lambda: score(single)
     yield "watch", lambda: watch(single)
+    yield "schema", lambda: schema_of(single)
     yield "train", lambda: train(single)
     for target in targets():
         yield f"export to {target}", lambda target=target: export(single, target)
@@ -230,12 +248,12 @@ def train(model: LinearModel) -> None:
     if not 0 < model.n_columns <= MAX_COLUMNS:
         return
     X = np.arange(12.0 * model.n_columns).reshape(12, -1) % 7
-    ranker = rankine.ElasticRanker(n_passes=1, random_state=0)
+    ranker = ELASTIC
     if model.bins is not None:
         ranker = rankine.AdditiveRanker(max_iter=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranker.fit(X, np.tile([0, 1, 2, 0], 3), qid=LISTS, coef_init=model)
+        ranker.fit(X, LABELS, qid=LISTS, coef_init=model)
 
 
 def serve(model) -> None:

@@ -192,3 +192,14 @@ def test_a_path_reads_a_stream_if_the_width_is_known(asked, words, stream):
     with pytest.raises(CapturedError):
         call("path", "rows.txt", *words)
     assert asked["stream"] is stream
+
+
+def test_the_first_line_says_that_no_weights_are_best(files, monkeypatch):
+    monkeypatch.chdir(files)
+    lists = [f"{k % 2} qid:{k // 2} 1:{k % 2}" for k in range(200)]
+    (files / "t.txt").write_text("\n".join(lists))
+    (files / "v.txt").write_text("\n".join(f"{1 - int(line[0])}{line[1:]}" for line in lists))
+    reversed_lists = run("path", "t.txt", "--valid", "v.txt", "--n-steps", 3, "--metric", "mrr")
+    assert reversed_lists.startswith("The best model has no weights: by mrr on held-out lists")
+    same_lists = run("path", "t.txt", "--valid", "t.txt", "--n-steps", 3, "--metric", "mrr")
+    assert "no weights" not in same_lists

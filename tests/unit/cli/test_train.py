@@ -668,3 +668,41 @@ def test_a_local_cluster_gives_the_model_of_this_process(pattern, tmp_path):
         assert done.returncode == 0, done.stderr
         made[where] = json.loads(done.stdout)["digest"]
     assert made["here"] == made["local:2"]
+
+
+@pytest.mark.cli
+def test_a_warm_start_takes_ranker_and_settings_from_the_model(files, tmp_path):
+    lists, today = files
+    out = tmp_path / "m.rankine"
+    words = ["--ranker", "elastic", "--missing", "indicator", "--metric", "recall@3", "--seed", "7"]
+    train(lists, *words, "--set", "l1=1e-3", "--out", out)
+    warm = train(today, "--warm-start", out, "--out", tmp_path / "w.rankine")
+    assert warm["metric"] == "recall@3"
+    parameters = LinearModel.load(tmp_path / "w.rankine").parameters
+    assert parameters == LinearModel.load(out).parameters
+    # What is given comes first, also with the value of the option's default.
+    changed = ["--metric", "ndcg@10", "--set", "l1=0.0", "--seed", "0"]
+    train(today, "--warm-start", out, *changed, "--out", tmp_path / "w.rankine")
+    expected = {**parameters, "metric": "ndcg@10", "l1": 0.0, "random_state": 0}
+    assert LinearModel.load(tmp_path / "w.rankine").parameters == expected
+    done = run(today, "--warm-start", out, "--missing", "zero", "--out", tmp_path / "w.rankine")
+    assert "--missing: the model to start from was trained with missing='indicator'" in str(
+        done.exception
+    )
+    done = run(today, "--warm-start", out, "--scale", "query", "--out", tmp_path / "w.rankine")
+    assert str(done.exception).startswith("--scale: ")
+    # Another ranker shares some of them.
+    train(today, "--warm-start", out, "--ranker", "spd", "--out", tmp_path / "w.rankine")
+    spd = LinearModel.load(tmp_path / "w.rankine").parameters
+    assert (spd["ranker"], spd["missing"], spd["metric"]) == ("spd", "indicator", "recall@3")
+
+
+@pytest.mark.cli
+def test_a_warm_start_of_tables_needs_no_options(files, tmp_path):
+    lists, today = files
+    out = tmp_path / "m.rankine"
+    train(lists, "--ranker", "additive", "--set", "pairs=0", "--out", out)
+    warm = train(today, "--warm-start", out, "--out", tmp_path / "w.rankine")
+    assert warm["ranker"] == "additive"
+    words = [today, "--warm-start", out, "--ranker", "elastic", "--out", tmp_path / "w.rankine"]
+    assert str(run(*words).exception).startswith("--ranker: the model to start from")

@@ -79,12 +79,15 @@ def test_split_in_order_of_appearance(data):
 def test_split_by_time_puts_the_latest_last(given):
     qid = np.repeat(np.arange(10), 3)
     day = np.repeat(np.arange(10)[::-1], 3)
-    day[0] += 100  # one late row makes its query late
+    day[0] += 100  # a query has the time of its earliest row
     times = np.datetime64("2026-01-01", "D") + day if given == "dates" else day
     data = make(qid, columns={"day": times})
     old, new = split_in_order(data, (8, 2), time="day" if given != "array" else times)
     assert queries(new) == {0, 1}
     assert queries(old) == set(range(2, 10))
+    day[-1] += 200
+    old, new = split_in_order(data, (8, 2), time=day)
+    assert queries(new) == {0, 1}
 
 
 def test_bad_times(data):
@@ -234,7 +237,7 @@ def test_time_that_runs_back_between_blocks_is_noticed():
     with pytest.raises(QueryOrderError) as error:
         split_in_order(Blocks(block(1, [5]), block(2, [4])), (1, 1), time="day")[0].load()
     assert error.value.file is None
-    fine = Blocks(block(0, [3]), block(1, [3, 1]), block(2, [4]))
+    fine = Blocks(block(0, [3]), block(1, [5, 3]), block(2, [4]))
     assert split_in_order(fine, (2, 1), time="day")[0].load().qid.tolist() == [0, 1, 1]
 
 

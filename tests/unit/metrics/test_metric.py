@@ -52,7 +52,7 @@ def test_metrics_are_values():
 @pytest.mark.parametrize(("mode", "table"), [("letor4", "0,1,3"), ("mslr", "0,1,3,7,15")])
 def test_the_mean_of_a_script_has_its_gains_and_discounts(mode, table):
     rule = metric.mode_defaults(mode, "mean-ndcg")
-    assert rule == {"gain": table, "discount": "letor"}
+    assert rule == {"gain": table, "discount": "letor", "ties": "file"}
     with pytest.raises(ParameterError, match=f"the {mode} script does not compute mrr"):
         metric.mode_defaults(mode, "mrr")
     labels, scores = [0, 2, 1], [3.0, 2.0, 1.0]

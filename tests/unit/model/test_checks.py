@@ -126,8 +126,15 @@ def test_tables_have_a_limit():
     ],
 )
 def test_a_damaged_provenance_is_refused(provenance):
-    with pytest.raises(ModelError, match="the provenance is damaged"):
+    with pytest.raises(ModelError, match="the provenance in the model cannot be read"):
         model(3, **provenance)
+
+
+@pytest.mark.parametrize("log", [0, "text", {"categorical": 5}, {"query": 5}, {"history": [1]}])
+def test_the_schema_of_a_log_has_its_types(log):
+    with pytest.raises(ModelError, match="the parameters in the model cannot be read"):
+        LinearModel.from_weights([1.0], parameters={"log": log})
+    assert LinearModel.from_weights([1.0], parameters={"log": {"query": None, "numeric": 5}})
 
 
 def test_a_provenance_may_have_other_entries():

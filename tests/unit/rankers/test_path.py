@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
+from rankine.metrics import evaluate
 from rankine.solvers.coordinate_descent import regularisation_path
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -199,7 +200,8 @@ def test_a_callback_ends_a_path_and_is_called_after_every_step(data):
 
 def test_the_smaller_of_equally_good_models_is_best_and_smaller_errors_are_better(path):
     flat = replace(path, values=np.full(8, 0.5))
-    assert flat.best() == 0
+    assert path.nonzeros[0] == 0 < path.nonzeros[1]
+    assert flat.best() == 1  # step 0 has no weights
     errors = replace(path, values=np.linspace(1.0, 0.3, 8), larger_is_better=False)
     assert errors.best() == 7
     unmeasured = replace(path, values=np.full(8, np.nan))
@@ -207,6 +209,24 @@ def test_the_smaller_of_equally_good_models_is_best_and_smaller_errors_are_bette
     assert unmeasured.records()[0]["ndcg@10"] is None
     assert path.to_model().provenance["path_step"] == path.best()
     assert path.best(int(path.nonzeros[2])) <= 2
+
+
+def test_no_weights_win_only_if_the_interval_of_every_other_model_is_below(path):
+    falling = replace(path, values=np.linspace(1.0, 0.3, 8), largest_gains=np.full(8, -0.1))
+    assert falling.best() == 0
+    gains = np.where(np.arange(8) == 5, 0.0, -0.1)
+    assert replace(falling, largest_gains=gains).best() == 5
+    assert replace(falling, largest_gains=gains).best(int(path.nonzeros[4])) == 0
+
+
+def test_gains_over_no_weights_have_the_interval_of_paired_values(data):
+    X, y, qid = data
+    path = domination_path(X, y, qid, n_steps=4, eval_set=(X, y), eval_qid=qid, metric="map")
+    for k in range(4):
+        values = evaluate("map", y, X @ path.coef(k), qid, per_query=True)
+        gains = values - evaluate("map", y, np.zeros(len(y)), qid, per_query=True)
+        half_width = 1.96 * gains.std() / np.sqrt(len(gains))
+        assert path.largest_gains[k] == pytest.approx(gains.mean() + half_width)
 
 
 def test_the_empty_model_is_returned_if_no_other_is_small_enough(data):

@@ -84,7 +84,7 @@ def test_evaluation_early_stopping_callbacks_and_starts(sources, valid, name, ki
     assert again.solution_.stop_reason in ("callback", "converged")
     with pytest.raises(FeatureMismatchError, match="features"):
         make(name).fit(sources[kind], coef_init=rankine.LinearModel.from_weights(np.ones(3)))
-    with pytest.raises(FeatureMismatchError, match="scaling"):
+    with pytest.raises(FeatureMismatchError, match="trained with scale='auto'"):
         make(name, scale="query").fit(sources[kind], coef_init=model)
 
 

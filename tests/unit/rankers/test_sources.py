@@ -104,6 +104,17 @@ def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
         read_first_lists(StreamSource(NoBlocks()))
 
 
+def test_a_sample_of_rows_counts_lists_with_pairs_and_does_not_depend_on_blocks(monkeypatch):
+    monkeypatch.setattr("rankine.rankers.sources.MIN_PAIRED_LISTS", 3)
+    data = shown()
+    paired = data.labels.queries_with_pairs
+    for n_rows, expected in ((1, paired[2] + 1), (4 * 5, paired[3] + 1), (10**6, 12)):
+        for source in (MemorySource(data), *(StreamSource(Blocks(data, k)) for k in (1, 3, 4))):
+            sample, weights = read_first_lists(source, n_rows)
+            assert sample.n_queries == len(weights) == expected
+            np.testing.assert_array_equal(sample.X, data.X[: 5 * expected])
+
+
 def test_the_type_of_the_input_decides_its_source(tmp_path):
     data = shown()
     path = tmp_path / "rows.parquet"

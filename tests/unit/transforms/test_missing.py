@@ -340,4 +340,23 @@ def test_models_of_raw_logs_keep_the_rule(rule: str, scale: str, tmp_path) -> No
     np.testing.assert_allclose(scorer.score(raw, group=[5] * 12), expected, rtol=1e-9)
     np.testing.assert_allclose(score_dataset(model, log.load()), expected, rtol=1e-9)
     with pytest.raises(SchemaError, match="is missing"):
-        LeastSquaresRanker().fit(log)
+        LeastSquaresRanker(missing="error").fit(log)
+
+
+def test_the_default_of_raw_logs_is_a_weight_for_being_missing_where_numbers_are_missing():
+    pa = pytest.importorskip("pyarrow")
+
+    def log(price):
+        rows = {"session": [1, 1, 2, 2], "clicked": [1, 0, 1, 0], "price": price}
+        return rankine.logs.scan(
+            pa.table(rows), query="session", label="clicked", numeric=["price"]
+        )
+
+    for ranker in (LeastSquaresRanker(), rankine.ElasticRanker(random_state=0)):
+        spec = ranker.fit(log([1.0, None, 2.0, None])).to_model().missing
+        assert (spec.rule, spec.columns) == ("indicator", (0,))
+        model = ranker.fit(log([1.0, 3.0, 2.0, 5.0])).to_model()
+        assert (model.missing.rule, model.missing.columns) == ("zero", ())
+        rows = [{"price": 0.0}, {"price": None}]
+        scores = Scorer(model).score(rows)
+        assert scores[0] == scores[1]

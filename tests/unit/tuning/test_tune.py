@@ -505,3 +505,16 @@ def test_invalid_parameters_are_refused():
 def test_an_error_in_one_worker_ends_all():
     with pytest.raises(KeyboardInterrupt):
         tune(ranker=Means(breaks="interrupt"), trials=50, workers=2)
+
+
+@pytest.mark.parametrize(("valid_sign", "wins"), [(0.0, False), (-1.0, True)])
+def test_no_weights_win_only_if_every_other_setting_is_worse_than_chance(valid_sign, wins):
+    rng = np.random.default_rng(3)
+    X, qid = rng.normal(size=(600, 3)), np.repeat(np.arange(60), 10)
+    y = (X[:, 0] + rng.normal(size=600) > 0.5).astype(int)
+    y_valid = (valid_sign * X[:, 0] + rng.normal(size=600) > 0.5).astype(int)
+    train, valid = (rankine.Dataset.from_arrays(X, labels, qid) for labels in (y, y_valid))
+    result = rankine.tune(train, valid=valid, ranker=Means(), space={"keep": [0, 99]},
+                           parameters={"flip": False}, trials=6)  # fmt: skip
+    assert (result.model.nnz == 0) == wins
+    assert {trial.weights for trial in result.trace} == {0, 3}

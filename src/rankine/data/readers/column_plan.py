@@ -110,6 +110,7 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     _check_distinct(schema)
     roles = {role: _role(schema, options, role) for role in ("label", "query", *_OPTIONAL)}
     metadata = read_metadata(schema)
+    # rankine's own files say which columns are no features.
     stored_extra = [name for name in metadata.columns if name in schema.names]
     named_extra = (*options.columns, *options.categories, *options.numbers)
     extra = tuple(dict.fromkeys([*named_extra, *stored_extra]))
@@ -176,6 +177,7 @@ def _role(schema: pa.Schema, options: ReadOptions, role: str) -> str | None:
     name = getattr(options, role)
     if name is None or (role == "query" and not options.has_query_ids):
         return None
+    # A column called docid, weight or position has that role; another name must exist.
     if name not in schema.names and role in _OPTIONAL and name == role:
         return None
     _require_column(schema, name, role)
@@ -192,6 +194,7 @@ def _require_column(schema: pa.Schema, name: str, parameter: str) -> None:
     fix = "Name the right column"
     if parameter == "columns":
         fix = "Add it to the file, or name another column"
+    # Bounded, since comparing names takes the product of their lengths.
     close = get_close_matches(name[:200], schema.names[:10_000], n=1)
     if close:
         fix = f"Did you mean {close[0]!r}? {fix}"
@@ -276,6 +279,7 @@ def _dtype(
         types = [schema.field(features[1]).type.value_type]
     else:
         types = [schema.field(name).type for name in features]
+    # float32 stays float32, which halves the memory and changes no value.
     if types and all(pt.is_float32(t) or pt.is_float16(t) for t in types):
         return np.dtype(np.float32)
     return np.dtype(np.float64)
@@ -308,6 +312,7 @@ def _sparse_width(
             fix=f"Pass {metadata.base}",
         )
     names = metadata.feature_names if options.feature_names is None else None
+    # What the caller states comes first, then what the file states; else the rows are measured.
     width = options.n_features
     if width is None:
         width = metadata.n_features if names is None else len(names)

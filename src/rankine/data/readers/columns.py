@@ -324,6 +324,7 @@ def _to_coded_text(array: pa.Array, name: str, faults: RowFaults, plan: ColumnPl
         used_codes, codes = np.unique(codes, return_inverse=True)
         codes, dictionary = codes.astype(np.int32), dictionary.take(pa.array(used_codes))
     _check_view_expansion(dictionary, name, faults.location)
+    # A short dictionary of long texts expands to much more than it takes in the file.
     if len(dictionary):
         _check_code_expansion(dictionary, codes, name, faults.location)
     last_dictionary, texts = plan.dictionaries.get(name, (None, []))
@@ -331,6 +332,7 @@ def _to_coded_text(array: pa.Array, name: str, faults: RowFaults, plan: ColumnPl
         # The empty text behind the others stands for missing values.
         texts = ["" if text is None else text for text in dictionary.to_pylist()] + [""]
         plan.dictionaries[name] = (dictionary, texts)
+    # Arrow allows nulls in the indices and in the dictionary: both are missing.
     if dictionary.null_count:
         missing = missing | null_mask(dictionary)[codes]
     codes[missing] = len(texts) - 1
@@ -351,6 +353,7 @@ def _numbers_with_missing(array: pa.Array, name: str, faults: RowFaults) -> NDAr
     """Convert numbers of which some are missing; all others must be finite."""
     missing = null_mask(array, nan_is_null=True)
     faults.missing += int(missing.sum())
+    # NumPy has no boolean that can be missing.
     if pt.is_boolean(array.type):
         return np.array(array.to_pylist(), dtype=object)
     stored = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
@@ -380,6 +383,7 @@ class ItemFaults(RowFaults):
         if len(items) == 0:
             return
         bad_rows = np.zeros(self.n_rows, dtype=np.bool_)
+        # The row of an item is the last one that starts at or before it.
         bad_rows[np.searchsorted(self.pointer, items, side="right") - 1] = True
         text = reason if isinstance(reason, str) else reason(int(items[0]))
         self.rows.refuse(bad_rows, column, text, fix, error_type)
@@ -401,12 +405,14 @@ def _sparse_rows(
             lambda row: f"{value_sizes[row]} values for {sizes[row]} indices",
             "Every index needs one value",
         )
+        # Where such rows are skipped, their items go, so that both lists have the same length.
         index_items = index_items.filter(pa.array(np.repeat(~unequal, sizes)))
         value_items = value_items.filter(pa.array(np.repeat(~unequal, value_sizes)))
         pointer = _make_pointer(np.where(unequal, 0, sizes))
     items = ItemFaults(faults, pointer)
     values = to_numbers(value_items, value_name, items, plan.dtype, missing=True)
     values = refuse_not_finite(values, value_name, items, missing=True)
+    # A null index is reported above; the base stands in for it in rows that are skipped.
     if index_items.null_count:
         items.refuse(null_mask(index_items), index_name, "null index", "Remove the entry")
         index_items = pc.fill_null(index_items, options.base)
@@ -426,6 +432,7 @@ def _list_parts(array: pa.Array, name: str, faults: RowFaults) -> tuple[NDArray[
         faults.refuse(null_mask(array), name, "null list", fix)
         sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         return _make_pointer(sizes), array.flatten()
+    # A slice of a column keeps the offsets of the whole column.
     pointer = array.offsets.to_numpy(zero_copy_only=False)
     first, last = int(pointer[0]), int(pointer[-1])
     if first:
@@ -467,6 +474,7 @@ def _to_columns(
             f"Raise {limit_name}, or declare the right base",
             LimitError,
         )
+        # Only rows that are skipped come here; their indices must still be inside the matrix.
         indices = np.where(too_low | too_high, base, indices)
     columns = indices.astype(np.int32, copy=False)
     if base:
@@ -484,6 +492,7 @@ def _canonical_csr(
 ) -> Any:
     """Build a canonical CSR matrix: unsorted rows are sorted, duplicate indices refused."""
     shape = (len(pointer) - 1, width)
+    # Most files are sorted, and checking is cheaper than sorting.
     if not _any_unsorted(columns, pointer):
         return make_csr(writable(values), writable(columns), pointer, shape)
     matrix = sparse.csr_matrix((values.copy(), columns.copy(), pointer.copy()), shape=shape)
@@ -503,6 +512,7 @@ def _canonical_csr(
 def _any_unsorted(columns: NDArray[np.int32], pointer: NDArray[Any]) -> bool:
     """Whether some row holds an index that does not exceed the one before it."""
     decreases = columns[1:] <= columns[:-1]
+    # An index may be smaller than the one before it where a new row starts.
     starts = pointer[1:-1]
     decreases[starts[(starts > 0) & (starts < len(columns))] - 1] = False
     return bool(decreases.any())

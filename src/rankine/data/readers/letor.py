@@ -62,6 +62,7 @@ def _survey(heap: Any, ends: Any) -> Any:
     for end in ends:
         width = max(width, end - start)
         start = end
+    # One other byte is enough: such texts take the slower way, which escapes.
     for c in heap:
         if not 32 <= c <= 126:
             return width, False
@@ -111,6 +112,7 @@ def line_windows(
     """
     buffer = bytearray(len(head) + 2 * chunk_bytes)
     buffer[: len(head)] = head
+    # The first bytes were read to recognise the kind of file; they are parsed like the others.
     pending, stop = 0, len(head)  # bytes of a line that is not complete, and of all
     while True:
         stop += fill(stream, memoryview(buffer)[stop : stop + chunk_bytes])
@@ -118,9 +120,11 @@ def line_windows(
             if pending:
                 yield _last_window(buffer, pending)
             return
+        # Bytes before ``pending`` were searched in an earlier turn and hold no line feed.
         last = buffer.rfind(b"\n", pending, stop) + 1
         if last:
             yield Window(_as_array(buffer), last)
+            # The beginning of the next line moves to the front.
             buffer[: stop - last] = buffer[last:stop]
             stop -= last
         pending = stop
@@ -211,6 +215,8 @@ class Columns:
         for name in self._arrays:
             length = self._length(name)
             room = self._max_growth(name, n_bytes) + 2
+            # Doubling would reserve up to twice the memory; the size of the file gives a better
+            # guess.
             if length + room > len(self._arrays[name]):
                 expected = max(int(length * max(1.5, 1.05 * ahead)), self._last_lengths[name])
                 self._grow(name, length, expected + room)
@@ -246,6 +252,7 @@ class Columns:
     def _grow(self, name: str, used: int, length: int) -> None:
         old = self._arrays[name]
         limit = self._options.memory_limit
+        # Reserved room costs nothing until it is used, so only half-full arrays count.
         if length * old.itemsize > limit and (used * old.itemsize > limit // 2):
             raise LimitError(
                 f"the data need more than {limit / 2**30:.1f} GiB",
@@ -287,6 +294,7 @@ class Columns:
         The result shares memory with the arrays, which are cut for it: call this last.
         """
         n_rows, nnz = int(self._state[State.ROWS]), int(self._state[State.NNZ])
+        # A value and its index take 12 bytes in CSR (float32: 8), a dense value 8 (4).
         if dense is None:
             dense = 2 * nnz >= n_rows * n_features
         indptr = self._trimmed("indptr", n_rows + 1)
@@ -451,6 +459,7 @@ class Reader:
     def windows(self) -> Iterator[Window]:
         """Parse window after window, and yield each when it is parsed."""
         options, state = self._options, self._state
+        # Blocks are small and their arrays are used again: no guess of the final size is needed.
         size = None if self._streaming else self._source.size
         lines = state[State.LINE :]
         with (
@@ -529,6 +538,7 @@ class Reader:
             if fault == Fault.DONE:
                 self._columns.settle()
                 return
+            # The tokenizer stops where its arithmetic cannot round a number: Python's parser does.
             if fault == Fault.UNDECIDED:
                 exact_values, fault = self._round_exactly(window)
             if fault != Fault.UNDECIDED:
@@ -539,10 +549,12 @@ class Reader:
         """Return the exact hard numbers of the current row, and a fault if one is too large."""
         state = self._state
         count = int(state[State.HARDS])
+        # The row holds more such numbers than there was room for: parse it again with more room.
         if 2 * count > len(self._hard_spans):
             self._hard_spans = np.zeros(4 * count, dtype=np.int64)
             return np.zeros(0), Fault.UNDECIDED
         values = np.zeros(count)
+        # Labels are always float64, whatever the type of the features.
         label = int(state[State.POS])
         while window.buffer[label] in b" \t":
             label += 1
@@ -561,6 +573,7 @@ class Reader:
         start = int(state[State.POS])
         stop = _line_end(window, start)
         number = int(state[State.LINE]) + 1
+        # The length comes first: any other message would quote the line.
         if stop - start > options.max_line_bytes:
             raise line_length_error(options.max_line_bytes, number)
         if options.on_bad_row == "error":
@@ -568,6 +581,7 @@ class Reader:
             offset = int(state[State.FAULT]) - start
             raise explain(fault, line, offset, options, number)
         self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1
+        # Continue after the line feed of the skipped line.
         state[State.POS] = stop + 1
         state[State.LINE] += 1
 
@@ -586,6 +600,7 @@ class Reader:
 def _line_end(window: Window, start: int) -> int:
     """Return the position of the line feed that ends a line."""
     stop = start
+    # A line is rarely longer than this; searching the whole window would cost its length each time.
     step = 4096
     while True:
         line_ends = np.flatnonzero(window.buffer[stop : stop + step] == 10)

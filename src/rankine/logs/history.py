@@ -1,0 +1,254 @@
+"""Compute history features of a raw log while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import (
+    ParameterError,
+    QueryOrderError,
+    SchemaError,
+    attach_file_to_errors,
+)
+from rankine.core.specs import History
+from rankine.data.dataset import Dataset, NamedColumns
+from rankine.data.scan import sort_hint
+from rankine.history.rows import hash_values, to_microseconds
+from rankine.history.state import HistoryState
+
+if TYPE_CHECKING:
+    from rankine.data.scan import Scan
+    from rankine.model import LinearModel
+
+
+class FirstList(NamedTuple):
+    """The first list of a log: its time in microseconds, and the hash of its id."""
+
+    time: int
+    id: int
+
+
+class Lists(NamedTuple):
+    """Times and ids of the lists of a block.
+
+    Attributes
+    ----------
+    starts
+        First row of each list, and the end.
+    times, ends
+        Earliest time of its rows, and latest time of its rows and outcomes, in microseconds.
+    ids
+        Hashes of their ids.
+    """
+
+    starts: NDArray[np.int64]
+    times: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    ids: NDArray[np.int64]
+
+    @classmethod
+    def of_block(cls, block: Dataset, history: History) -> Lists:
+        """Return the lists of a block, whose rows are grouped."""
+        starts = block.queries.starts
+        times = to_microseconds(block.columns[history.time], history.time_unit, history.time)
+        latest = times
+        if history.outcome_time in block.columns:
+            values = block.columns[str(history.outcome_time)]
+            latest = np.maximum(times, _times_where_present(values, times, history))
+        return cls(
+            starts,
+            np.minimum.reduceat(times, starts[:-1]),
+            np.maximum.reduceat(latest, starts[:-1]),
+            hash_values(block.queries.ids, history.query).view(np.int64),
+        )
+
+    @property
+    def first(self) -> FirstList:
+        """The first list."""
+        return FirstList(int(self.times[0]), int(self.ids[0]))
+
+
+def _times_where_present(
+    values: Any, times: NDArray[np.int64], history: History
+) -> NDArray[np.int64]:
+    """Return times of outcomes; a row without one keeps its own time."""
+    present = ~np.isnat(values) if values.dtype.kind == "M" else np.isfinite(values)
+    outcome_times = times.copy()
+    outcome_times[present] = to_microseconds(
+        values[present], history.time_unit, str(history.outcome_time)
+    )
+    return outcome_times
+
+
+class HistoryScan:
+    """A scan of a raw log whose blocks have history features as columns.
+
+    It can be read as often as the scan; each pass computes the features again, from the state
+    before the log.
+
+    Parameters
+    ----------
+    raw
+        The scan, whose lists must come in order of time.
+    spec
+        How the features are computed.
+    before
+        State after an earlier log, which this log continues.
+    previous
+        The earlier log itself, whose state is computed when it is needed.
+    model_start
+        First list of the training log of the model that reads this log. The log must start with
+        it, unless there is a state.
+    adds_outcomes
+        Whether the log has the columns of outcomes; otherwise its lists are only read.
+    """
+
+    def __init__(
+        self,
+        raw: Scan,
+        spec: History,
+        *,
+        before: HistoryState | None = None,
+        previous: HistoryScan | None = None,
+        model_start: Mapping[str, Any] | None = None,
+        adds_outcomes: bool = True,
+    ) -> None:
+        self.raw = raw
+        self.spec = spec
+        self.inputs = raw.inputs
+        self.options = raw.options
+        self.sources = raw.sources
+        self._before = before
+        self._previous = previous
+        self._model_start = model_start
+        self._adds_outcomes = adds_outcomes
+        self._first: FirstList | None = None
+        self._after: HistoryState | None = None
+
+    @property
+    def read_counts(self) -> Mapping[str, int] | None:
+        """Counts of the last full pass; None before."""
+        return self.raw.read_counts
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
+        """Read the log once, as blocks of whole lists with their history features."""
+        state: HistoryState | None = None
+        self._after = None
+        with self._name_sort_command():
+            for block in self.raw.blocks(block_rows):
+                with attach_file_to_errors(block.sources[-1]):
+                    lists = Lists.of_block(block, self.spec)
+                    if state is None:
+                        state = self._start_state(lists)
+                        self._first = lists.first
+                    block_with_features = self._add_features(block, lists, state)
+                yield block_with_features
+        self._after = state
+
+    def _add_features(self, block: Dataset, lists: Lists, state: HistoryState) -> Dataset:
+        self._check_order(lists, state.clock)
+        reader, columns = state.reader, block.columns
+        keys = reader.read_keys(columns, block.n_rows)
+        if self._adds_outcomes:
+            numbers = {name: columns[name] for name in reader.amount_columns if name in columns}
+            if self.spec.position is not None and block.position is not None:
+                numbers[self.spec.position] = block.position
+            amounts = reader.read_amounts(numbers, block.n_rows)
+            state.add_lists(lists.ids, keys, amounts, lists.starts, lists.ends)
+        values = state.read_lists(lists.times, keys, lists.starts, lists.ids)
+        stored: dict[str, Any] = dict(_stored_columns(columns))
+        stored |= {name: values[:, j] for j, name in enumerate(self.spec.names)}
+        return replace(block, columns=NamedColumns(stored), query_index=block.queries)
+
+    def _check_order(self, lists: Lists, clock: int) -> None:
+        times = np.append(clock, lists.times)
+        if (np.diff(times) < 0).any():
+            raise QueryOrderError(
+                f"the lists are not in order of {self.spec.time!r}, which history features need",
+                fix=sort_hint(self.sources, self.spec.query, self.spec.time),
+            )
+
+    @contextmanager
+    def _name_sort_command(self) -> Iterator[None]:
+        """Name the command that sorts the log in errors about its order."""
+        try:
+            yield
+        except QueryOrderError as error:
+            if error.parameter != "state":
+                error.fix = sort_hint(self.sources, self.spec.query, self.spec.time)
+            raise
+
+    # ------------------------------------------------------------------------------------- states
+    def _start_state(self, lists: Lists) -> HistoryState:
+        """Return the state before the log."""
+        before = self._before
+        if before is None and self._previous is not None and lists.first != self._previous.first():
+            before = self._previous.state()
+        if before is not None:
+            before.check_follows(lists.times, lists.ids)
+            return before.copy()
+        if self._model_start is not None and self._model_start != _encode_first(lists.first):
+            raise ParameterError(
+                "this log does not start with the training log of the model, so the history "
+                "before it is unknown",
+                parameter="state",
+                fix="Pass the folder that rankine train --state wrote, or read the log from the "
+                "start of the training log",
+            )
+        return HistoryState(self.spec)
+
+    def first(self) -> FirstList:
+        """Return the first list of the log."""
+        if self._first is None:
+            next(self.blocks())
+        assert self._first is not None  # noqa: S101 - narrows the type
+        return self._first
+
+    def state(self) -> HistoryState:
+        """Return the state after the log; it is computed by a pass unless one has ended."""
+        if self._after is None:
+            for _ in self.blocks():
+                pass
+        assert self._after is not None  # noqa: S101 - narrows the type
+        return self._after
+
+    def origin(self) -> dict[str, Any]:
+        """Return what a model stores to recognise its training log: the first list."""
+        # A log that continues another one cannot be read again without the state before it.
+        if self._before is not None:
+            return {}
+        return _encode_first(self.first())
+
+    def __repr__(self) -> str:
+        return f"{self.raw!r} with {len(self.spec.names)} history features"
+
+
+def _encode_first(first: FirstList) -> dict[str, Any]:
+    return {"time": first.time, "list": f"{first.id & (2**64 - 1):016x}"}
+
+
+def _stored_columns(columns: Any) -> Any:
+    return columns.items_as_stored() if hasattr(columns, "items_as_stored") else columns.items()
+
+
+def history_of(model: LinearModel) -> History | None:
+    """Return how the history features of a model are computed; None where it has none."""
+    return next((spec for spec in model.transforms if isinstance(spec, History)), None)
+
+
+def check_history_names(history: History, present: set[str]) -> None:
+    """Raise if a history feature has the name of a column of the files."""
+    for name in history.names:
+        if name in present:
+            raise SchemaError(
+                f"the log has a column {name!r}, which is the name of a history feature",
+                column=name,
+                fix=f"Choose another name for [history.{name}]; or use the column as numeric "
+                "and leave the declaration out",
+            )
