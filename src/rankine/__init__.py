@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rankine.rankers.domination import DominationRanker, domination_path
     from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
+    from rankine.rankers.loaded import load_model
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
@@ -56,6 +57,7 @@ _PUBLIC = {
     "fit_topics": "rankine.rankers.topics",
     "fuse": "rankine.evaluation.fusion",
     "load": "rankine.data.open",
+    "load_model": "rankine.rankers.loaded",
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
     "plot": "rankine.plot",
@@ -88,6 +90,7 @@ __all__ = [
     "fit_topics",
     "fuse",
     "load",
+    "load_model",
     "logs",
     "metrics",
     "plot",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -189,9 +190,22 @@ def lists_of(log: pd.DataFrame, history: History, state: HistoryState):
     return ids, keys, state.reader.read_amounts(columns, len(log)), starts, times, ends
 
 
-def run_state(log: pd.DataFrame, history: History, state: HistoryState | None = None) -> np.ndarray:
-    """Compute the features of a log in one piece."""
+def run_state(
+    log: pd.DataFrame,
+    history: History,
+    state: HistoryState | None = None,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Compute the features of a log in one piece; with ``rng`` in pieces, as files and blocks."""
     state = state or HistoryState(history)
     ids, keys, amounts, starts, times, ends = lists_of(log, history, state)
-    state.add_lists(ids, keys, amounts, starts, ends)
-    return state.read_lists(times, keys, starts, ids)
+    cuts = [0, len(ids)]
+    if rng is not None:
+        cuts = sorted({*cuts, *rng.integers(0, len(ids), 3).tolist()})
+    values = []
+    for first, last in itertools.pairwise(cuts):
+        rows = slice(starts[first], starts[last])
+        piece = starts[first : last + 1] - starts[first]
+        state.add_lists(ids[first:last], keys[:, rows], amounts[:, rows], piece, ends[first:last])
+        values.append(state.read_lists(times[first:last], keys[:, rows], piece, ids[first:last]))
+    return np.concatenate(values)

@@ -8,6 +8,8 @@ imported only when help is shown, because they load NumPy and Numba.
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
@@ -40,6 +42,9 @@ def _targets() -> Iterable[str]:
     return targets()
 
 
+#: Width of the terminal from which on help has panels.
+_PANEL_WIDTH = 80
+
 _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "{rankers}": _rankers,
     "{metrics}": _metrics,
@@ -63,8 +68,14 @@ class ListingCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fill the placeholders, then write the help."""
         fill_lists(self)
+        if shutil.get_terminal_size().columns < _PANEL_WIDTH:
+            # The panels cut words that are wider than a column; plain help wraps all text.
+            self.rich_markup_mode = None
+            self.epilog = re.sub(r"\[/?bold\]", "", self.epilog or "")
         super().format_help(ctx, formatter)
         if any(parameter.name == "set_" for parameter in self.params):
+            sys.stdout.write(formatter.getvalue())
+            formatter.buffer.clear()
             print_parameters(_option_value(ctx.meta["args"], "--ranker"))
 
 

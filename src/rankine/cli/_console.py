@@ -25,6 +25,9 @@ _MIN_WIDTH = 20
 #: Characters of a progress bar with its time and the space around them.
 _BAR_WIDTH = 36
 _STATE = {"verbosity": 0}
+#: What Ctrl-C leaves behind, unless a command says otherwise.
+NOTHING_KEPT = "no output file was written"
+_INTERRUPTION = {"text": NOTHING_KEPT}
 
 
 def set_verbosity(level: int) -> None:
@@ -35,6 +38,16 @@ def set_verbosity(level: int) -> None:
 def verbosity() -> int:
     """Return the level set by ``set_verbosity``."""
     return _STATE["verbosity"]
+
+
+def set_interruption(text: str) -> None:
+    """Set what is printed after Ctrl-C: what was kept, and how to go on."""
+    _INTERRUPTION["text"] = text
+
+
+def print_interruption() -> None:
+    """Print on stderr that the command was interrupted, and what was kept."""
+    _print_sentence(f"rankine: interrupted: {_INTERRUPTION['text']}")
 
 
 def terminal_width(*, stderr: bool = False) -> int | None:
@@ -164,8 +177,8 @@ def progress_bar(
     """Draw a bar on stderr and yield a function (done, total, text) that updates it.
 
     The text holds values between two spaces; those that do not fit the terminal are left out.
-    Yield None if the command is quiet or stderr is not a terminal. While kernels are compiled, the
-    title shows it.
+    Yield None if the command is quiet or stderr is not a terminal. The bar shows when kernels are
+    compiled.
     """
     if not sys.stderr.isatty() or verbosity() < 0:
         yield None
@@ -191,21 +204,23 @@ def progress_bar(
         transient=True,
     )
     # The total is unknown until the first update: the bar only pulses.
-    task = bar.add_task(title, total=None, status="")
+    last_status = ""
+    task = bar.add_task(title, total=None, status=last_status)
 
     def update(done: int, total: int | None, text: str) -> None:
+        nonlocal last_status
         count = f"{done:,}/{total:,} ({done / total:.0%})" if total else f"{done:,}"
         # Values that do not fit are left out: rich would cut the last number.
         space = bar.console.width - len(title) - _BAR_WIDTH - len(count)
         values = text.split("  ")
         while values and len("  ".join(values)) > space:
             values.pop()
-        status = "  ".join([count, *values])
-        bar.update(task, completed=done, total=total, status=status)
+        last_status = "  ".join([count, *values])
+        bar.update(task, completed=done, total=total, status=last_status)
 
-    compiling = f"{title} (compiling kernels, only in the first run)"
-    CLOCK.begin = lambda: bar.update(task, description=compiling)
-    CLOCK.end = lambda: bar.update(task, description=title)
+    # While kernels are compiled nothing else changes, so this takes the place of the values.
+    CLOCK.begin = lambda: bar.update(task, status="compiling, once", refresh=True)
+    CLOCK.end = lambda: bar.update(task, status=last_status)
     try:
         with bar:
             yield update

@@ -30,6 +30,8 @@ _OPTION_OF_PARAMETER = {
     "coef_init": "warm_start",
     "crosses": "cross",
     "features": "numeric",
+    "preference": "detect",
+    "chance": "power",
 }
 
 

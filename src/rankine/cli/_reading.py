@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
-from msgspec.structs import replace
 
 from rankine.cli import _console
 from rankine.cli._groups import option_names, option_panel, reject_options
@@ -117,6 +117,14 @@ class LogOptions:
             help="Train on the oldest lists and evaluate on newer ones: time:9/11,1/11,1/11.",
         ),
     ] = None
+    state: Annotated[
+        str | None,
+        _log(
+            help="Folder of the state of history features, which the log continues. rankine train "
+            "creates it if necessary, and saves the state after the log there.",
+            metavar="DIR",
+        ),
+    ] = None
 
     @property
     def raw(self) -> bool:
@@ -164,6 +172,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         like: Any = None,
         columns: Sequence[str] = (),
         log_schema: LogSchema | None = None,
+        state: Any = None,
         **more: Any,
     ) -> Any:
         """Read the data to a ``Dataset``, or open a stream of them.
@@ -178,12 +187,15 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             Further columns to keep.
         log_schema
             Result of the method ``log_schema``, if the caller has called it.
+        state
+            State of history features, instead of that of ``--state``.
         more
             Further options of reading.
         """
         from rankine.logs.source import scan
 
         reference = model if like is None else like
+        state = self.state if state is None else state
         is_log = self.raw or log_schema_of(reference) is not None
         self._check_column_options(is_log=is_log)
         if self.pairs:
@@ -200,9 +212,16 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             return self._open_features(paths, columns, more, stream=stream)
         schema = log_schema or self.log_schema(like, **more)
         assert schema is not None  # noqa: S101 - narrows the type
-        schema = replace(schema, columns=(*schema.columns, *columns))
+        schema = msgspec.structs.replace(schema, columns=(*schema.columns, *columns))
         cuts = self.cuts if like is None else None
-        log = scan(paths, schema=schema, like=like, cuts=cuts, **self._log_read_options(more))
+        log = scan(
+            paths,
+            schema=schema,
+            like=like,
+            cuts=cuts,
+            state=state,
+            **self._log_read_options(more),
+        )
         return log if stream else log.load()
 
     def log_schema(self, like: Any = None, **more: Any) -> LogSchema | None:
@@ -253,6 +272,10 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         """Raise an error for options of raw logs if the data are no raw log."""
         if is_log:
             return
+        if self.state is not None:
+            raise ParameterError(
+                "applies to history features of a raw log", parameter="state", fix="Leave it out"
+            )
         for name in ("hash_bits", "bins"):
             if getattr(self, name) is not None:
                 raise ParameterError(
@@ -288,6 +311,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         schema = None if self.schema is None else read_schema(self.schema)
         if log_schema_of(model) is not None:
             options = {**self._log_read_options(more), **self.log_fields(**more)}
+            options["state"] = self.state
             columns = (*options.pop("columns", ()), *columns)
         elif self.raw:
             raise ParameterError(
@@ -325,9 +349,12 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         return read_pairs(paths, names[0], names[1], feature_names)
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
-        """Read held-out data into memory, with the features of the training data."""
+        """Read held-out data into memory, with the features of the training data.
+
+        History features continue the training data, so the state before that is not used.
+        """
         if self.pairs or log_schema_of(data) is not None:
-            return self.open(paths, like=data, **more)
+            return replace(self, state=None).open(paths, like=data, **more)
         return self.open(paths, **{**more, "n_features": data.n_features})
 
     def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
@@ -411,9 +438,7 @@ class SortOptions(_ReadOptions):
 class ClickColumnOptions:
     """Columns of a click log."""
 
-    query: Annotated[str, typer.Option(help="Column of the list that a row belongs to.")] = (
-        "session"
-    )
+    query: Annotated[str, typer.Option(help="Query column.")] = "qid"
     label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked"
     position: Annotated[str, typer.Option(help="Column of displayed positions, from 1.")] = (
         "position"
@@ -435,3 +460,12 @@ class ClickColumnOptions:
             if value == defaults.get(name):
                 columns[name] = getattr(schema, name) or value
         return columns
+
+
+@dataclass(frozen=True)
+class SessionColumnOptions(ClickColumnOptions):
+    """Columns of the log of an interleaving, as ``rankine interleave plan`` names them."""
+
+    query: Annotated[str, typer.Option(help="Column of the list that a row belongs to.")] = (
+        "session"
+    )

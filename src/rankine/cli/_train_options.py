@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rankine.cli._console import set_interruption
 from rankine.cli._groups import option_panel, reject_options
 from rankine.core.errors import ParameterError
 
@@ -158,6 +159,10 @@ class CheckpointOptions:
     def options(self) -> dict[str, Any]:
         """Return keyword arguments of ``fit``."""
         if self.checkpoint is not None:
+            set_interruption(
+                f"no model was written; checkpoints are in {self.checkpoint}, and the same command "
+                "with --resume continues from the last one"
+            )
             return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
         reject_options(("resume", "every"), "needs --checkpoint", "Name the folder of checkpoints")
         return {}

@@ -15,6 +15,7 @@ from rankine.cli._groups import reject_options
 from rankine.cli._options import AsJson, Topic
 from rankine.cli.main import app
 from rankine.core.safe_text import printable
+from rankine.core.text_table import wrap_text
 
 if TYPE_CHECKING:
     from rankine.data.overview import ColumnOverview, Overview
@@ -389,7 +390,8 @@ def _show_schema(path: str, *, json: bool) -> None:
         return
     typer.echo(schema.to_toml(), nl=False)
     for column, reason in reasons.items():
-        typer.echo(f"# {column}: {reason}")
+        lines = wrap_text(f"# {column}: {reason}", _console.terminal_width(), indent="#   ")
+        typer.echo("\n".join(lines))
 
 
 def _is_model(path: str) -> bool:

@@ -10,7 +10,7 @@ from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables, save_report
 from rankine.cli._groups import option_names, reject_options, require_one_format
 from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ReportFile, Seed
-from rankine.cli._reading import ClickColumnOptions, ModelReadingOptions
+from rankine.cli._reading import ModelReadingOptions, SessionColumnOptions
 from rankine.cli.main import Commands, app, group_of
 from rankine.core.errors import ParameterError
 
@@ -159,7 +159,7 @@ def analyse(
     seed: Seed = 0,
     report: ReportFile = None,
     *,
-    columns: ClickColumnOptions,
+    columns: SessionColumnOptions,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,

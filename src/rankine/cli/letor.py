@@ -39,6 +39,8 @@ _EPILOG = """
 
   rankine letor OHSUMED --ranker ranksvm --ranker spd
 
+  rankine letor OHSUMED --ranker all --latex
+
   rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:solver=romma \\
       --baselines published
 
@@ -61,7 +63,7 @@ def letor(
         typer.Option(
             "--ranker",
             "-r",
-            help="Run this ranker, repeatable: {rankers}. Parameters follow a colon: "
+            help="Run this ranker, repeatable: {rankers}, or all. Parameters follow a colon: "
             "spd:solver=romma,l2=1e-3.",
         ),
     ],
@@ -157,11 +159,15 @@ def letor(
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
     """Parse texts such as ``spd:solver=romma,l2=1e-3`` to rankers and their search grids.
 
-    The grids leave out the parameters that a text sets.
+    ``all`` stands for every ranker with its defaults. The grids leave out the parameters that a
+    text sets.
     """
+    from rankine.rankers.registry import RANKERS
+
     rankers: dict[str, Any] = {}
     grids: dict[str, dict[str, list[Any]]] = {}
-    for text in texts:
+    names = [name for text in texts for name in (RANKERS if text == "all" else [text])]
+    for text in names:
         if text in rankers:
             raise ParameterError(
                 f"{text!r} is named twice", parameter="ranker", fix="Name each ranker once"

@@ -93,8 +93,9 @@ def root(
     verbose: Verbose = False,
 ) -> None:
     """Handle the options before the name of a command."""
-    # Tests run several commands in one process, so the level of the last one is reset.
+    # Tests run several commands in one process, so what the last one set is reset.
     _console.set_verbosity(0)
+    _console.set_interruption(_console.NOTHING_KEPT)
     Verbosity(quiet, verbose)
     if json and not version:
         raise _UsageError("write --json after the name of a command, or with --version", context)
@@ -199,7 +200,7 @@ def run() -> None:
             "out of memory: use float32 (--dtype float32) or train on a stream (--stream)", error
         )
     if exit_code == _INTERRUPTED:
-        _console.print_error("interrupted")
+        _console.print_interruption()
     sys.exit(exit_code or 0)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from rankine.cli import _console
+from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
+from rankine.core.text_table import wrap_text
 
 #: Number of model names that are printed at the start.
 _MAX_NAMES = 5
@@ -23,6 +27,8 @@ _EPILOG = """
 
   rankine serve models/ --port 9000 --limit body_bytes=4194304
 
+  rankine serve shop.rankine --state history/
+
   rankine serve models/ --host 0.0.0.0 --token-file /run/secrets/token
 
   curl -s localhost:8080/v1/rank -H 'content-type: application/json' \\
@@ -30,11 +36,79 @@ _EPILOG = """
 """
 
 
+_history = option_panel("History features")
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """Options of the state of history features."""
+
+    state: Annotated[
+        str | None,
+        _history(metavar="DIR", help="Folder of the state of history features."),
+    ] = None
+    events_token_file: Annotated[
+        str | None,
+        _history(help="File with a bearer token for POST /v1/events only."),
+    ] = None
+    fsync: Annotated[
+        str,
+        _history(
+            metavar="always|interval",
+            help="Flush events to disk before each reply, or once a second.",
+        ),
+    ] = "interval"
+    join_ttl: Annotated[
+        str, _history(metavar="DURATION", help="Accept outcomes of a shown list for this long.")
+    ] = "24h"
+    max_keys: Annotated[
+        int | None,
+        _history(
+            min=1,
+            help="Number of keys per history feature; beyond it the least recently updated ones "
+            "go, and features may differ from those of training (default: no limit).",
+        ),
+    ] = None
+    snapshot_rows: Annotated[
+        int, _history(min=1, help="Write a snapshot after this number of rows and outcomes.")
+    ] = 1_000_000
+
+    def settings(self) -> dict[str, Any]:
+        """Return the fields of the server's settings."""
+        from rankine.history.declarations import parse_duration
+        from rankine.serve.history import FSYNC_MODES, StateSettings
+        from rankine.serve.security import read_token
+
+        if self.state is None:
+            names = [name for name in option_names(HistoryOptions) if name != "state"]
+            reject_options(names, "applies to history features only", "Add --state DIR")
+            return {}
+        if self.fsync not in FSYNC_MODES:
+            raise ParameterError(
+                f"{self.fsync!r} is not a choice",
+                parameter="fsync",
+                fix=f"Choose {' or '.join(FSYNC_MODES)}",
+            )
+        settings: dict[str, Any] = {
+            "state": StateSettings(
+                Path(self.state),
+                self.fsync == "always",
+                parse_duration(self.join_ttl, "join_ttl"),
+                self.max_keys,
+                self.snapshot_rows,
+            )
+        }
+        if self.events_token_file is not None:
+            settings["events_token"] = read_token(self.events_token_file, "events_token_file")
+        return settings
+
+
 @app.command(epilog=_EPILOG)
 def serve(
     models: Annotated[
         str, typer.Argument(metavar="MODEL_OR_FOLDER", help="Model file, or a folder of them.")
     ],
+    *,
     port: Annotated[
         int,
         typer.Option(
@@ -59,6 +133,7 @@ def serve(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse raw items with unknown or missing columns.")
     ] = False,
+    history: HistoryOptions,
     limit: Annotated[
         list[str] | None,
         typer.Option(help="Set a limit, NAME=VALUE; repeatable. --show-limits lists the limits."),
@@ -71,6 +146,9 @@ def serve(
     ] = False,
 ) -> None:
     """Serve models over HTTP: POST /v1/rank and /v1/score, and a page to try them at /.
+
+    With --state, models with history features compute these from the state. POST /v1/events keeps
+    the state up to date; without events, newer snapshots in the folder replace it.
 
     A changed model file is loaded, verified and tested on the rows stored in it. If all is well, it
     replaces the old model; otherwise the old model stays. SIGHUP checks the files immediately.
@@ -89,10 +167,9 @@ def serve(
         ) from error
     from rankine.serve.security import read_token
 
-    logging.basicConfig(
-        level=_LOG_LEVELS[_console.verbosity()],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_handler = logging.StreamHandler()
+    log_handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=_LOG_LEVELS[_console.verbosity()], handlers=[log_handler])
     if _console.verbosity() >= 0:
         # Loaded models are logged at INFO, at which other libraries would log too much.
         logging.getLogger("rankine.serve").setLevel(logging.INFO)
@@ -107,8 +184,17 @@ def serve(
         reload_seconds=reload_every,
         limits=limits,
         strict=strict,
+        **history.settings(),
     )
     run(settings, lambda status: _print_started(status, json=json))
+
+
+class _LogFormatter(logging.Formatter):
+    """Format records as lines, which a terminal shows wrapped at spaces."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        width = _console.terminal_width(stderr=True)
+        return "\n".join(wrap_text(super().format(record), width))
 
 
 def _parse_limits(texts: list[str]) -> Any:

@@ -100,6 +100,7 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
+    from rankine.history.state import has_state
     from rankine.model import LinearModel
 
     start = None if warm_start is None else LinearModel.load(warm_start)
@@ -124,6 +125,15 @@ def train(
         reading = replace(reading, label=correction.click_formula)
         if schema is not None:
             schema = msgspec.structs.replace(schema, label=correction.click_formula)
+    start_schema = log_schema_of(start)
+    if schema is not None and start_schema is not None:
+        schema = schema.with_propensity(start_schema)
+    schema = correction.complete_schema(schema, data, reading)
+    state_folder = reading.state
+    if state_folder is not None:
+        _check_has_history(schema)
+        # A new folder is the start of a history.
+        reading = replace(reading, state=state_folder if has_state(state_folder) else None)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
     if estimator.early_stopping is not None and valid is None and reading.split is None:
@@ -143,6 +153,7 @@ def train(
         cluster=cluster,
         checkpoints=checkpoints.options(),
         stream=stream or checkpoints.checkpoint is not None,
+        state_folder=state_folder,
     )
     result = job.run()
     if json:
@@ -150,6 +161,15 @@ def train(
         return
     print_values(_summary_rows(result))
     _console.print_next_commands(_next_commands(result["model"], valid))
+
+
+def _check_has_history(schema: LogSchema | None) -> None:
+    if schema is None or not schema.history:
+        raise ParameterError(
+            "applies to history features, and the schema declares none",
+            parameter="state",
+            fix="Leave it out, or declare a feature in [history.NAME] of --schema",
+        )
 
 
 def _ranker_settings(set_: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -234,27 +254,63 @@ class ClickCorrection:
     def apply(self, train: Any, source: Any, reading: ReadingOptions, estimator: Any) -> Any:
         """Return the training part with its labels; set the propensities of the estimator."""
         from rankine.logs.clicks import CoecLabel, relabelled
-        from rankine.logs.propensity import estimate_propensity
 
-        options = self.options
         propensity = self.propensity
         schema = getattr(source, "schema", None)
-        columns: dict[str, Any] = {
+        label = self.click_formula or getattr(schema, "label", None) or reading.label or "label"
+        if self.options.propensity == "auto":
+            propensity = self._estimate(train, schema, label, reading)
+            if self.click_formula is None:
+                estimator.set_params(propensity=propensity)
+        if self.click_formula is None:
+            return train
+        columns = self._columns_of_clicks(schema, reading)
+        return relabelled(train, CoecLabel(train, label, propensity or (), **columns))
+
+    def _columns_of_clicks(self, schema: LogSchema | None, reading: ReadingOptions) -> Any:
+        options = self.options
+        return {
             "query": getattr(schema, "query", None) or reading.query or "qid",
             "position": options.position or getattr(schema, "position", None) or "position",
             "item": options.item or getattr(schema, "item", None),
             "search": options.search or getattr(schema, "search", None),
         }
-        label = self.click_formula or getattr(schema, "label", None) or reading.label or "label"
-        if options.propensity == "auto":
-            propensity = estimate_propensity(
-                train, label=label, context=options.context, n_resamples=0, **columns
-            )
-            if self.click_formula is None:
-                estimator.set_params(propensity=propensity)
-        if self.click_formula is None:
-            return train
-        return relabelled(train, CoecLabel(train, label, propensity or (), **columns))
+
+    def _estimate(
+        self, train: Any, schema: LogSchema | None, label: str, reading: ReadingOptions
+    ) -> Any:
+        """Estimate propensities from the training part."""
+        from rankine.logs.propensity import estimate_propensity
+
+        columns = self._columns_of_clicks(schema, reading)
+        return estimate_propensity(
+            train, label=label, context=self.options.context, n_resamples=0, **columns
+        )
+
+    def complete_schema(
+        self, schema: LogSchema | None, paths: list[str], reading: ReadingOptions
+    ) -> LogSchema | None:
+        """Return the schema with the propensities that history features over examination need."""
+        from rankine.logs.clicks import position_propensity
+        from rankine.logs.schema import LogSchema
+
+        if schema is None or schema.propensity or not schema.uses_examination:
+            return schema
+        propensity = self.propensity
+        if self.options.propensity == "auto":
+            # The rows and their split do not depend on the features.
+            item = str(self.options.item or schema.item)
+            plain = LogSchema(
+                schema.query, schema.label, categorical=(item,), position=schema.position,
+                time=schema.time, item=item, search=schema.search,
+            )  # fmt: skip
+            log = replace(reading, state=None).open(paths, stream=True, log_schema=plain)
+            train = reading.parts(log)["train"]
+            propensity = self._estimate(train, plain, schema.label or "label", reading)
+        if propensity is None:
+            return schema
+        values = tuple(position_propensity(propensity).tolist())
+        return msgspec.structs.replace(schema, propensity=values)
 
 
 # -- training -----------------------------------------------------------------------------------
@@ -274,6 +330,8 @@ class TrainingJob:
         Keyword arguments of ``fit``.
     stream
         Whether to read the data in blocks instead of loading it.
+    state_folder
+        Folder to save the state of history features to, or None.
     """
 
     estimator: Any
@@ -287,9 +345,11 @@ class TrainingJob:
     cluster: ClusterOptions
     checkpoints: dict[str, Any]
     stream: bool
+    state_folder: str | None = None
 
     def run(self) -> dict[str, Any]:
         """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
+        from rankine.history.state import save_state
         from rankine.kernels.compile import CLOCK
 
         mark = CLOCK.mark()
@@ -308,6 +368,9 @@ class TrainingJob:
         if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
+        # Last, so that a run which fails before can be repeated: a log is applied once.
+        if self.state_folder is not None:
+            save_state(source.history_state(), self.state_folder)
         result = _result(self.estimator, model, self.out)
         result["compile_seconds"] = CLOCK.since(mark)["compile_seconds"]
         n_missing = self.estimator.training_.get("missing_values", getattr(source, "nulls", None))

@@ -16,6 +16,7 @@ from rankine.cli._console import (
     progress_bar,
     save_plot,
     save_report,
+    set_interruption,
 )
 from rankine.cli._groups import option_panel
 from rankine.cli._options import AsJson, Missing, ReportFile, Seed, parse_settings
@@ -149,6 +150,10 @@ def tune(
     rows = reading.open(data)
     held_out = None if valid is None else reading.open_like(valid, rows)
     schema = log_schema_of(rows)
+    resume_hint = ""
+    if study is not None:
+        resume_hint = f"; the same command continues the study {study}"
+    set_interruption(f"no trial had finished{resume_hint}")
     with progress_bar("tuning") as update_bar:
 
         def on_trial(done: int, total: int, best: float | None) -> None:
@@ -180,6 +185,14 @@ def tune(
         _console.print_json({**result.to_dict(), "study": study, "model": out})
     else:
         print_result(result, out)
+    if result.interrupted:
+        result_text = "the best setting so far is shown above; name --out to keep its model"
+        if out is not None:
+            result_text = f"the best model so far is in {out}"
+        set_interruption(
+            f"{len(result.trace)} of {trials} trials had finished, {result_text}{resume_hint}"
+        )
+        raise KeyboardInterrupt
 
 
 def _missing_parameters(ranker: str) -> list[str]:

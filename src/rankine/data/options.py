@@ -168,7 +168,7 @@ class ReadOptions:
             sample_weight=self.sample_weight,
         )
         if self.dtype is not None:
-            object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+            object.__setattr__(self, "dtype", _dtype_name(self.dtype))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(
@@ -220,3 +220,11 @@ class ReadOptions:
         if self.max_memory is None:
             return available_memory()
         return self.max_memory
+
+
+def _dtype_name(dtype: Any) -> str:
+    """Return the name of a NumPy type, or the value itself as text if it is none."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return str(dtype)  # refused as not one of the choices

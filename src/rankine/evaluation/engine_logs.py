@@ -105,6 +105,8 @@ def join_logged(features: Any, judgments: Any) -> JoinedLog:
             )  # fmt: skip
         pairs.add(pair)
         for name in hit.features:
+            # Columns are numbered as they first appear, so that the same logs give the same
+            # columns.
             names.setdefault(name, len(names))
         if pair in grades:
             rows.append(hit)
@@ -147,6 +149,7 @@ def read_logged(source: Any) -> Iterator[LoggedDocument]:
     for part in find_sources(source):
         path = Path(part.name)
         texts: Iterable[tuple[int | None, bytes]]
+        # One response is the whole file, and the query is in the name of the file.
         if ".json" in path.suffixes:
             qid, texts = path.name.split(".")[0], [(None, read_whole(part))]
         else:
@@ -198,6 +201,7 @@ def _hits(
         qid = file_qid
     else:
         raise error("the line has no qid", 'Write lines as {"qid": ..., "response": ...}')
+    # bool is a kind of int in Python.
     if isinstance(qid, bool) or not isinstance(qid, (str, int)):
         raise error(f"qid {qid!r} is neither text nor an integer")
     # An engine that ran out of time returns some of the hits, without a mark on them.
@@ -263,6 +267,7 @@ def _read_solr_document(doc: Any) -> tuple[str, dict[str, float | None]]:
         raise SchemaError("it has no id or no [features]", fix=_LOG_FIX)
     features: dict[str, float | None] = {}
     # Responses have name=value,name=value or name:value;name:value.
+    # Names may hold an equals sign, so a field is split at its last one.
     for part in filter(None, text.replace(";", ",").split(",")):
         name, equals, value = part.replace(":", "=", 1).rpartition("=")
         if not equals or not name:
@@ -319,6 +324,7 @@ def _read_csv(
 ) -> None:
     positions = []
     for names in _COLUMNS:
+        # Spreadsheets from several tools call these columns differently.
         present = [header.index(name) for name in names if name in header]
         if not present:
             raise ParseError(

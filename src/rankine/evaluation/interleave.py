@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 _CREDITS = ("clicks", "any", "first", "last")
+#: Largest number of sessions to look for: the power of every smaller number is computed.
+_MAX_SESSIONS = 1e7
 _STREAM = 19  # number of the random stream of drafts
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -463,15 +465,20 @@ def power(
     """
     from scipy.stats import binom
 
-    if not 0 <= preference <= 1 or not 0 < decided <= 1 or not 0 < level < 1:
-        raise ParameterError(
-            f"preference={preference}, decided={decided}, level={level} are not all shares",
-            fix="Use 0.55, 0.5 and 0.05, for example",
-        )
+    _check_shares(preference=preference, decided=decided, level=level)
     n = np.floor(np.asarray(n_sessions, dtype=np.float64) * decided)
     # The smallest count of wins with P(X >= count) <= level / 2.
     reject = binom.isf(level / 2, n, 0.5) + 1
     return np.asarray(binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference))
+
+
+def _check_shares(**shares: float) -> None:
+    """Raise for a share that is not above 0 and at most 1, or a probability that is 1."""
+    for name, value in shares.items():
+        if not 0 < value <= 1 or (value == 1 and name in ("level", "chance")):
+            raise ParameterError(
+                f"{value} is not between 0 and 1", fix="Use a share such as 0.5", parameter=name
+            )
 
 
 def sessions_needed(
@@ -492,11 +499,16 @@ def sessions_needed(
             fix="Use the smallest preference that matters to you, such as 0.52",
             parameter="preference",
         )
-    if not 0 < chance < 1:
-        raise ParameterError(f"{chance} is not between 0 and 1", fix="Use 0.8", parameter="chance")
+    _check_shares(preference=preference, decided=decided, level=level, chance=chance)
     # The normal approximation bounds the numbers to try.
     spread = norm.isf(level / 2) / 2 + norm.isf(1 - chance) * np.sqrt(preference * (1 - preference))
     normal_estimate = (spread / (preference - 0.5)) ** 2
+    if normal_estimate > _MAX_SESSIONS:
+        raise ParameterError(
+            f"{preference} would need about {normal_estimate:.2g} sessions",
+            fix="Use a preference further from 0.5",
+            parameter="preference",
+        )
     n_decided = np.arange(1, int(1.5 * normal_estimate) + 60)
     # The power of a discrete test increases in a zigzag: take the number after the last one with
     # too little power.

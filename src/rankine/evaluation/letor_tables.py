@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -233,12 +234,13 @@ def letor_tables(result: LetorResult) -> list[Table]:
 
 def task_tables(task: TaskResult, metric: str) -> list[Table]:
     """Return tables of metrics, folds and differences of methods."""
+    pairs = task_pairs(task, metric)
+    folds_table = _folds_table(task, metric)
     tables = [
         _means_table(task, _NDCG_METRICS),
         _means_table(task, _OTHER_METRICS),
-        _folds_table(task, metric),
+        replace(folds_table, marks=_significance_marks(folds_table, pairs)),
     ]
-    pairs = task_pairs(task, metric)
     if pairs:
         name = parse_metric(_table_metric(metric)).title
         title = (
@@ -247,6 +249,22 @@ def task_tables(task: TaskResult, metric: str) -> list[Table]:
         )
         tables.append(pairs_table(title, pairs, CONFIDENCE))
     return tables
+
+
+def _significance_marks(table: Table, pairs: Sequence[Pair]) -> dict[tuple[int, int], str]:
+    """Return a letter for each compared method, and at its mean those of methods it beats."""
+    names = [row[0] for row in table.rows]
+    compared = [name for name in names if any(name in (pair.a, pair.b) for pair in pairs)]
+    letters = dict(zip(compared, ascii_lowercase, strict=False))
+    column = list(table.header).index("mean")
+    marks = {(names.index(name), 0): letter for name, letter in letters.items()}
+    for pair in pairs:
+        if not pair.significant:
+            continue
+        better, worse = (pair.b, pair.a) if pair.difference > 0 else (pair.a, pair.b)
+        cell = names.index(better), column
+        marks[cell] = "".join(sorted(marks.get(cell, "") + letters.get(worse, "")))
+    return marks
 
 
 def task_pairs(task: TaskResult, metric: str) -> list[Pair]:

@@ -92,9 +92,11 @@ def item_strengths(
     names = np.array(data.feature_names)
     items = np.unique(data.docid.astype(str))
     item_columns = np.flatnonzero(np.isin(names, items))
+    # The logistic loss of pairs is the likelihood of Bradley and Terry's model.
     prototype = RankSVM(l2, loss="logistic", normalization="pair", tol=tol, scale="none")
     ranker = clone(prototype).fit(data)
     generator = np.random.default_rng(stream_seed(resolve_seed(random_state), BOOTSTRAP))
+    # A tie is two comparisons with one number: they are drawn together.
     comparison = data.columns["comparison"][::2].astype(np.int64)
     n = int(comparison.max()) + 1
     likelihood = _Likelihood(data, l2, tol, ranker.coef_)
@@ -102,12 +104,14 @@ def item_strengths(
     for b in range(n_rounds):
         drawn = np.bincount(generator.integers(0, n, n), minlength=n)
         counts = drawn[comparison].astype(np.float64)
+        # A draw differs little from all comparisons: a few steps from their optimum are enough.
         weights = likelihood.optimum(counts)
         # Rare: the draw is too different, and a complete fit takes its place.
         if weights is None:
             prototype.fit(data, query_weight=counts, coef_init=ranker.coef_)
             weights = prototype.coef_
         rounds[b] = weights
+    # Only differences of strengths have a meaning, so their mean is set to 0.
     strength = _centre(ranker.coef_[item_columns])
     low = high = strength
     if n_rounds:

@@ -55,6 +55,7 @@ class ScoredSystem:
         """Return id (or row), label and score of the first documents of a query."""
         rows = self.queries.rows_of(query)
         retrieved = self.columns.get("retrieved")
+        # Documents that a run did not retrieve have no rank in it.
         if retrieved is not None:
             rows = rows[np.asarray(retrieved)[rows].astype(bool)]
         docid = self.columns.get("docid")
@@ -105,6 +106,7 @@ def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str
     """Return the model to read data with, of a raw log if any, and the columns all models need."""
     from rankine.transforms.log_columns import columns_of
 
+    # Models of a raw log encode the columns themselves, so that they decide how the file is read.
     reader = next((model for model in models if columns_of(model) is not None), models[0])
     specs = [spec for spec in map(columns_of, models) if spec is not None]
     return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
@@ -132,6 +134,7 @@ def is_run(path: Any) -> bool:
 
 def is_qrels(path: Any) -> bool:
     """Whether the first line of a file is ``qid 0 docid relevance``."""
+    # A line of LETOR text has a colon in its second field.
     fields = _first_fields(path)
     return len(fields) == 4 and b":" not in fields[1] and b":" not in fields[3]
 
@@ -181,6 +184,7 @@ def _score_system(name: str, system: Any, judged: Dataset | Qrels, with_runs: bo
     if isinstance(system, Run):
         qrels: Any = judged
         if isinstance(judged, Dataset):
+            # Runs have text ids; those of the data are compared in the same form.
             qrels = Qrels(judged.qid.astype(str), np.asarray(judged.docid).astype(str), judged.y)
         lists = judged_lists(system, qrels)
         return ScoredSystem(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ class Table:
         (row, column) of the cells in bold type.
     optional
         Names of the columns that a narrow terminal does not show, the first one first.
+    marks
+        Superscripts of (row, column) in LaTeX: a row's own letter, and behind a figure the letters
+        of the rows that are significantly worse.
     """
 
     title: str
@@ -47,6 +50,7 @@ class Table:
     bold: frozenset[tuple[int, int]] = field(default_factory=frozenset)
     optional: Sequence[str] = ()
     further_text: Collection[str] = ()
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def _text_columns(self) -> list[int]:
@@ -69,16 +73,22 @@ class Table:
         """Format the table as a LaTeX ``table`` environment in the style of booktabs."""
         text = self._text_columns
         align = "".join("l" if c in text else "r" for c in range(len(self.header)))
+        rows = self._cells(_tex, r"\textbf{{{}}}")
+        caption = self.title
+        if self.marks:
+            caption += "; a superscript names the methods that are significantly worse"
+        for (r, c), mark in self.marks.items():
+            rows[r][c] += rf"\textsuperscript{{{_tex(mark)}}}"
         lines = [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_tex(self.title)}}}",
+            rf"\caption{{{_tex(caption)}}}",
             rf"\begin{{tabular}}{{{align}}}",
             r"\toprule",
             " & ".join(_tex(h) for h in self.header) + r" \\",
             r"\midrule",
         ]
-        lines += [" & ".join(cells) + r" \\" for cells in self._cells(_tex, r"\textbf{{{}}}")]
+        lines += [" & ".join(cells) + r" \\" for cells in rows]
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
         return "\n".join(lines) + "\n"
 

@@ -58,6 +58,7 @@ def read_run(path: Any) -> Run:
         qid.append(fields[0])
         docid.append(fields[2])
         score.append(_number(fields[4], "score", location, 5))
+        # All lines of a run have one tag.
         tag = tag or fields[5]
     _check_pairs(qid, docid, path)
     return Run(np.array(qid), np.array(docid), np.array(score), tag)
@@ -83,6 +84,7 @@ def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
         try:
             lines = text.decode().split("\n")
         except UnicodeDecodeError as error:
+            # Decoding goes over all of the file, so the line is counted here.
             line = text[: error.start].count(b"\n") + 1
             # Without its cause, whose message would repeat the bytes of the file.
             raise ParseError(
@@ -218,6 +220,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
         scores = retrieved.get(query, {})
         unjudged += len(scores.keys() - labels.keys())
         rows += [(query, doc, labels.get(doc, 0.0), s, True) for doc, s in scores.items()]
+        # Relevant documents that were not retrieved lower recall and average precision.
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
     qid, docid, label, score, is_retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(

@@ -66,12 +66,14 @@ def raw_features(model: LinearModel, target: str) -> list[RawFeature] | None:
         column = encoding.column
         features += [RawFeature(f"{column}={v}", column, "value", v) for v in encoding.values]
     for binned in log_columns.binned:
+        # The first and the last cell are open.
         bounds = (None, *binned.cuts, None)
         for k, name in enumerate(binned.names[:-1]):
             features.append(
                 RawFeature(name, binned.column, "cell", low=bounds[k], high=bounds[k + 1])
             )
         features.append(RawFeature(binned.names[-1], binned.column, "missing"))
+    # Features are numbered in this order: numbers, values, cells.
     return [features[j] for j in model.indices.tolist()]
 
 
@@ -162,6 +164,7 @@ def named_terms(model: LinearModel, target: str) -> list[WeightTerm]:
 
 def float32_terms(model: LinearModel, target: str) -> list[WeightTerm]:
     """Return the name and the float32 weight of every weight that is not zero in float32."""
+    # A weight that becomes 0 in float32 adds nothing to any score.
     terms = []
     with np.errstate(over="ignore"):
         weights = model.values.astype(np.float32)

@@ -22,6 +22,10 @@ from rankine.model import LinearModel
 _WINDOW = 100
 
 
+#: First version of an engine whose RRF has a weight for each run.
+_WEIGHTED_RRF_SINCE = {"elasticsearch": "Elasticsearch 9.2", "opensearch": "OpenSearch 3.1"}
+
+
 class _Fusion(NamedTuple):
     """Runs with their weights and normalisation; ``remark``: where the engine's rules differ."""
 
@@ -63,13 +67,17 @@ def _read_fusion(model: LinearModel, options: ExportOptions, engine: str) -> _Fu
             f"{engine} has no normalisation {normalization}, only {', '.join(supported)}",
             fix=f"Fuse with --engine {engine}",
         )
-    remark = ""
+    remarks = []
+    version = _WEIGHTED_RRF_SINCE.get(engine)
+    if normalization == "reciprocal_rank" and version is not None:
+        remarks.append(f"weights of RRF need {version} or newer; older versions refuse them")
     if engine != spec.engine:
-        remark = (
+        remarks.append(
             f"the fusion was learnt by the rules of {spec.engine}; {engine} treats absent "
             "documents, the lowest score or equal scores differently: fuse with --engine "
             f"{engine} to learn by its rules"
         )
+    remark = ". ".join(remarks)
     return _Fusion(tuple(names), weights, normalization, spec.rank_constant, remark)
 
 

@@ -66,6 +66,7 @@ def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
             return {"nodeid": number, "leaf": node.value}
         return {
             "nodeid": number, "depth": 0, "split": names[node.column],
+            # The parser of the plugin reads no infinity: the smallest float32 stands for it.
             "split_condition": max(node.cut, LOWEST), "yes": left["nodeid"], "no": right["nodeid"],
             "missing": left["nodeid"], "children": [left, right],
         }  # fmt: skip
@@ -119,6 +120,7 @@ def _template(feature: RawFeature) -> dict[str, Any]:
         bounds = {"gte": feature.low, "lt": feature.high}
         present = {name: bound for name, bound in bounds.items() if bound is not None}
         condition = {"range": {column: present}}
+        # A cell without bounds holds every value that is present.
         if not present:
             condition = {"exists": {"field": column}}
     return {"constant_score": {"filter": condition}}
@@ -197,6 +199,7 @@ def _solr_feature(feature: RawFeature) -> dict[str, Any]:
         query = f"*:* -{column}:[* TO *]"
     else:
         low = "*" if feature.low is None else repr(feature.low)
+        # A curly bracket excludes the upper bound in Lucene's syntax.
         high = "*]" if feature.high is None else f"{feature.high!r}}}"
         query = f"{column}:[{low} TO {high}"
     return {"class": f"{_SOLR}.SolrFeature", "params": {"fq": [query]}}

@@ -74,6 +74,7 @@ def build_trees(tables: Tables, target: str, *, linear: bool = False) -> list[No
             continue
         (a, b), width = term.columns, values.shape[1]
         rows = [leaves[k : k + width] for k in range(0, len(leaves), width)]
+        # A grid is a tree over its first column whose leaves are trees over the second.
         inner = [_column_tree(tables, b, tables.axis_cells[b], row, target) for row in rows]
         trees.append(_column_tree(tables, a, tables.axis_cells[a], inner, target))
     return trees
@@ -97,6 +98,7 @@ def _column_tree(
                     fix="Number categories from 0",
                 )
             # A category is the interval from its number to the next float32.
+            # Neighbouring numbers of categories leave no interval between them.
             if intervals[-1][0] == cut:
                 intervals.pop()
             intervals.append((float(cut), below[test.position]))
@@ -115,6 +117,7 @@ def _column_tree(
                     fix="Change the unit of the column before training",
                 )
             intervals.append((float(cut), below[following.position]))
+    # No number is below minus infinity: only missing values, which go left, take this branch.
     return Node(0.0, j, -np.inf, below[missing.position], _search_tree(j, intervals))
 
 
@@ -122,6 +125,7 @@ def _search_tree(j: int, intervals: list[tuple[float, Node]]) -> Node:
     """Build a balanced search tree over intervals; equal neighbours need no condition."""
     if all(node == intervals[0][1] for _, node in intervals[1:]):
         return intervals[0][1]
+    # Halves: a tree of n cells is log2 n deep.
     middle = len(intervals) // 2
     return Node(
         0.0,

@@ -274,5 +274,6 @@ def _check_examination(history: History) -> None:
         raise ParameterError(
             "'examination' needs the propensity of each position",
             parameter="over",
-            fix="Pass propensity=rankine.logs.estimate_propensity(...) of the training part",
+            fix="Write propensity = [1.0, 0.6, ...] in the schema, or pass --propensity to rankine "
+            "train or propensity=estimate_propensity(...) to rankine.logs.scan",
         )

@@ -97,7 +97,7 @@ class RowReader:
         amounts = np.empty((len(self.amounts), n_rows))
         numbers = {}
         for name in self.amount_columns:
-            numbers[name] = _numbers(columns, name)
+            numbers[name] = read_numbers(columns, name)
         for k, amount in enumerate(self.amounts):
             amounts[k] = self._amount(amount, numbers, n_rows)
         return amounts
@@ -133,7 +133,7 @@ def _evaluate(
     return formula({name: np.nan_to_num(numbers[name], nan=0.0) for name in formula.columns})
 
 
-def _numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+def read_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
     """Return a column as floats, NaN where a value is missing."""
     if name not in columns:
         raise SchemaError(

@@ -403,18 +403,40 @@ class HistoryState:
         applied = self.waiting.take_before(int(times[-1]))
         if applied is None:
             applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
+        self._run_tables(applied, 1.0, times, keys, starts, values)
+        self._advance(times, ids)
+        return values.T
+
+    def _run_tables(
+        self,
+        applied: ListChunk,
+        rows: float,
+        times: NDArray[np.int64],
+        keys: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Apply lists, whose rows count as ``rows`` rows each, and read others."""
         ends = np.repeat(applied.end, np.diff(applied.starts))
         n_applied = applied.starts[np.searchsorted(applied.known, times)]
-        ones, zeros = np.ones(len(ends)), np.zeros(len(ends))
+        counts, zeros = np.full(len(ends), rows), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
-            x, y = (ones if k is None else applied.amounts[k] for k in amounts)
+            x, y = (counts if k is None else applied.amounts[k] for k in amounts)
             if table.n_sums < 2:
                 y = zeros
             table.run(applied, ends, x, y, keys[table.group], times, starts, n_applied, out)
             if self.max_keys is not None:
                 table.evict(self.max_keys)
-        self._advance(times, ids)
-        return values.T
+
+    def amend(self, keys: NDArray[np.int64], amounts: NDArray[np.float64], end: int) -> None:
+        """Add to the amounts of rows that were applied before, because an outcome came late."""
+        one_list = np.array([0, keys.shape[1]])
+        times = np.array([self.clock])
+        change = ListChunk(times - 1, np.array([end]), times, one_list, keys, amounts)
+        no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
+        values = np.empty((len(self.tables), 0))
+        # The rows themselves were counted when they were applied.
+        self._run_tables(change, 0.0, times, no_keys, np.array([0, 0]), values)
 
     def _advance(self, times: NDArray[np.int64], ids: NDArray[np.int64] | None) -> None:
         latest = int(times[-1])
@@ -479,6 +501,11 @@ class HistoryState:
     def n_keys(self) -> dict[str, int]:
         """Number of keys by feature."""
         return {n: t.n_keys for n, t in zip(self.history.names, self.tables, strict=True)}
+
+    @property
+    def n_evicted(self) -> dict[str, int]:
+        """Number of keys by feature that were removed because of ``max_keys``."""
+        return {n: t.evicted for n, t in zip(self.history.names, self.tables, strict=True)}
 
     @property
     def n_bytes(self) -> int:
@@ -627,6 +654,11 @@ def load_state(
 ) -> HistoryState:
     """Read the snapshot in a folder; a folder without one is an error."""
     return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
+
+
+def has_state(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder contains a snapshot."""
+    return (Path(folder) / SNAPSHOT_NAME).exists()
 
 
 def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:

@@ -24,7 +24,6 @@ from rankine.history.state import HistoryState
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
-    from rankine.model import LinearModel
 
 
 class FirstList(NamedTuple):
@@ -235,11 +234,6 @@ def _encode_first(first: FirstList) -> dict[str, Any]:
 
 def _stored_columns(columns: Any) -> Any:
     return columns.items_as_stored() if hasattr(columns, "items_as_stored") else columns.items()
-
-
-def history_of(model: LinearModel) -> History | None:
-    """Return how the history features of a model are computed; None where it has none."""
-    return next((spec for spec in model.transforms if isinstance(spec, History)), None)
 
 
 def check_history_names(history: History, present: set[str]) -> None:

@@ -54,13 +54,15 @@ if TYPE_CHECKING:
 
 #: Maximum number of values of a one-hot column.
 MAX_VALUES = 10_000
+#: Longest list on one line of a TOML file.
+_TOML_WIDTH = 50
 #: Fields that decide what a model computes; the others decide how a file is read.
 _FEATURES = (
     "numeric", "categorical", "one_hot", "binned", "crosses", "hash_bits", "bins",
-    "history", "delay", "refresh", "forget", "time_unit",
+    "history", "delay", "refresh", "forget", "time_unit", "propensity",
 )  # fmt: skip
 #: Fields that have no meaning without history features.
-_HISTORY_FIELDS = ("outcome_time", "time_unit", "delay", "refresh", "forget")
+_HISTORY_FIELDS = ("outcome_time", "time_unit", "delay", "refresh", "forget", "propensity")
 
 
 class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -101,6 +103,9 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         For ``history``: how long outcomes take to arrive, and how often they become visible.
     forget
         For ``history``: duration after which ``last`` and ``age`` forget a key.
+    propensity
+        For rates over ``"examination"``: examination probability by position, from 1; the last
+        applies to all later positions.
     """
 
     query: str
@@ -124,6 +129,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     delay: str | float = 0.0
     refresh: str | float = 0.0
     forget: str | float = "365d"
+    propensity: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise if features are unordered, named twice or absent."""
@@ -247,13 +253,26 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         """Columns to use as numbers, history features among them."""
         return (*self.numeric, *(name for name in self.history if name not in self.binned))
 
-    def history_spec(self, propensity: Sequence[float] = ()) -> History | None:
+    @property
+    def uses_examination(self) -> bool:
+        """Whether a history feature needs propensities."""
+        return any(feature.over == "examination" for feature in self.history.values())
+
+    def with_propensity(self, other: LogSchema) -> LogSchema:
+        """Return the schema with the propensities of another one where it needs and has none."""
+        if self.propensity or not self.uses_examination:
+            return self
+        return msgspec.structs.replace(self, propensity=other.propensity)
+
+    def history_spec(self) -> History | None:
         """Return how history features are computed; None where there are none."""
         if not self.history or self.time is None:
             return None
+        # One order, because the state of a log is compared with the schema of another one.
+        names = sorted(self.history)
         history = History(
-            tuple(self.history),
-            tuple(self.history.values()),
+            tuple(names),
+            tuple(self.history[name] for name in names),
             self.query,
             self.time,
             self.time_unit,
@@ -262,7 +281,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             self.delay,
             self.refresh,
             self.forget,
-            tuple(map(float, propensity)),
+            self.propensity,
         )
         plan_features(history)
         return history
@@ -283,7 +302,15 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 def _toml_lines(fields: Mapping[str, Any]) -> list[str]:
-    return [f"{_toml_key(name)} = {json.dumps(value)}" for name, value in fields.items()]
+    lines = []
+    for name, value in fields.items():
+        text = json.dumps(value)
+        # Tables cannot be broken, lists can.
+        if isinstance(value, list | tuple) and len(name) + len(text) > _TOML_WIDTH:
+            entries = [f"    {json.dumps(entry)},\n" for entry in value]
+            text = f"[\n{''.join(entries)}]"
+        lines.append(f"{_toml_key(name)} = {text}")
+    return lines
 
 
 def _toml_key(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_count
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.logs.clicks import sum_by
@@ -573,6 +574,8 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
     times ``list_length`` products. ``columns["query_text"]`` is the text of each row's query,
     ``position`` the position of the product, ``docid`` its name.
     """
+    check_count("n_queries", n_queries)
+    check_count("list_length", list_length)
     rng = np.random.default_rng(random_state)
     sizes = rng.integers(list_length // 2, list_length + list_length // 2 + 1, n_queries)
     n = int(sizes.sum())

@@ -23,9 +23,9 @@ from rankine.data.splits import named_parts
 from rankine.data.streams import LabelledStream
 from rankine.history.rows import RowReader
 from rankine.history.state import HistoryState, load_state
-from rankine.logs.clicks import CoecLabel, coec_formula
+from rankine.logs.clicks import CoecLabel, coec_formula, position_propensity
 from rankine.logs.encoding import LogEncoding
-from rankine.logs.history import HistoryScan, check_history_names, history_of
+from rankine.logs.history import HistoryScan, check_history_names
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
@@ -298,13 +298,14 @@ def scan(
         schema, spec = LogSchema.make(fields, schema), None
     else:
         like_schema, spec = _schema_and_spec(like)
-        schema = LogSchema.make(fields, schema or like_schema)
+        schema = LogSchema.make(fields, schema or like_schema).with_propensity(like_schema)
         check_same_features(schema, like_schema)
+    if len(propensity) and schema.uses_examination:
+        values = tuple(position_propensity(propensity).tolist())
+        schema = msgspec.structs.replace(schema, propensity=values)
     formula = _label_formula(path, schema, propensity)
     fixed_cuts = read_cuts(cuts, schema.binned)
-    raw = scan_columns(
-        path, schema, formula, options, like=like, propensity=propensity, state=state
-    )
+    raw = scan_columns(path, schema, formula, options, like=like, state=state)
     return LogScan(raw, schema, formula, spec, fixed_cuts)
 
 
@@ -361,7 +362,6 @@ def scan_columns(
     options: Mapping[str, Any],
     *,
     like: Any = None,
-    propensity: Sequence[float] = (),
     state: Any = None,
 ) -> Scan | HistoryScan:
     """Scan the columns of a log that its schema names, each by its use."""
@@ -375,7 +375,7 @@ def scan_columns(
         categories += formula.columns
     elif formula is not None:
         numbers.update(name for name in formula.columns if name not in categories)
-    history = schema.history_spec(propensity or _propensity_of(like))
+    history = schema.history_spec()
     adds_outcomes = True
     if history is not None:
         outcomes = set(RowReader(history).amount_columns) - {schema.position}
@@ -437,15 +437,6 @@ def _model_start(like: Any) -> Any:
     return like.provenance.get("history", {})
 
 
-def _propensity_of(like: Any) -> Sequence[float]:
-    """Return the propensities that the history features of a model or another log use."""
-    if isinstance(like, LinearModel):
-        history = history_of(like)
-        return () if history is None else history.propensity
-    previous = _history_scan(like)
-    return () if previous is None else previous.spec.propensity
-
-
 def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
@@ -503,7 +494,7 @@ def _scan_log_for(
     if schema is not None:
         requested |= msgspec.to_builtins(schema)
     model_schema, _ = _schema_and_spec(model)
-    schema = LogSchema.make(fields, schema or model_schema)
+    schema = LogSchema.make(fields, schema or model_schema).with_propensity(model_schema)
     check_same_features(schema, model_schema)
     schema = _drop_absent_columns(schema, set(column_names(path)), requested)
     schema = msgspec.structs.replace(

@@ -12,7 +12,7 @@ import msgspec
 
 from rankine.core.errors import ModelError
 from rankine.core.log_summary import LogSummary
-from rankine.core.specs import Bins, Grids, ListRange, LogColumns, MissingValues, RunScores
+from rankine.core.specs import Bins, Grids, History, ListRange, LogColumns, MissingValues, RunScores
 
 #: Largest number of entries of all tables of a model; they are expanded to an array.
 MAX_CELLS = 1 << 24
@@ -22,7 +22,11 @@ MAX_RUNS = 1 << 10
 #: Largest number of rounds that refine tables.
 MAX_ROUNDS = 100
 #: Transforms that a scorer runs together, in order.
-_COMBINATIONS = ((LogColumns, MissingValues, ListRange), (LogColumns, Bins, Grids), (RunScores,))
+_COMBINATIONS = (
+    (LogColumns, History, MissingValues, ListRange),
+    (LogColumns, History, Bins, Grids),
+    (RunScores,),
+)
 
 _Strength = Annotated[float, msgspec.Meta(ge=0)] | None
 Spec = TypeVar("Spec", bound=msgspec.Struct)
@@ -105,6 +109,7 @@ def find_spec(transforms: Sequence[msgspec.Struct], kind: type[Spec]) -> Spec | 
 def _check_transforms(transforms: Sequence[msgspec.Struct], n_features: int) -> None:
     kinds = [type(spec) for spec in transforms]
     combined = any(set(kinds) <= set(combination) for combination in _COMBINATIONS)
+    combined &= History not in kinds or LogColumns in kinds
     columns, bins = find_spec(transforms, LogColumns), find_spec(transforms, Bins)
     grids, missing = find_spec(transforms, Grids), find_spec(transforms, MissingValues)
     if len(set(kinds)) != len(kinds) or not combined or (grids is not None and bins is None):

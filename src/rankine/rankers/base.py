@@ -155,10 +155,11 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         query_weight
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid, eval_group
-            ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
-            memory and evaluated during training. A list of several, or a mapping from names to
-            them, is evaluated whole, with one entry of ``eval_qid`` or ``eval_group`` each; the
-            last one decides ``early_stopping`` and chooses between strengths.
+            ``(X, y, qid)``, ``(X, y)`` with its query ids or rows per query, a ``Dataset`` or a
+            stream: held in memory and evaluated during training. A list of several, or a mapping
+            from names to them, is evaluated whole, with one entry of ``eval_qid`` or
+            ``eval_group`` each; the last one decides ``early_stopping`` and chooses between
+            strengths.
         eval_names
             Names of a list's entries in ``evals_``; ``valid_0``, ``valid_1`` ... by default.
         eval_query_weight

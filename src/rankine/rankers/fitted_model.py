@@ -14,13 +14,14 @@ from rankine.model import LinearModel
 from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
 
 if TYPE_CHECKING:
+    from rankine.model.explain import Explanation
     from rankine.model.training_state import TrainingState
     from rankine.solvers.base import Solution
     from rankine.transforms.scaling import Scaling
 
 
 class ModelMixin:
-    """``to_model``."""
+    """``to_model``, ``explain`` and ``explain_pair``."""
 
     system: ClassVar[str]
     metric: str
@@ -48,6 +49,18 @@ class ModelMixin:
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
+
+    def explain(self, x: Any) -> Explanation:
+        """Explain the score of one row exactly, by the contributions of its columns."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain(x)
+
+    def explain_pair(self, a: Any, b: Any) -> Explanation:
+        """Explain exactly why row ``a`` scores higher or lower than row ``b``."""
+        from rankine.rankers.loaded import LoadedModel
+
+        return LoadedModel(self.to_model()).explain_pair(a, b)
 
     def _training_state(self) -> TrainingState | None:
         """Return where a warm start continues, beyond the weights; None for most rankers."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rankine.rankers.base import BaseRanker
 
 #: A single list with more rows than this rather suggests forgotten query ids.
-_LONG_LIST = 10_000
+_LONG_LIST = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +187,8 @@ def read_rows(
     matrix, frame_qid = read_matrix(estimator, rows, reset=reset)
     if qid is None and group is None:
         qid = frame_qid
-        if qid is None and reset and matrix.shape[0] > _LONG_LIST:
-            warn_user(
-                f"{matrix.shape[0]:,} rows came without query ids and are ranked as one list. "
-                "Pass qid= or group= where they are many"
-            )
+        if qid is None and reset:
+            _warn_of_several_lists(matrix, getattr(estimator, "feature_names_in_", None))
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         warn_user(
@@ -208,6 +205,37 @@ def read_rows(
         infinite=estimator.takes_missing,
     )
     return replace(data, X=X, query_index=data.queries) if stored_by_column else data
+
+
+def _warn_of_several_lists(matrix: Any, names: Any) -> None:
+    """Warn if rows without query ids look like several lists.
+
+    They do if they are many, or if a column could be the query ids: whole numbers of which each
+    fills consecutive rows.
+    """
+    n_rows = matrix.shape[0]
+    column = None
+    if not sparse.issparse(matrix):
+        column = next((j for j in range(matrix.shape[1]) if _is_like_ids(matrix[:, j])), None)
+    if column is None and n_rows <= _LONG_LIST:
+        return
+    text = f"{n_rows:,} rows came without query ids and are ranked as one list"
+    if column is not None:
+        name = f"column {column}" if names is None else repr(str(names[column]))
+        text += f", and {name} looks like query ids"
+    warn_user(
+        f"{text}. If they are several lists, pass qid= or group=; scikit-learn's cross-validation "
+        "passes groups= to the splitter only, and qid with metadata routing"
+    )
+
+
+def _is_like_ids(values: NDArray[Any]) -> bool:
+    """Return whether each value is a whole number and fills consecutive rows, two or more."""
+    n_changes = np.count_nonzero(values[1:] != values[:-1])
+    # Three values at least: two are also what a sorted flag looks like.
+    if not 3 <= n_changes + 1 <= len(values) // 2 or not np.all(values == np.floor(values)):
+        return False
+    return len(np.unique(values)) == n_changes + 1
 
 
 def read_query_index(X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex | None:
@@ -291,12 +319,20 @@ def _read_eval_set(
             parameter="eval_set",
             fix="Pass rankine.load(...)",
         )
-    X, y = eval_set
+    X, y, *more = eval_set
+    if more:
+        if len(more) > 1 or qid is not None or group is not None:
+            raise ParameterError(
+                "(X, y, qid) with eval_qid or eval_group, or more than three entries",
+                parameter="eval_set",
+                fix="Pass (X, y, qid) alone, or (X, y) with eval_qid",
+            )
+        qid = more[0]
     # Without ids all rows would be one list, and its metric would mean something else.
     if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
         raise SchemaError(
             "the training rows have several queries, and the rows of eval_set no query ids",
-            fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
+            fix="Pass (X, y, qid), or eval_qid=, eval_group=, or a frame with a qid column",
         )
     return read_rows(estimator, X, y, qid, group, reset=False)
 

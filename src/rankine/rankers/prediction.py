@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 _QUERY_MIN = MissingValues("query_min")
 
 
+def rank_queries(
+    scores: NDArray[np.float64], index: QueryIndex, k: int | None
+) -> dict[Any, NDArray[np.int64]]:
+    """Return row numbers of each query, best first, at most ``k``; ties keep row order."""
+    ranked: dict[Any, NDArray[np.int64]] = {}
+    for q, query_id in enumerate(index.ids.tolist()):
+        rows = index.rows_of(q)
+        # A stable sort keeps the row order of equal scores.
+        ranked[query_id] = rows[np.argsort(-scores[rows], kind="stable")][:k]
+    return ranked
+
+
 class PredictionMixin:
     """``predict``, ``rank`` and ``score``."""
 
@@ -69,12 +81,7 @@ class PredictionMixin:
         """
         scores = self.predict(X, qid, group=group)
         index = self._query_index(X, qid, group, len(scores))
-        # A stable sort keeps the row order of equal scores.
-        ranked: dict[Any, NDArray[np.int64]] = {}
-        for q, query_id in enumerate(index.ids.tolist()):
-            rows = index.rows_of(q)
-            ranked[query_id] = rows[np.argsort(-scores[rows], kind="stable")][:k]
-        return ranked
+        return rank_queries(scores, index, k)
 
     def score(
         self,

@@ -188,7 +188,7 @@ def _letor_report(result: LetorResult, title: str | None, command: str | None) -
 def _method_tiles(task: TaskResult, metric: str) -> list[Markup]:
     measured = [m for m in task.methods if not m.published and metric in m.means]
     tiles = []
-    for method in measured[:5]:
+    for method in measured:
         values = [fold.values[metric] for fold in method.folds if metric in fold.values]
         ends = None
         if values:

@@ -228,6 +228,11 @@ class Scorer:
         # __setattr__ refuses assignments, also these.
         self.__dict__.update(state)
 
+    @property
+    def treats_lists_separately(self) -> bool:
+        """Whether scores of a row depend on the other rows of its list."""
+        return self._by_list or self.run_scores is not None
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")
 

@@ -15,22 +15,29 @@ from urllib.parse import unquote
 import msgspec
 
 from rankine import __version__
-from rankine.serve.connection import ConnectionPool, Reply, Request
-from rankine.serve.handlers import ScoringHandler, error_result
+from rankine.history.live import Shown
+from rankine.serve.connection import ConnectionPool, Lane, Reply, Request
+from rankine.serve.events import EventsHandler
+from rankine.serve.handlers import ScoringHandler, ScoringResult, error_result
+from rankine.serve.history import HistoryService, no_state
 from rankine.serve.metrics import CONTENT_TYPE
 from rankine.serve.registry import Registry
 from rankine.serve.schemas import (
     ErrorReply,
+    EventsReply,
     ModelEntry,
     ModelsReply,
+    OutcomeEvent,
     RankReply,
     RankRequest,
     RequestError,
     ScoreReply,
     ScoreRequest,
+    ShownEvent,
+    StateReply,
     encode_error,
 )
-from rankine.serve.security import AccessPolicy
+from rankine.serve.security import EVENTS_PATH, AccessPolicy
 
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
@@ -42,6 +49,8 @@ class Service:
     ----------
     strict
         Whether raw items with unknown or missing columns are refused.
+    history
+        State of history features, if there is one.
     """
 
     def __init__(
@@ -51,14 +60,19 @@ class Service:
         access: AccessPolicy,
         *,
         strict: bool = False,
+        history: HistoryService | None = None,
     ) -> None:
         self.registry = registry
+        self.history = history
         self.pool = pool
         self.access = access
         self.metrics = pool.metrics
         self.metrics.observe_state(registry, pool)
-        handler = ScoringHandler(registry, pool.limits, strict=strict)
+        handler = ScoringHandler(registry, pool.limits, strict=strict, record=self._record)
         self._scoring = {"/v1/rank": handler.rank, "/v1/score": handler.score}
+        self._events: EventsHandler | None = None
+        if history is not None:
+            self._events = EventsHandler(history, pool.limits, strict=strict)
         self._pages: dict[str, Callable[[], Reply]] = {
             "/": page_reply,
             "/healthz": lambda: _text(b"ok\n"),
@@ -66,10 +80,11 @@ class Service:
             "/metrics": lambda: Reply(200, self.metrics.text(), CONTENT_TYPE.encode()),
             "/openapi.json": lambda: Reply(200, openapi_document()),
             "/v1/models": self._models,
+            "/v1/state": self._state,
         }
 
-    def handle(self, request: Request, on_event_loop: bool) -> Reply | None:
-        """Return the reply; on the event loop, None for a request that would block it."""
+    def handle(self, request: Request, on_event_loop: bool) -> Reply | Lane | None:
+        """Return the reply; on the event loop, None or a lane for a request that would block it."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path)
         fields = request.fields
@@ -79,17 +94,19 @@ class Service:
         if not self.access.authorised(path, fields.get(b"authorization")):
             reply = _refused(401, "token", "a bearer token is needed")
             return reply._replace(fields=((b"www-authenticate", b"Bearer"),))
-        is_scoring = path in self._scoring
+        is_post = path in self._scoring or path == EVENTS_PATH
         page = self._pages.get(path)
-        if not is_scoring and page is None and not path.startswith("/v1/models/"):
+        if not is_post and page is None and not path.startswith("/v1/models/"):
             return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
         allowed: tuple[bytes, ...] = (b"GET", b"HEAD")
-        if is_scoring:
+        if is_post:
             allowed = (b"POST",)
         if request.method not in allowed:
             reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
             return reply._replace(fields=((b"allow", b", ".join(allowed)),))
-        if is_scoring:
+        if path == EVENTS_PATH:
+            return self.pool.events if on_event_loop else self._post_events(request)
+        if is_post:
             return self._score(path, request, on_event_loop)
         if page is not None:
             return page()
@@ -107,8 +124,40 @@ class Service:
         if result is None:
             return None
         self.metrics.observe(time.perf_counter() - started, result.n_items, result.issues)
+        return self._counted_reply(path, result)
+
+    def _post_events(self, request: Request) -> Reply:
+        try:
+            check_json(request.fields)
+            if self._events is None:
+                raise no_state()
+            result = self._events.post(request.body)
+        except RequestError as error:
+            result = error_result(error)
+        return self._counted_reply(EVENTS_PATH, result)
+
+    def _counted_reply(self, path: str, result: ScoringResult) -> Reply:
         self.metrics.count(path, result.status)
         return Reply(result.status, result.body)
+
+    def _record(self, shown: list[Shown]) -> bool:
+        """Pass ranked lists to the thread of events; return whether there was room."""
+        lane = self.pool.events
+        if self.history is None or lane.thread is None or not lane.enter():
+            self.metrics.refuse(lane.name)
+            return False
+        future = lane.thread.submit(self.history.submit_recorded, shown)
+        future.add_done_callback(lambda _: lane.leave())
+        return True
+
+    def _state(self) -> Reply:
+        try:
+            if self.history is None:
+                raise no_state()
+            result = ScoringResult(200, msgspec.json.encode(self.history.describe()))
+        except RequestError as error:
+            result = error_result(error)
+        return self._counted_reply("/v1/state", result)
 
     def _models(self) -> Reply:
         entries = self.registry.entries()
@@ -125,9 +174,7 @@ class Service:
             error = snapshot.errors.get(name)
             return self._models_reply(snapshot.models[name].entry(error, topic if slash else None))
         except RequestError as error:
-            self.metrics.count("/v1/models", error.status)
-            result = error_result(error)
-            return Reply(result.status, result.body)
+            return self._counted_reply("/v1/models", error_result(error))
 
     def _models_reply(self, reply: ModelsReply | ModelEntry) -> Reply:
         self.metrics.count("/v1/models", 200)
@@ -201,7 +248,19 @@ def page_reply() -> Reply:
 
 # -- the OpenAPI document, made from the structs of requests and replies -------------------------
 
-_STRUCTS = (RankRequest, RankReply, ScoreRequest, ScoreReply, ModelsReply, ModelEntry, ErrorReply)
+_EVENT = ShownEvent | OutcomeEvent
+_STRUCTS = (
+    RankRequest,
+    RankReply,
+    ScoreRequest,
+    ScoreReply,
+    EventsReply,
+    StateReply,
+    ModelsReply,
+    ModelEntry,
+    ErrorReply,
+    _EVENT | list[_EVENT],
+)
 _ERRORS = {
     "400": "The body is not JSON, or a key is repeated in an object.",
     "401": "A bearer token is needed.",
@@ -211,13 +270,19 @@ _ERRORS = {
     "422": "The JSON has another shape, names unknown features, or exceeds a limit.",
     "503": "The queue is full; see Retry-After.",
 }
+_EVENT_ERRORS = {
+    **_ERRORS,
+    "404": "The server has no state of history features.",
+    "429": "Too many events wait; see Retry-After.",
+    "503": "The log cannot be written; nothing of the request counts.",
+}
 _NOT_READY = {"503": "The server is starting or stopping."}
 
 
 @cache
 def openapi_document() -> bytes:
     """Return the OpenAPI document as JSON."""
-    _, schemas = msgspec.json.schema_components(
+    (*_, events), schemas = msgspec.json.schema_components(
         _STRUCTS, ref_template="#/components/schemas/{name}"
     )
     document = {
@@ -230,6 +295,8 @@ def openapi_document() -> bytes:
         "paths": {
             "/v1/rank": {"post": _scoring("rank", "Rank one list or a batch.", "Rank")},
             "/v1/score": {"post": _scoring("score", "Score one list or a batch.", "Score")},
+            "/v1/events": {"post": _posting_events(events)},
+            "/v1/state": {"get": _getting("state", "Size and age of the history.", "StateReply")},
             "/v1/models": {"get": _getting("models", "Models and what they read.", "ModelsReply")},
             "/v1/models/{name}": {
                 "get": _getting(
@@ -262,10 +329,11 @@ def _operation(
     content: Any,
     errors: dict[str, str],
     error_content: Any = None,
+    success_status: str = "200",
     **fields: Any,
 ) -> dict[str, Any]:
     """Describe one operation: its reply, and other replies by status."""
-    responses = {"200": {"description": summary, "content": content}}
+    responses = {success_status: {"description": summary, "content": content}}
     for status, text in errors.items():
         content = error_content or _json("ErrorReply")
         responses[status] = {"description": text, "content": content}
@@ -275,6 +343,15 @@ def _operation(
 def _scoring(operation: str, summary: str, prefix: str) -> dict[str, Any]:
     body = {"required": True, "content": _json(f"{prefix}Request")}
     return _operation(operation, summary, _json(f"{prefix}Reply"), _ERRORS, requestBody=body)
+
+
+def _posting_events(schema: Any) -> dict[str, Any]:
+    summary = "Report shown lists and outcomes; they are in the log when the reply comes."
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    content = _json("EventsReply")
+    return _operation(
+        "events", summary, content, _EVENT_ERRORS, requestBody=body, success_status="202"
+    )
 
 
 def _getting(operation: str, summary: str, reply: str, *names: str) -> dict[str, Any]:

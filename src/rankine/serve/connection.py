@@ -16,8 +16,10 @@ import logging
 import re
 import socket
 import struct
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,8 +29,6 @@ from rankine.serve.limits import Limits
 from rankine.serve.schemas import encode_error
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from rankine.serve.metrics import Metrics
 
 
@@ -95,9 +95,46 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-#: Function of a request and whether it runs on the event loop. There it returns None for a request
-#: that would block the loop.
-RequestHandler = Callable[[Request, bool], Reply | None]
+class Lane:
+    """A thread that handles requests one after the other.
+
+    Attributes
+    ----------
+    name
+        Name of the limit in metrics.
+    limit
+        Number of requests that may wait or be handled; others get a reply of this ``status``.
+    thread
+        An executor of one thread.
+    queued
+        Number of requests that wait or are handled.
+    """
+
+    def __init__(self, name: str, limit: int, status: int, thread: Executor | None) -> None:
+        self.name = name
+        self.limit = limit
+        self.status = status
+        self.thread = thread
+        self.queued = 0
+        self._lock = threading.Lock()
+
+    def enter(self) -> bool:
+        """Count one more request, unless the lane is full; return whether there was room."""
+        with self._lock:
+            if self.queued >= self.limit:
+                return False
+            self.queued += 1
+            return True
+
+    def leave(self) -> None:
+        """Count one request less."""
+        with self._lock:
+            self.queued -= 1
+
+
+#: Function of a request and whether it runs on the event loop. There it returns a lane for a
+#: request that would block the loop; None is the lane of large requests.
+RequestHandler = Callable[[Request, bool], Reply | Lane | None]
 
 
 class RequestReader:
@@ -291,15 +328,20 @@ class RequestReader:
 class ConnectionPool:
     """What the connections of one server share: caps, bytes in memory, deadlines, the queue."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, thread: Executor) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        large: Executor | None = None,
+        events: Executor | None = None,
+    ) -> None:
         self.limits = limits
         self.metrics = metrics
-        self.thread = thread
+        self.large = Lane("queue", limits.queue, 503, large)
+        self.events = Lane("event_queue", limits.event_queue, 429, events)
         self.connections: set[Connection] = set()
         self.per_address: Counter[str] = Counter()
         self.buffered = 0
-        #: Number of requests that wait for the thread or are handled there.
-        self.queued = 0
         self.inbox = memoryview(bytearray(_INBOX_BYTES))
         self.stopping = False
 
@@ -507,20 +549,21 @@ class Connection(asyncio.BufferedProtocol):
         self.deadline = _NEVER
         self._close_after |= request.close
         reply = self._guarded(partial(self.handler, request, True))
-        if reply is not None:
+        if isinstance(reply, Reply):
             self._finish(request, reply)
-        elif self.pool.queued >= self.limits.queue:
-            self.pool.metrics.refuse("queue")
-            self._reply_error(503, "the queue is full", "overload")
+            return
+        lane = reply or self.pool.large
+        if not lane.enter():
+            self.pool.metrics.refuse(lane.name)
+            self._reply_error(lane.status, "the queue is full", "overload")
             self._after_reply()
         else:
-            self.pool.queued += 1
             work = partial(self._guarded, partial(self.handler, request, False))
-            future = self.loop.run_in_executor(self.pool.thread, work)
-            future.add_done_callback(partial(self._on_handled, request))
+            future = self.loop.run_in_executor(lane.thread, work)
+            future.add_done_callback(partial(self._on_handled, request, lane))
 
     @staticmethod
-    def _guarded(work: Callable[[], Reply | None]) -> Reply | None:
+    def _guarded(work: Callable[[], Reply | Lane | None]) -> Reply | Lane | None:
         """Call a handler; any exception becomes a reply 500."""
         try:
             return work()
@@ -528,10 +571,12 @@ class Connection(asyncio.BufferedProtocol):
             _LOG.exception("a request failed")
             return Reply(500, encode_error("internal", "the server failed on this request"))
 
-    def _on_handled(self, request: Request, future: asyncio.Future[Reply | None]) -> None:
-        self.pool.queued -= 1
+    def _on_handled(
+        self, request: Request, lane: Lane, future: asyncio.Future[Reply | Lane | None]
+    ) -> None:
+        lane.leave()
         reply = None if future.cancelled() else future.result()
-        if reply is None:
+        if not isinstance(reply, Reply):
             self.transport.abort()
         elif self.state is State.WORKING:
             self._finish(request, reply)
@@ -565,7 +610,7 @@ class Connection(asyncio.BufferedProtocol):
     def _reply_error(self, status: int, reason: str, code: str = "request") -> None:
         self.pool.metrics.count("other", status)
         reply = Reply(status, encode_error(code, reason))
-        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+        if status in (http.HTTPStatus.SERVICE_UNAVAILABLE, http.HTTPStatus.TOO_MANY_REQUESTS):
             reply = reply._replace(fields=((b"retry-after", b"1"),))
         self._write(reply)
 

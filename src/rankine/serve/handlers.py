@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from itertools import chain
+from time import time_ns
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import RankineError
 from rankine.core.safe_text import printable
+from rankine.core.specs import History
+from rankine.history.live import LiveHistory, Shown
+from rankine.history.rows import parse_time
 from rankine.model.explain import Contribution, Explanation
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.limits import Limits
@@ -41,6 +45,7 @@ from rankine.serve.schemas import (
 )
 
 R = TypeVar("R", bound=ScoreRequest)
+D = TypeVar("D")
 
 _RANK = msgspec.json.Decoder(RankRequest, strict=True)
 _SCORE = msgspec.json.Decoder(ScoreRequest, strict=True)
@@ -83,12 +88,22 @@ class ScoringHandler:
     strict
         Whether raw items with unknown or missing columns are refused. Otherwise these are counted
         in the reply.
+    record
+        Called with lists that the request wants to be recorded; returns whether they will be.
     """
 
-    def __init__(self, registry: Registry, limits: Limits, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        limits: Limits,
+        *,
+        strict: bool = False,
+        record: Callable[[list[Shown]], bool] = lambda _: False,
+    ) -> None:
         self.registry = registry
         self.limits = limits
         self.strict = strict
+        self._record = record
 
     def rank(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:
         """Handle ``POST /v1/rank``."""
@@ -98,11 +113,13 @@ class ScoringHandler:
             return None
         k = None if request.k is UNSET else request.k
         n_explainable = math.inf if n_terms is None else self.limits.explained
+        shown: list[Shown] = []
 
         def rank_list(
-            items: list[Item], rows: Any, scorer: Scorer, issues: InputIssues
+            each: ListRequest, time: int, rows: Any, scorer: Scorer, issues: InputIssues
         ) -> RankedList:
             nonlocal n_explainable
+            items = each.items
             order, scores = scorer.rank(rows, k, issues=issues)
             ranking = [
                 RankedItem(row, score, items[row].id)
@@ -114,16 +131,20 @@ class ScoringHandler:
                 raise RequestError(422, "limit", "too many items to explain", fix)
             if n_terms is not None:
                 _explain(ranking, scorer, rows, n_terms)
+            if request.record is True:
+                ids = [item.id for item in ranking]
+                shown.append(_shown(each.id, time, ids, [rows[item.index] for item in ranking]))
             return RankedList(ranking)
 
-        return self._handle(request, lists, RankReply, rank_list, RankedList([]))
+        return self._handle(request, lists, RankReply, rank_list, RankedList([]), shown)
 
     def score(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:  # noqa: ARG002 - as rank
         """Handle ``POST /v1/score``."""
         request, lists = decode_request(_SCORE, body, self.limits)
 
         def score_list(
-            items: list[Item],
+            each: ListRequest,
+            time: int,
             rows: Any,
             scorer: Scorer,
             issues: InputIssues,
@@ -137,20 +158,24 @@ class ScoringHandler:
         request: ScoreRequest,
         lists: list[ListRequest],
         reply_type: Any,
-        handle_list: Callable[[list[Item], Any, Scorer, InputIssues], Any],
+        handle_list: Callable[[ListRequest, int, Any, Scorer, InputIssues], Any],
         empty: Any,
+        shown: list[Shown] | None = None,
     ) -> ScoringResult:
         """Handle each list and encode the reply, or the first error."""
         served = self.registry.find(None if request.model is UNSET else request.model)
         issues = InputIssues()
         results: list[Any] = []
         try:
+            time = self._time(request, served)
             for each in lists:
                 result = empty
                 if each.items:
                     rows = _rows(each, served.model.base, served.model.n_columns)
+                    if served.live is not None:
+                        self._add_history(rows, each, time, served.live, issues)
                     scorer = self._scorer(request, each, served)
-                    result = handle_list(each.items, rows, scorer, issues)
+                    result = handle_list(each, time, rows, scorer, issues)
                     if each.items[0].raw is not UNSET:
                         served.monitor_drift(rows)
                 results.append(msgspec.structs.replace(result, id=each.id))
@@ -176,7 +201,48 @@ class ScoringHandler:
             reply.ranking = results[0].ranking
         else:
             reply.scores = results[0].scores
+        if shown:
+            reply.recorded = self._record(shown)
         return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)
+
+    def _time(self, request: ScoreRequest, served: ServedScorer) -> int:
+        """Return the time of the lists in microseconds."""
+        if served.live is not None:
+            return read_time(request.time, served.live.history, self.limits)
+        for name in ("time", "record"):
+            if getattr(request, name, UNSET) not in (UNSET, False):
+                raise RequestError(
+                    422, "schema", f"{name}: the model has no history features", "Leave it out"
+                )
+        return 0
+
+    def _add_history(
+        self, rows: Any, each: ListRequest, time: int, live: LiveHistory, issues: InputIssues
+    ) -> None:
+        """Compute the history features of raw rows, and add them as columns."""
+        history, reader = live.history, live.state.reader
+        if each.items[0].raw is UNSET:
+            raise RequestError(
+                422, "schema", "history features need raw items", "Send raw columns and context"
+            )
+        computed = set().union(*rows).intersection(history.names)
+        if computed:
+            name = printable(min(computed))
+            raise RequestError(
+                422, "schema", f"{name!r} is computed by the server", "Leave the column out"
+            )
+        columns = {name: [row.get(name) for row in rows] for name in reader.key_columns}
+        counts = {name: sum(name not in row for row in rows) for name in reader.key_columns}
+        missing = {name: count for name, count in counts.items() if count}
+        if missing and self.strict:
+            names = ", ".join(map(repr, missing))
+            raise RequestError(
+                422, "feature-mismatch", f"items lack columns of history features: {names}"
+            )
+        issues.add(missing=missing)
+        values = live.read(time, reader.read_keys(columns, len(rows)))
+        for row, row_values in zip(rows, values.tolist(), strict=True):
+            row.update(zip(history.names, row_values, strict=True))
 
     def _scorer(self, request: ScoreRequest, each: ListRequest, served: ServedScorer) -> Scorer:
         """Return the scorer that treats unknown names as the request demands."""
@@ -205,24 +271,34 @@ def decode_request(
     decoder: msgspec.json.Decoder[R], body: bytes, limits: Limits
 ) -> tuple[R, list[ListRequest]]:
     """Decode and check a request; return it and its lists."""
+    request = decode_json(decoder, body)
+    lists = _lists(request, limits)
+    n_pairs = count_fields(request) + sum(_check_items(each, limits) for each in lists)
+    if request.lists is not UNSET:
+        n_pairs += sum(map(count_fields, request.lists))
+    check_repeated_keys(body, n_pairs)
+    return request, lists
+
+
+def decode_json(decoder: msgspec.json.Decoder[D], body: bytes) -> D:
+    """Decode a body."""
     try:
-        request = decoder.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         message = _name_item_and_column(body, str(error))
         raise RequestError(422, "schema", message, "See /openapi.json") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(400, "json", f"the body is not JSON: {error}") from error
-    lists = _lists(request, limits)
-    n_pairs = _n_fields(request) + sum(_check_items(each, limits) for each in lists)
-    if request.lists is not UNSET:
-        n_pairs += sum(map(_n_fields, request.lists))
+
+
+def check_repeated_keys(body: bytes, n_pairs: int) -> None:
+    """Raise if a body has more pairs of keys and values than what was decoded."""
     # msgspec keeps the last of repeated keys. JSON has one colon outside strings for each pair of
     # key and value, so a repeated key shows as a colon too many. Colons inside strings make the
     # fast count too high; only then are strings removed for an exact count.
     n_colons = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == _COLON)
     if n_colons != n_pairs and count_structural_colons(body) != n_pairs:
         raise RequestError(400, "json", "a key is repeated in one object of the body")
-    return request, lists
 
 
 def count_structural_colons(body: bytes) -> int:
@@ -239,13 +315,15 @@ def count_structural_colons(body: bytes) -> int:
 def _lists(request: ScoreRequest, limits: Limits) -> list[ListRequest]:
     """Return the lists of a request; ``items`` are a single list."""
     if request.items is not UNSET and request.lists is UNSET:
-        return [ListRequest(request.items, context=request.context)]
+        list_id = getattr(request, "id", UNSET)
+        return [ListRequest(request.items, list_id, request.context)]
     if request.items is not UNSET or request.lists is UNSET:
         raise RequestError(422, "schema", "pass either items (one list) or lists (a batch)")
-    if request.context is not UNSET:
-        raise RequestError(
-            422, "schema", "context cannot be combined with lists", "Put it into each list"
-        )
+    for name in ("context", "id"):
+        if getattr(request, name, UNSET) is not UNSET:
+            raise RequestError(
+                422, "schema", f"{name} cannot be combined with lists", "Put it into each list"
+            )
     if len(request.lists) > limits.lists:
         raise RequestError(422, "limit", f"more than {limits.lists} lists in one request")
     return request.lists
@@ -286,7 +364,7 @@ def _check_items(each: ListRequest, limits: Limits) -> int:
     return n_pairs
 
 
-def _n_fields(part: msgspec.Struct) -> int:
+def count_fields(part: msgspec.Struct) -> int:
     """Count the fields that the JSON of a struct contained."""
     return sum(getattr(part, name) is not UNSET for name in part.__struct_fields__)
 
@@ -316,6 +394,38 @@ def _name_item_and_column(body: bytes, message: str) -> str:
             text = printable(json.dumps(value), 40)
             return f"{location}: {printable(name)!r} in {form} is {text}, not {expected}"
     return message
+
+
+def read_time(time: str | float | UnsetType, history: History, limits: Limits) -> int:
+    """Return a time of a request in microseconds; default: now."""
+    now = time_ns() // 1000
+    if time is UNSET:
+        return now
+    microseconds = parse_time(time, history.time_unit)
+    # A far future time would be the time of every list from then on: the clock never goes back.
+    if microseconds > now + limits.future_seconds * 10**6:
+        raise RequestError(
+            422,
+            "limit",
+            f"the time is more than {limits.future_seconds:g} s ahead of the server's clock",
+            f"Numbers are times in {history.time_unit} since 1970, as in the training log",
+        )
+    return microseconds
+
+
+def _shown(
+    list_id: str | int | UnsetType,
+    time: int,
+    items: list[str | int | UnsetType],
+    rows: list[dict[str, Any]],
+) -> Shown:
+    """Return a ranked list as an event."""
+    item_ids = [item for item in items if item not in (UNSET, "")]
+    if list_id in (UNSET, "") or len(item_ids) != len(items):
+        raise RequestError(
+            422, "schema", "record needs an id of the list, and of every item", "Add id"
+        )
+    return Shown(None, list_id, time, item_ids, rows)
 
 
 # -- items as rows ------------------------------------------------------------------------------

@@ -42,6 +42,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Number of lists in a request, items in a list, features of an item.
     explained
         Number of items that one request may have explained.
+    event_queue
+        Number of requests with events that wait; further ones get a reply 429 with Retry-After.
+    future_seconds
+        Seconds by which a time in a request may be ahead of the server's clock.
     """
 
     header_seconds: _Seconds = 5.0
@@ -61,3 +65,5 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: _Count = 10_000
     features: _Count = 10_000
     explained: _Count = 200
+    event_queue: _Count = 64
+    future_seconds: _Seconds = 3600.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,10 @@ from rankine import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rankine.history.live import Receipt
     from rankine.scoring import InputIssues
     from rankine.serve.connection import ConnectionPool
+    from rankine.serve.history import HistoryService
     from rankine.serve.registry import Registry
 
 
@@ -43,7 +46,7 @@ class Metrics:
         )
         self._requests = counter("http_requests", "Replies by path and status.", "path", "status")
         self._refused = counter("refused", "Connections and requests above a limit.", "limit")
-        self._reloads = counter("reloads", "Model files loaded, refused or dropped.", "result")
+        self._reloads = counter("reloads", "Files loaded, refused or dropped.", "result")
         self._items = counter("items_scored", "Items scored.")
         self._unknown_features = counter(
             "unknown_features", "Features used as zero because the model does not have them."
@@ -54,6 +57,9 @@ class Metrics:
         self._missing_columns = counter(
             "missing_columns", "Missing values because an item lacks a column that the model reads."
         )
+        self._events = counter("events", "Events and recorded lists by result.", "result")
+        self._event_rows = counter("event_rows", "Rows of the lists that were shown.")
+        self._snapshots = counter("snapshots", "Snapshots of history features.", "result")
         self._seconds = Histogram(
             "rankine_scoring_seconds",
             "Seconds from request to reply.",
@@ -67,9 +73,25 @@ class Metrics:
     def observe_state(self, models: Registry, pool: ConnectionPool) -> None:
         """Add gauges of the served models and the connections, read when metrics are requested."""
         self.registry.register(_Models(models))
-        self._gauge("queue_length", "Large requests under way.").set_function(lambda: pool.queued)
+        for name, lane in (("queue_length", pool.large), ("event_queue_length", pool.events)):
+            gauge = self._gauge(name, "Requests under way in a thread.")
+            gauge.set_function(partial(getattr, lane, "queued"))
         self._gauge("connections", "Open connections.").set_function(lambda: len(pool.connections))
         self._gauge("buffered_bytes", "Unfinished requests.").set_function(lambda: pool.buffered)
+
+    def observe_history(self, service: HistoryService) -> None:
+        """Add metrics of the state of history features."""
+        self.registry.register(_History(service))
+
+    def count_events(self, receipt: Receipt) -> None:
+        """Count the events of one request."""
+        for result in ("accepted", "duplicates", "unmatched"):
+            self._events.labels(result).inc(getattr(receipt, result))
+        self._event_rows.inc(receipt.rows)
+
+    def count_snapshot(self, *, succeeded: bool) -> None:
+        """Count one snapshot."""
+        self._snapshots.labels("written" if succeeded else "failed").inc()
 
     def count(self, path: str, status: int) -> None:
         """Count one reply."""
@@ -80,7 +102,7 @@ class Metrics:
         self._refused.labels(limit).inc()
 
     def reload(self, result: str) -> None:
-        """Count one model file that was loaded, refused or dropped."""
+        """Count one file, of a model or a state, that was loaded, refused or dropped."""
         self._reloads.labels(result).inc()
 
     def observe(self, seconds: float, items: int, issues: InputIssues | None) -> None:
@@ -149,6 +171,39 @@ class _Models(prometheus_client.registry.Collector):
                 for drift in drift_monitor.drift():
                     psi.add_metric([name, drift.column or "(scores)"], drift.psi)
         yield from (*counters.values(), psi)
+
+
+class _History(prometheus_client.registry.Collector):
+    """Collects metrics of the state of history features."""
+
+    def __init__(self, service: HistoryService) -> None:
+        self.service = service
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield size, age and losses of the state."""
+        live = self.service.live
+        if live is None:
+            return
+        state = live.state
+        keys = GaugeMetricFamily("rankine_history_keys", "Keys by feature.", labels=["feature"])
+        evicted = CounterMetricFamily(
+            "rankine_history_evicted_keys", "Keys removed by --max-keys.", labels=["feature"]
+        )
+        for name, count in state.n_keys.items():
+            keys.add_metric([name], count)
+            evicted.add_metric([name], state.n_evicted[name])
+        late = CounterMetricFamily(
+            "rankine_history_late", "Lists and outcomes that came late.", labels=["kind"]
+        )
+        late.add_metric(["list"], state.counts.late)
+        late.add_metric(["outcome"], live.late)
+        yield from (keys, evicted, late)
+        for name, text, value in (
+            ("bytes", "Memory of the tables and of waiting rows.", live.n_bytes),
+            ("lists_waiting", "Lists that are not known yet, or may get outcomes.", live.n_waiting),
+            ("last_event_seconds", "Latest time of an event.", (live.last_event or 0) / 10**6),
+        ):
+            yield GaugeMetricFamily(f"rankine_history_{name}", text, value)
 
 
 def _resident_bytes() -> int:

@@ -20,6 +20,7 @@ import msgspec
 
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
+from rankine.history.live import LiveHistory
 from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.schemas import ModelEntry, RequestError
@@ -45,12 +46,15 @@ class ServedScorer:
     ----------
     small
         Whether to keep the weights in a hash table, because there may be thousands of such models.
+    live
+        State that the history features of raw items are computed from, if the model has any.
     """
 
     name: str
     digest: str
     model: LinearModel
     small: bool | None = None
+    live: LiveHistory | None = None
 
     @cached_property
     def refusing(self) -> Scorer:
@@ -73,6 +77,16 @@ class ServedScorer:
         # Ranking the example compiles the kernels. Its values are invented, so it may be refused.
         with suppress(RankineError):
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """Columns that requests must have: history features are replaced by their keys."""
+        names = self.refusing.required
+        if self.live is None:
+            return names
+        computed = self.live.history.names
+        keys = self.live.state.reader.key_columns
+        return tuple(dict.fromkeys([*(name for name in names if name not in computed), *keys]))
 
     @cached_property
     def _log_columns(self) -> LogColumns | None:
@@ -110,7 +124,7 @@ class ServedScorer:
     @cached_property
     def example(self) -> list[dict[str, Any]]:
         """Three invented items in the form that the model reads."""
-        names = self.refusing.required[:_EXAMPLE_COLUMNS]
+        names = self.required[:_EXAMPLE_COLUMNS]
         form, values = "features", {}
         if self._log_columns is not None:
             form, values = "raw", _category_values(self.model, self._log_columns, names)
@@ -150,16 +164,19 @@ def _category_values(
 class ServedModel:
     """One file: a model, or a bundle whose topics get scorers when they are requested."""
 
-    def __init__(self, name: str, model: LinearModel | ModelBundle) -> None:
+    def __init__(
+        self, name: str, model: LinearModel | ModelBundle, live: LiveHistory | None = None
+    ) -> None:
         self.name = name
         self.model = model
+        self.live = live
         self.digest = model.digest
         self.loaded_at = time.time()
         self._lock = threading.Lock()
         self._topics: OrderedDict[str, ServedScorer] = OrderedDict()
         self.single: ServedScorer | None = None
         if isinstance(model, LinearModel):
-            self.single = ServedScorer(name, self.digest, model)
+            self.single = ServedScorer(name, self.digest, model, live=live)
         # A scorer of named features holds all names, so fewer of them fit in memory.
         n_fitting = max(4, _MAX_NAMES_READY // max(1, model.n_features))
         self._max_topics = min(MAX_TOPICS_READY, n_fitting)
@@ -180,7 +197,7 @@ class ServedModel:
             if topic not in self.model.topics.positions:
                 raise _no_model(f"the bundle {self.name!r} has no such topic")
             name = f"{self.name}/{topic}"
-            scorer = ServedScorer(name, self.digest, self.model[topic], small=True)
+            scorer = ServedScorer(name, self.digest, self.model[topic], True, self.live)
             self._topics[topic] = scorer
             if len(self._topics) > self._max_topics:
                 self._topics.popitem(last=False)
@@ -212,7 +229,7 @@ class ServedModel:
             topics = list(model.topics.strings[:_MAX_LISTED])
             return msgspec.structs.replace(entry, topics=topics, topics_count=len(model))
         scorer = self.scorer(topic)
-        required = scorer.refusing.required
+        required = scorer.required
         return msgspec.structs.replace(
             entry,
             name=scorer.name,

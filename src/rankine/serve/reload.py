@@ -23,9 +23,12 @@ from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
 from rankine.model.store import decode_any, read_model_bytes
+from rankine.serve.history import HistoryService, history_of
 from rankine.serve.registry import Registry, ServedModel
 
 if TYPE_CHECKING:
+    from rankine.history.live import LiveHistory
+    from rankine.model import LinearModel
     from rankine.serve.metrics import Metrics
 
 
@@ -56,10 +59,17 @@ def model_name(file: str) -> str | None:
 class Reloader:
     """Keeps a registry in step with a model file or a folder of them."""
 
-    def __init__(self, path: str | os.PathLike[str], registry: Registry, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        registry: Registry,
+        metrics: Metrics,
+        history: HistoryService | None = None,
+    ) -> None:
         self.path = Path(path)
         self.registry = registry
         self.metrics = metrics
+        self.history = history
         #: Device, inode, size and time of the files that were read, by model name.
         self._versions: dict[str, tuple[int, ...]] = {}
         #: Number of listings in a row that lacked the file of a model.
@@ -105,6 +115,8 @@ class Reloader:
     def refresh(self, *, retry: bool = False) -> None:
         """Load new and changed files, with ``retry`` also those refused before; drop old models."""
         with self._lock:
+            if self.history is not None and self.history.refresh():
+                retry = True
             is_folder = self.path.is_dir()
             try:
                 files = self._files(is_folder)
@@ -206,13 +218,25 @@ class Reloader:
             )
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
             model = decode_any(read_model_bytes(file))
-        served = ServedModel(name, model)
+        served = ServedModel(name, model, self._attach_history(model))
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
                 served.scorer(topic).self_test()
         else:
             served.scorer().self_test()
         return served
+
+    def _attach_history(self, model: LinearModel | ModelBundle) -> LiveHistory | None:
+        """Return the state that the model's history features are computed from."""
+        history = history_of(model)
+        if history is None:
+            return None
+        if self.history is None:
+            raise ModelError(
+                "the model computes history features, and the server has no state",
+                fix="Start it with --state DIR, the folder that training wrote",
+            )
+        return self.history.attach(history)
 
     def _drop_missing(self, files: dict[str, str], is_folder: bool) -> None:
         """Drop models whose file has disappeared. The model of a single file stays."""

@@ -48,6 +48,12 @@ class ListRequest(msgspec.Struct, forbid_unknown_fields=True):
     context: dict[str, Raw] | UnsetType = UNSET
 
 
+#: Id of a list, an item or an event.
+Id = Annotated[str, Meta(min_length=1, max_length=512)] | int
+#: Seconds since 1970 (or the unit of the log that the model was trained on), or ISO 8601.
+Time = Annotated[str, Meta(max_length=64)] | float
+
+
 class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Request for the scores of ``items`` (one list) or ``lists`` (a batch).
 
@@ -59,6 +65,8 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
         Treatment of features that the model does not have: refuse the request ("error", the
         default), or count them and use zero ("zero"). Unknown columns of raw items are counted
         unless this is "error" or the server is strict.
+    time
+        Time of the lists, for history features; default: now.
     """
 
     model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
@@ -66,6 +74,7 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
     context: dict[str, Raw] | UnsetType = UNSET
     lists: list[ListRequest] | UnsetType = UNSET
     unknown: Literal["error", "zero"] | UnsetType = UNSET
+    time: Time | UnsetType = UNSET
 
 
 class RankRequest(ScoreRequest, forbid_unknown_fields=True):
@@ -77,10 +86,16 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
         Return only the best k items of each list.
     explain
         Explain the position of each item by its 10 largest contributions (true) or by this many.
+    id
+        Id of the list in ``items``; lists of a batch have their own.
+    record
+        Record the returned lists as shown, so that outcomes can refer to their ids.
     """
 
     k: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     explain: bool | Annotated[int, Meta(ge=0, le=1000)] | UnsetType = UNSET
+    id: Id | UnsetType = UNSET
+    record: bool | UnsetType = UNSET
 
 
 class Term(msgspec.Struct, frozen=True, gc=False):
@@ -168,6 +183,8 @@ class RankReply(_Reply, kw_only=True):
 
     ranking: list[RankedItem] | UnsetType = UNSET
     lists: list[RankedList] | UnsetType = UNSET
+    #: Whether the lists will be recorded, if the request asked for it; false under overload.
+    recorded: bool | UnsetType = UNSET
 
 
 class ScoreReply(_Reply, kw_only=True):
@@ -185,7 +202,7 @@ class ModelEntry(msgspec.Struct, frozen=True):
     kind
         ``linear``, ``bundle``, or ``none`` if nothing could be loaded under this name.
     required
-        Columns that the model reads; no others need to be sent.
+        Columns that the model reads, or its history features; no others need to be sent.
     required_count, topics_count
         Number of all names; the lists ``required`` and ``topics`` stop after 10,000.
     reads
@@ -213,6 +230,114 @@ class ModelEntry(msgspec.Struct, frozen=True):
     reads: str = "features"
     example: list[dict[str, Any]] = []
     error: str | None = None
+
+
+class ShownItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """Item of a shown list, with its raw columns."""
+
+    id: Id
+    raw: dict[str, Raw] | UnsetType = UNSET
+
+
+class ShownEvent(
+    msgspec.Struct,
+    tag_field="type",
+    tag="shown",
+    rename={"list_id": "list"},
+    forbid_unknown_fields=True,
+):
+    """A list that was shown, its items in displayed order.
+
+    Attributes
+    ----------
+    id
+        Id of the event; an event whose id was seen before is ignored.
+    list_id
+        Id of the list (``list`` in JSON), which outcomes refer to.
+    time
+        When it was shown; default: now.
+    context
+        Raw columns that all items share.
+    """
+
+    id: Id
+    list_id: Id
+    items: list[ShownItem]
+    context: dict[str, Raw] | UnsetType = UNSET
+    time: Time | UnsetType = UNSET
+
+
+class OutcomeEvent(
+    msgspec.Struct,
+    tag_field="type",
+    tag="outcome",
+    rename={"list_id": "list"},
+    forbid_unknown_fields=True,
+):
+    """What happened to an item of a shown list: columns of its row get these values."""
+
+    id: Id
+    list_id: Id
+    item: Id
+    outcomes: dict[str, bool | float]
+    time: Time | UnsetType = UNSET
+
+
+class EventsReply(msgspec.Struct, frozen=True):
+    """What became of the events of a request; all of them are in the log.
+
+    Attributes
+    ----------
+    accepted
+        Events that count.
+    duplicates
+        Events or lists whose id was seen before; they are ignored.
+    unmatched
+        Outcomes of an unknown list or item; they are ignored.
+    late
+        Accepted outcomes that came after their list was known.
+    unknown_columns
+        Columns of outcomes that no feature reads, with the number of outcomes.
+    """
+
+    accepted: int
+    duplicates: int
+    unmatched: int
+    late: int
+    unknown_columns: dict[str, int]
+
+
+class StateReply(msgspec.Struct, frozen=True):
+    """State of the history features.
+
+    Attributes
+    ----------
+    mode
+        ``events`` if events feed the state, ``snapshots`` if newer snapshots replace it.
+    keys, evicted
+        Number of keys by feature, and of keys that were removed because of ``--max-keys``.
+    bytes
+        Memory of the tables and of waiting rows.
+    last_event, clock
+        Latest time of an event, and of a ranked list.
+    lists_waiting
+        Lists that are not known yet, or whose outcomes are still accepted.
+    late_lists, late_outcomes
+        Lists and outcomes that came after they should have been known.
+    parity
+        Whether features are the same as an offline pass over the same events would compute.
+    """
+
+    mode: str
+    keys: dict[str, int]
+    bytes: int
+    last_event: str | None
+    clock: str | None
+    lists_waiting: int
+    late_lists: int
+    late_outcomes: int
+    evicted: dict[str, int]
+    parity: bool
 
 
 class ModelsReply(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from rankine.core.errors import ParameterError
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{22,512}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
+EVENTS_PATH = "/v1/events"
 #: Paths that need no token: probes, and a page that contains no data.
 PUBLIC_PATHS = frozenset(("/", "/healthz", "/readyz"))
 
@@ -40,7 +41,7 @@ def check_bind(host: str, token: bytes | None, *, allow_unauthenticated: bool) -
     )
 
 
-def read_token(path: str | os.PathLike[str]) -> bytes:
+def read_token(path: str | os.PathLike[str], parameter: str = "token_file") -> bytes:
     """Read the bearer token from a file that only its owner can read.
 
     A token has at least 22 characters of ``A-Z a-z 0-9 . _ ~ + / = -`` (128 bits), such as
@@ -51,20 +52,20 @@ def read_token(path: str | os.PathLike[str]) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise ParameterError(
                 "the token file is not a regular file",
-                parameter="token_file",
+                parameter=parameter,
                 fix="Pass the path of a file",
             )
         if os.name != "nt" and status.st_mode & 0o077:
             raise ParameterError(
                 "other users can read or write the token file",
-                parameter="token_file",
+                parameter=parameter,
                 fix=f"chmod 600 {path}",
             )
         text = file.read(1025).strip()
     if not _TOKEN.fullmatch(text) or len(set(text)) < 8:
         raise ParameterError(
             "the token file does not contain one token of 22 to 512 characters",
-            parameter="token_file",
+            parameter=parameter,
             fix="openssl rand -base64 24 > FILE && chmod 600 FILE",
         )
     return text
@@ -83,6 +84,8 @@ class AccessPolicy:
     host: str
     token: bytes | None = None
     allowed_hosts: tuple[str, ...] = ()
+    #: A token for events only; senders of events need not be able to rank.
+    events_token: bytes | None = None
 
     def host_allowed(self, header: str) -> bool:
         """Return whether a Host header names this server."""
@@ -102,9 +105,13 @@ class AccessPolicy:
 
     def authorised(self, path: str, header: bytes | None) -> bool:
         """Return whether an Authorization header gives access to a path."""
-        if self.token is None or path in PUBLIC_PATHS:
+        tokens = [self.token]
+        if path == EVENTS_PATH:
+            tokens.append(self.events_token)
+        accepted = [token for token in tokens if token is not None]
+        if not accepted or path in PUBLIC_PATHS:
             return True
         scheme, _, token = (header or b"").partition(b" ")
         # Constant time: the time of a plain comparison would reveal how much of a token is right.
-        is_equal = hmac.compare_digest(token.strip(), self.token)
+        is_equal = any(hmac.compare_digest(token.strip(), each) for each in accepted)
         return is_equal and scheme.lower() == b"bearer"

@@ -23,6 +23,7 @@ import uvicorn
 from rankine.core.errors import ModelError
 from rankine.serve.app import Service
 from rankine.serve.connection import Connection, ConnectionPool
+from rankine.serve.history import HistoryService, StateSettings
 from rankine.serve.limits import Limits
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
@@ -32,6 +33,8 @@ from rankine.serve.security import AccessPolicy, check_bind
 _LOG = logging.getLogger("rankine.serve")
 _SPARE_DESCRIPTORS = 64
 _BACKLOG = 1024
+#: Interval of flushing the log of events.
+_TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Settings:
     reload_seconds: float = 1.0
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
+    state: StateSettings | None = None
+    events_token: bytes | None = None
 
 
 class Server(uvicorn.Server):
@@ -72,8 +77,18 @@ class Server(uvicorn.Server):
             with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
                 loop.add_signal_handler(hangup, self.reloader.wake)
         self.pool.sweep(loop)
+        self._tick(loop)
         await super().startup(sockets)
         self.on_started()
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the thread of events flush the log and write snapshots; schedule the next time."""
+        history = self.reloader.history
+        if history is None:
+            return
+        assert self.pool.events.thread is not None  # noqa: S101 - narrows the type
+        self.pool.events.thread.submit(history.tick)
+        loop.call_later(_TICK_SECONDS, self._tick, loop)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Start to stop; after a second signal of the same kind, stop immediately."""
@@ -89,7 +104,10 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
 
 def load_models(settings: Settings) -> Reloader:
     """Load the models; raise an error if there is nothing to serve."""
-    reloader = Reloader(settings.path, Registry(), Metrics())
+    metrics, history = Metrics(), None
+    if settings.state is not None:
+        history = HistoryService(settings.state, metrics)
+    reloader = Reloader(settings.path, Registry(), metrics, history)
     reloader.refresh()
     snapshot = reloader.registry.current
     if not snapshot.models:
@@ -125,11 +143,14 @@ def serve(settings: Settings, on_started: Callable[[dict[str, Any]], None] | Non
     listener = bind(settings.host, settings.port)
     reloader = load_models(settings)
     hosts = tuple(name.lower() for name in settings.allowed_hosts)
-    access = AccessPolicy(settings.host, settings.token, hosts)
-    # Large requests are handled one after the other, outside the event loop.
-    thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
-    pool = ConnectionPool(settings.limits, reloader.metrics, thread)
-    service = Service(reloader.registry, pool, access, strict=settings.strict)
+    access = AccessPolicy(settings.host, settings.token, hosts, settings.events_token)
+    # Large requests are handled one after the other, outside the event loop; so are events.
+    large = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
+    events = ThreadPoolExecutor(1, thread_name_prefix="rankine-events")
+    pool = ConnectionPool(settings.limits, reloader.metrics, large, events)
+    service = Service(
+        reloader.registry, pool, access, strict=settings.strict, history=reloader.history
+    )
     config = uvicorn.Config(
         _no_application,
         http=partial(Connection, pool, service.handle),
@@ -158,7 +179,10 @@ def serve(settings: Settings, on_started: Callable[[dict[str, Any]], None] | Non
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     reloader.stop()
-    thread.shutdown()
+    large.shutdown()
+    events.shutdown()
+    if reloader.history is not None:
+        reloader.history.close()
 
 
 def _url(listener: socket.socket) -> str:

@@ -59,6 +59,7 @@ class TrialMonitor:
         """Return whether to stop."""
         self._n_reports += 1
         n = self._n_reports
+        # Evaluation costs as much as many steps, so it grows rarer as training goes on.
         if n < FIRST_REPORT or n & (n - 1):  # neither 4, 8, 16 ...
             return False
         scores = self._scores(progress.coef())
@@ -79,6 +80,7 @@ class TrialMonitor:
         return self.pruned
 
     def _scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Transforms that cannot be folded into the weights are applied to the rows instead.
         if self.scaling.transforms:
             return row_scores(self.scaling.apply(self.held_out).X, coef)
         return row_scores(self.held_out.X, self.scaling.fold(coef))
@@ -161,6 +163,7 @@ class Objective:
                 means.append(evaluate_on(held_out, scores=scores, metric=self.metric))
                 gains.append(gain_over_constant(self.metric, held_out, scores))
                 for name, cost in self.limits.costs(ranker.coef_, held_out).items():
+                    # A limit holds if it holds in every fold.
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if monitor is not None and k < last:
                     monitor.end_fold()
@@ -181,6 +184,7 @@ class Objective:
         if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
             return None
         train, held_out = self.folds.pairs[fold]
+        # Measuring the scaling reads all rows: trials with the same choice share it.
         key = (fold, type(ranker), ranker.scale, getattr(ranker, "missing", None))
         if key not in self._scalings:
             self._scalings[key] = _scaling_of(ranker, train)

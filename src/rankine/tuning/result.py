@@ -52,6 +52,8 @@ class TuningResult:
         The metric on the newest part of a split in three, measured once; None without one.
     study
         The Optuna study.
+    interrupted
+        Whether Ctrl-C ended the search before all trials had run.
     """
 
     best_params: Mapping[str, Any]
@@ -63,6 +65,7 @@ class TuningResult:
     importances: Mapping[str, float]
     test: float | None
     study: Any
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the study as plain data."""
@@ -77,6 +80,7 @@ class TuningResult:
             "ranker": type(self.ranker).__name__,
             "weights": self.model.nnz,
             "test": self.test,
+            "interrupted": self.interrupted,
             "importances": dict(self.importances),
             "trials": trials,
         }

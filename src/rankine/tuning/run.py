@@ -65,6 +65,8 @@ def tune(
 ) -> TuningResult:
     """Search the parameters that rank held-out queries best, and fit the best setting.
 
+    Ctrl-C ends the search early: the result is the best setting so far, if a trial has finished.
+
     Parameters
     ----------
     data, valid
@@ -121,6 +123,7 @@ def tune(
     check_count("workers", workers)
     target = parse_metric(metric)
     train = _load(data)
+    # The validation file may not contain the last features of the training file.
     held_out = None if valid is None else _load(valid, train.n_features)
     candidates = _candidates(ranker, str(target), random_state, workers)
     searched = Space(candidates, space, parameters)
@@ -152,8 +155,15 @@ def tune(
         )
         try:
             objective = Objective(divided, searched, target, limits)
-            _run_workers(shared, objective, trials, workers, progress)
-            return _result(shared.study, objective, target)
+            interrupted = False
+            try:
+                _run_workers(shared, objective, trials, workers, progress)
+            except KeyboardInterrupt:
+                # Hours of trials must not be lost: the best one so far is the result.
+                if not any(map(_is_candidate, shared.study.get_trials(deepcopy=False))):
+                    raise
+                interrupted = True
+            return _result(shared.study, objective, target, interrupted=interrupted)
         finally:
             shared.close()
 
@@ -183,8 +193,10 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
     for candidate in candidates.values():
         parameters = candidate.get_params(deep=False)
         candidate.set_params(metric=metric)
+        # A seed that the caller chose stays.
         if parameters.get("random_state", 0) is None or isinstance(ranker, str):
             candidate.set_params(random_state=seed)
+        # Threads of all workers together should not exceed the cores.
         if workers > 1 and parameters.get("n_threads", 0) is None:
             candidate.set_params(n_threads=max((os.cpu_count() or workers) // workers, 1))
     return candidates
@@ -229,6 +241,7 @@ def _run_worker(
                 _run_trial(shared, objective, trial)
             if progress is not None:
                 _report_progress(shared.study, total, progress)
+        # Another worker may die: its trial would then have to be run here.
         elif shared.has_running_trials():
             time.sleep(POLL_INTERVAL)
         else:
@@ -241,6 +254,7 @@ def _run_trial(shared: SharedStudy, objective: Objective, trial: Any) -> None:
     study = shared.study
     try:
         value = objective(trial)
+        # A trial that another worker finished in the meantime keeps its value.
         if np.isfinite(value):
             study.tell(trial, value, skip_if_finished=True)
         else:
@@ -266,6 +280,7 @@ def _raise_if_all_fail(study: Any, error: Exception) -> None:
     trials = study.get_trials(deepcopy=False)
     succeeded = [t for t in trials if t.state.name in {"COMPLETE", "PRUNED"}]
     failed = [t for t in trials if t.state.name == "FAIL" and t.user_attrs.get(REASON)]
+    # Some settings of a good space fail; all of the first ones do not.
     if succeeded or len(failed) < study.sampler.n_startup_trials:
         return
     if isinstance(error, RankineError):
@@ -285,10 +300,11 @@ def _report_progress(study: Any, total: int, progress: Progress) -> None:
 
 
 # ---------------------------------------------------------------------- the result
-def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
+def _result(study: Any, objective: Objective, metric: Metric, *, interrupted: bool) -> TuningResult:
     trials = study.get_trials(deepcopy=False)
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
+    # The test set is used once, for the model that was chosen.
     if objective.folds.test is not None:
         test = evaluate_on(objective.folds.test, model=ranker, metric=metric)
     return TuningResult(
@@ -301,7 +317,13 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
         importances(study),
         test,
         study,
+        interrupted,
     )
+
+
+def _is_candidate(trial: Any) -> bool:
+    """Return whether a trial has finished and respects the limits."""
+    return trial.state.name == "COMPLETE" and is_feasible(trial)
 
 
 def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any, Any]:
@@ -311,7 +333,7 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
     """
     sign = -1.0 if metric.larger_is_better else 1.0
     finished = [t for t in trials if t.state.name == "COMPLETE"]
-    feasible = [t for t in finished if is_feasible(t)]
+    feasible = [t for t in finished if _is_candidate(t)]
     whole, limits = objective.folds.whole, objective.limits
     ranked = sorted(feasible, key=lambda t: (sign * t.value, t.number))
     as_good = [t for t in ranked if t.user_attrs["weights"] and t.user_attrs[LARGEST_GAIN] >= 0]

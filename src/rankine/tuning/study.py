@@ -62,6 +62,8 @@ class SharedStudy:
         self.path = None if path is None else Path(path)
         self._memory_lock = threading.Lock()
         optuna = import_optuna()
+        # Limited: a setting that kills its worker, by memory for example, must not be tried for
+        # ever.
         self._retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES)
         with self.lock():
             if self.path is None:
@@ -95,6 +97,7 @@ class SharedStudy:
             started = [
                 t for t in self._trials() if t.state.name != "WAITING" and not is_abandoned(t)
             ]
+            # Counted under the lock, so that two workers never start the last trial both.
             if len(started) >= total:
                 return None
             trial = self.study.ask()
@@ -149,6 +152,7 @@ class SharedStudy:
     def _check_configuration(self, configuration: dict[str, Any]) -> None:
         stored = self.study.user_attrs.get(CONFIGURATION)
         if stored is None:
+            # Trials without a configuration come from another program.
             if self._trials():
                 raise CheckpointError(
                     "this study was not created by rankine tune",
@@ -214,6 +218,7 @@ def _exclusive(path: Path) -> Iterator[None]:
     lock_file = path.with_name(f"{path.name}.lock")
     with ExitStack() as stack:
         try:
+            # A separate file: Optuna's own transactions on the study would wait for this lock.
             connection = sqlite3.connect(lock_file, timeout=LOCK_TIMEOUT, isolation_level=None)
             stack.enter_context(closing(connection))
             connection.execute("BEGIN EXCLUSIVE")

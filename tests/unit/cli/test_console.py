@@ -70,6 +70,7 @@ def test_the_bar_shows_progress_and_compiling(terminal, monkeypatch):
     assert (CLOCK.begin, CLOCK.end) == (None, None)
     shown = terminal.getvalue()
     assert "4  on" in shown
+    assert "compiling, once" in shown
     assert "/" not in shown.partition("4  on")[2].partition("\n")[0]
     with training_progress("training") as (update,):
         update(SimpleNamespace(step=5, total=2000, values={"loss": 0.123456, "gap": 2.0}))

@@ -76,6 +76,16 @@ def test_one_output_format_and_each_ranker_once(asked):
         call("letor", "DATA", "-r", "spd", "--csv")
 
 
+def test_all_rankers_run_with_their_defaults():
+    from rankine.rankers.registry import RANKERS
+
+    rankers, grids = letor.parse_rankers(["all", "spd:l2=0.1"])
+    assert list(rankers) == [*RANKERS, "spd:l2=0.1"]
+    assert grids["additive"]
+    with pytest.raises(ParameterError, match="'elastic' is named twice"):
+        letor.parse_rankers(["elastic", "all"])
+
+
 def test_baselines_apply_to_one_folder_or_to_all(monkeypatch):
     monkeypatch.setattr("rankine.evaluation.letor_tables.read_baselines", lambda file: f"<{file}>")
     found = letor.read_baseline_files(["a.toml", "MQ=b.csv", "x=y=c"])

@@ -116,7 +116,7 @@ def command_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], N
     ("error", "code", "shown"),
     [
         (ParameterError("no", fix="Do"), 2, "rankine: error: no [parameter]. Do\n"),
-        (KeyboardInterrupt(), 130, "rankine: error: interrupted\n"),
+        (KeyboardInterrupt(), 130, "rankine: interrupted: no output file was written\n"),
         (FileNotFoundError(2, "gone", "a\tb"), 2, "rankine: error: a\\tb: gone\n"),
         (OSError("strange"), 2, "rankine: error: strange\n"),
         (MemoryError(), 2, "rankine: error: out of memory: use float32"),

@@ -167,7 +167,8 @@ def test_an_export_scores_as_the_model(engine, normalization):
     model, found = exported(engine, normalization)
     weights, read = read_back(engine, found.content)
     assert read == normalization
-    assert not found.remark
+    has_version = read == "reciprocal_rank" and engine in ("elasticsearch", "opensearch")
+    assert ("or newer" in found.remark) == has_version
     module = {}
     exec(exported(engine, normalization, "python")[1].content, module)  # noqa: S102
     for rows in lists(1):
@@ -188,6 +189,9 @@ def test_export_forms_of_a_fusion():
     _, found = exported("opensearch", "min_max", "elasticsearch", form="rrf")
     assert read_back("elasticsearch", found.content) == ([0.2, 0.2, 0.6], "reciprocal_rank")
     assert "opensearch" in found.remark
+    assert "Elasticsearch 9.2 or newer" in found.remark
+    found = exported("opensearch", "min_max", "opensearch", form="rrf")[1]
+    assert found.remark.startswith("weights of RRF need OpenSearch 3.1 or newer")
     with pytest.raises(ExportError, match="no normalisation z_score"):
         exported("opensearch", "z_score", "elasticsearch")
     with pytest.raises(ExportError, match="no normalisation reciprocal_rank"):

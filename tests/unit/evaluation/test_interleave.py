@@ -283,7 +283,7 @@ def test_power_equals_the_share_of_simulated_rejections():
         assert caught.value.parameter == "chance"
     for bad in ({"preference": 1.5}, {"preference": -0.1}, {"decided": 0.0}, {"decided": 1.5},
                 {"level": 0.0}, {"level": 1.0}):  # fmt: skip
-        with pytest.raises(ParameterError, match="shares"):
+        with pytest.raises(ParameterError, match="share"):
             power(100, **{"preference": 0.6, **bad})
     assert power(100, 1.0) == power(100, 0.0) == 1.0
     assert power([0, 1], 0.6).tolist() == [0.0, 0.0]

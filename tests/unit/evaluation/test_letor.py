@@ -37,6 +37,7 @@ from rankine.evaluation.letor import (
     settings,
 )
 from rankine.evaluation.letor_tables import (
+    _significance_marks,
     absent_tasks,
     add_baselines,
     average_ranks,
@@ -50,6 +51,7 @@ from rankine.evaluation.letor_tables import (
     read_baselines,
     task_pairs,
 )
+from rankine.evaluation.tables import Table
 from rankine.metrics import evaluate, parse_metric
 
 N_QUERIES = 6
@@ -614,6 +616,25 @@ def test_queries_without_a_value_are_left_out_of_pairs_and_empty_in_files():
     lines = list(csv.DictReader(text.splitlines()))
     assert [line["map"] for line in lines[:4]] == ["", "0.5", "0.25", "0.5"]
     assert [line["query"] for line in lines] == ["7", "8", "9", "10"] * 2
+
+
+def test_latex_marks_the_methods_that_are_significantly_worse():
+    table = Table("t", ("", "mean"), [["x", "0.1"], ["y", "0.2"], ["svm", "0.3"], ["z", "0.25"]])
+    verdicts = [("x", "y", 0.1, True), ("x", "z", 0.15, True), ("y", "z", 0.05, False),
+                ("z", "y", -0.05, True)]  # fmt: skip
+    pairs = [
+        SimpleNamespace(a=a, b=b, difference=difference, significant=significant)
+        for a, b, difference, significant in verdicts
+    ]
+    lines = replace(table, marks=_significance_marks(table, pairs)).latex().splitlines()
+    mark = r"\textsuperscript"
+    assert lines[7:11] == [
+        rf"x{mark}{{a}} & 0.1 \\",
+        rf"y{mark}{{b}} & 0.2{mark}{{a}} \\",
+        r"svm & 0.3 \\",  # published: not compared
+        rf"z{mark}{{c}} & 0.25{mark}{{ab}} \\",
+    ]
+    assert "significantly worse" in lines[2]
 
 
 def test_tasks_without_figures_are_named_and_left_out_of_the_ranks():

@@ -64,7 +64,7 @@ def _change_unknown_lists(rng, log, history):
     changed = pd.concat([changed[~removed], added])
     changed["earliest"] = changed.groupby("session").ts.transform("min")
     changed = changed.sort_values(["earliest", "session"], kind="stable", ignore_index=True)
-    after = run_state(changed, history)[(changed.session == chosen).to_numpy()]
+    after = run_state(changed, history, rng=rng)[(changed.session == chosen).to_numpy()]
     return run_state(log, history)[own], after
 
 

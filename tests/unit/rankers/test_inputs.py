@@ -34,7 +34,7 @@ def lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_long_list_without_ids_is_warned_about_once() -> None:
-    X = np.random.default_rng(0).normal(size=(10_001, 2))
+    X = np.random.default_rng(0).normal(size=(1_001, 2))
     y = (X[:, 0] > 0).astype(float)
     with pytest.warns(UserWarning, match="one list") as seen:
         LeastSquaresRanker().fit(X, y)
@@ -43,6 +43,44 @@ def test_a_long_list_without_ids_is_warned_about_once() -> None:
         warnings.simplefilter("error")
         LeastSquaresRanker().fit(X, y, qid=np.zeros(len(y), dtype=int))
         LeastSquaresRanker().fit(X[1:], y[1:])
+
+
+def test_a_column_of_ids_without_qid_is_warned_about() -> None:
+    X, y = lists()
+    ids = np.repeat([7, 3, 9, 1], SIZES)
+    frame = pd.DataFrame({"price": X[:, 0], "session": ids})
+    with pytest.warns(UserWarning, match="'session' looks like query ids.*pass qid="):
+        LeastSquaresRanker().fit(frame, y)
+    with pytest.warns(UserWarning, match="column 3 looks like"):
+        LeastSquaresRanker().fit(np.column_stack([X, ids]), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LeastSquaresRanker().fit(frame, y, qid=QID)
+        for column in (np.sort(ids), ids % 2, np.arange(len(y)), X[:, 1]):
+            # A column with values of one row, two values or fractions is no column of ids.
+            mixed = np.where(np.arange(len(y)) == 9, 99, column)
+            LeastSquaresRanker().fit(np.column_stack([X, mixed]), y)
+
+
+def test_cross_validation_with_groups_alone_is_warned_about() -> None:
+    from sklearn.model_selection import GroupKFold, cross_val_score
+
+    X = np.random.default_rng(0).normal(size=(3_000, 2))
+    y = (X[:, 0] > 0).astype(float)
+    with pytest.warns(UserWarning, match="cross-validation passes groups= to the splitter only"):
+        cross_val_score(RankSVM(), X, y, groups=np.arange(3_000) // 10, cv=GroupKFold(2))
+
+
+def test_an_evaluation_set_may_hold_its_query_ids() -> None:
+    X, y = lists()
+    ranker = LeastSquaresRanker().fit(X, y, qid=QID, eval_set=(X, y, QID))
+    other = LeastSquaresRanker().fit(X, y, qid=QID, eval_set=(X, y), eval_qid=QID)
+    assert ranker.evals_ == other.evals_
+    ranker.fit(X, y, qid=QID, eval_set=[(X, y, QID), (X[:8], y[:8], QID[:8])])
+    assert len(ranker.evals_[-1]) > 2
+    for bad, options in (((X, y, QID), {"eval_group": SIZES}), ((X, y, QID, QID), {})):
+        with pytest.raises(ParameterError, match=r"\(X, y, qid\)"):
+            ranker.fit(X, y, qid=QID, eval_set=bad, **options)
 
 
 def _with(value: object) -> pd.DataFrame:

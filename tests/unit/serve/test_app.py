@@ -238,7 +238,7 @@ def test_replies_items_and_unknown_columns_are_counted():
                                 ("/v1/rank", 400, 1), ("/v1/models", 200, 2),
                                 ("/v1/models", 404, 1)):  # fmt: skip
         assert service.value("http_requests_total", path=path, status=str(status)) == count
-    service.pool.queued, service.pool.buffered = 3, 70
+    service.pool.large.queued, service.pool.buffered = 3, 70
     service.pool.connections = {1, 2}
     assert service.value("queue_length") == 3
     assert service.value("buffered_bytes") == 70

@@ -370,23 +370,23 @@ def test_what_takes_long_is_answered_by_the_thread():
     status, fields, told = error(three[2])
     assert (status, told["code"], fields["retry-after"]) == (503, "overload", "1")
     assert "connection" not in fields
-    assert (house.refused("queue"), house.pool.queued) == (1, 2)
+    assert (house.refused("queue"), house.pool.large.queued) == (1, 2)
     assert [job[0] for job in house.loop.jobs] == ["thread"] * 2
     assert three[0].deadline == float("inf")
     three[0].expire()
     assert three[0].state is State.WORKING
     house.loop.work()
-    assert (replies(three[0])[0][2], house.pool.queued) == (b"POSTbody", 1)
+    assert (replies(three[0])[0][2], house.pool.large.queued) == (b"POSTbody", 1)
     assert three[0].state is State.IDLE
     three[1].connection_lost(None)
     assert three[1].state is State.CLOSING
     house.loop.work()
-    assert (three[1].transport.sent, house.pool.queued) == (b"", 0)
+    assert (three[1].transport.sent, house.pool.large.queued) == (b"", 0)
     assert house.server.total_requests == 1
     feed(three[0], LATER)
     house.loop.jobs.pop()[2].cancel()
     assert three[0].transport.did[-1] == "abort"
-    assert house.pool.queued == 0
+    assert house.pool.large.queued == 0
 
 
 def test_a_fault_of_the_server_is_one_reply(caplog):

@@ -63,7 +63,7 @@ def test_a_server_reports_its_status_and_stops_on_request(tmp_path, request):
         connection.sendall(asked)
         assert read_reply(connection)[0] == 200
     assert not server.serving.pool.stopping
-    assert server.serving.pool.thread._max_workers == 1, "large requests take turns"
+    assert server.serving.pool.large.thread._max_workers == 1, "large requests take turns"
     assert server.stop()
     assert server.serving.pool.stopping
     with pytest.raises(ConnectionError):
@@ -115,7 +115,7 @@ def test_signals_look_for_models_and_end_the_server(monkeypatch):
 
     monkeypatch.setattr(uvicorn.Server, "startup", started)
     pool = SimpleNamespace(sweep=lambda loop: did.append("sweep"), stopping=False)
-    reloader = SimpleNamespace(wake=lambda: did.append("wake"))
+    reloader = SimpleNamespace(history=None, wake=lambda: did.append("wake"))
     config = uvicorn.Config("none", log_config=None)
     server = Server(config, pool, reloader, lambda: did.append("told"))
 

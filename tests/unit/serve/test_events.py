@@ -1,0 +1,419 @@
+"""Events and history features of a service without sockets."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import numpy as np
+import pytest
+
+from integration.serve.test_history import (
+    declare,
+    history_model,
+    lists_in,
+    offline_scores,
+    save_history_model,
+)
+from rankine.core.errors import DataError
+from rankine.history.state import HistoryState, load_state, save_state
+from rankine.serve.app import Service, openapi_document
+from rankine.serve.connection import ConnectionPool, Request
+from rankine.serve.history import HistoryService, StateSettings
+from rankine.serve.limits import Limits
+from rankine.serve.metrics import Metrics
+from rankine.serve.registry import Registry
+from rankine.serve.reload import Reloader
+from rankine.serve.security import AccessPolicy
+from reference.history import lists_of, random_log
+
+JSON = {b"host": b"localhost", b"content-type": b"application/json"}
+TOKEN, EVENTS_TOKEN = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw==", b"ZXZlbnRzLW9ubHktdG9rZW4tdGVzdHM="
+SMALL = {
+    "ctr": {"rate": "clicked", "by": "item", "prior": 0},
+    "clicks": {"count": "clicked", "by": ["user", "item"]},
+}
+
+
+class StateServer:
+    """A service with a state, in this thread."""
+
+    def __init__(self, models, folder, *, strict=False, access=None, limits=None, **settings):
+        self.history = HistoryService(StateSettings(folder, **settings), Metrics())
+        self.metrics = self.history.metrics
+        self.reloader = Reloader(models, Registry(), self.metrics, self.history)
+        self.reloader.refresh()
+        self.thread = ThreadPoolExecutor(1)
+        self.pool = ConnectionPool(Limits(**(limits or {})), self.metrics, None, self.thread)
+        self.service = Service(
+            self.reloader.registry,
+            self.pool,
+            access or AccessPolicy("127.0.0.1"),
+            strict=strict,
+            history=self.history,
+        )
+
+    def ask(self, method, path, body=None, on_event_loop=False, **fields):
+        more = {name.encode(): value for name, value in fields.items()}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = Request(method, path.encode(), {**JSON, **more}, data, close=False)
+        reply = self.service.handle(request, on_event_loop)
+        return reply.status, json.loads(reply.body)
+
+    def post(self, *events):
+        return self.ask(b"POST", "/v1/events", list(events))
+
+    def score(self, **request):
+        status, reply = self.ask(b"POST", "/v1/score", request)
+        assert status == 200, reply
+        return reply["scores"]
+
+    def drain(self):
+        self.thread.submit(lambda: None).result()
+
+    def close(self):
+        self.thread.shutdown()
+        self.history.close()
+
+    def value(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"rankine_{name}", labels)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start services on one folder; each ends the previous one."""
+    running = []
+    (tmp_path / "state").mkdir()
+
+    def begin(history=None, **options):
+        if running:
+            running[-1].close()
+        if history is not None:
+            save_history_model(tmp_path, history)
+        running.append(StateServer(tmp_path / "shop.rankine", tmp_path / "state", **options))
+        return running[-1]
+
+    yield begin
+    running[-1].close()
+
+
+def shown(name, time, *items, **more):
+    rows = [{"id": item, "raw": {"item": item}} for item in items]
+    event = {"type": "shown", "id": f"s{name}", "list": name, "time": time, "items": rows}
+    return event | {"context": {"user": 1}} | more
+
+
+def outcome(name, item, time, number=0, **outcomes):
+    return {
+        "type": "outcome", "id": f"o{name}/{item}/{number}", "list": name, "item": item,
+        "time": time, "outcomes": outcomes,
+    }  # fmt: skip
+
+
+def item_rows(*items):
+    return [{"id": item, "raw": {"item": item, "price": None}} for item in items]
+
+
+def replay(server, log, history, restart=None):
+    model = history_model(history)
+    expected = offline_scores(log, history, model)
+    lists = list(lists_in(log))
+    for i, (index, request, events) in enumerate(lists):
+        if restart is not None and i == len(lists) // 2:
+            server = restart()
+        assert server.score(**request) == expected[index].tolist()
+        status, reply = server.post(*events)
+        assert (status, reply["accepted"], reply["late"]) == (202, len(events), 0)
+        assert server.value("event_rows_total") > 0
+    return server
+
+
+@pytest.mark.parametrize("fields", [{}, {"delay": 5.0, "refresh": 50.0}])
+def test_a_replayed_log_gives_the_bits_of_the_offline_pass(start, fields):
+    """1,000 lists; ``make test-full`` replays 100,000."""
+    history = declare(**fields)
+    log = random_log(np.random.default_rng(2), 500, span=2000)
+    replay(start(history), log, history, restart=start)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(0)
+def test_a_hundred_thousand_lists(start):
+    history = declare(delay=5.0)
+    log = random_log(np.random.default_rng(3), 100_000, span=400_000)
+    replay(start(history), log, history, restart=start)
+
+
+def test_nightly_snapshots_give_the_bits_of_the_offline_pass(start, tmp_path):
+    """With ``refresh`` a batch once a night is enough: the server loads its snapshot."""
+    night = 400
+    history = declare(refresh=float(night))
+    log = random_log(np.random.default_rng(5), 300, span=2000)
+    server = start(history)
+    expected = offline_scores(log, history, history_model(history))
+    state, folder = HistoryState(history), tmp_path / "state"
+    ids, keys, amounts, starts, times, ends = lists_of(log, history, state)
+    lists = list(lists_in(log))
+    applied, n_reloads = 0, 0
+    for i, (index, request, _) in enumerate(lists):
+        midnight = times[i] // (night * 10**6) * night * 10**6
+        done = int(np.searchsorted(times, midnight))
+        if done > applied:
+            # What ``rankine history apply`` does with the log of the day.
+            rows = slice(starts[applied], starts[done])
+            batch = slice(applied, done)
+            state.add_lists(
+                ids[batch], keys[:, rows], amounts[:, rows],
+                starts[applied : done + 1] - starts[applied], ends[batch],
+            )  # fmt: skip
+            state.read_lists(
+                times[batch],
+                keys[:, rows],
+                starts[applied : done + 1] - starts[applied],
+                ids[batch],
+            )
+            save_state(state, folder)
+            server.reloader.refresh()
+            applied, n_reloads = done, n_reloads + 1
+        assert server.score(**request) == expected[index].tolist()
+    assert n_reloads >= 4
+    assert server.value("reloads_total", result="loaded") == n_reloads + 1
+    assert server.ask(b"GET", "/v1/state")[1]["mode"] == "snapshots"
+
+
+def test_a_snapshot_of_other_features_is_not_used(start, tmp_path):
+    server = start(declare(SMALL))
+    save_state(HistoryState(declare()), tmp_path / "state")
+    server.reloader.refresh()
+    assert server.value("reloads_total", result="refused") == 1
+    assert server.score(items=item_rows("a"), context={"user": 1}) == server.score(
+        items=item_rows("b"), context={"user": 1}
+    )
+    # A model with these features takes the state, and the old model goes.
+    save_history_model(tmp_path, declare())
+    server.reloader.refresh()
+    assert server.history.live.history == declare()
+
+
+def test_a_state_fed_by_events_ignores_snapshots_and_other_models(start, tmp_path):
+    server = start(declare(SMALL))
+    server.post(shown("L1", 10, "a"))
+    save_state(HistoryState(declare(SMALL)), tmp_path / "state")
+    server.reloader.refresh()
+    assert server.ask(b"GET", "/v1/state")[1]["last_event"] == "1970-01-01T00:00:10+00:00"
+    save_history_model(tmp_path, declare())
+    server.reloader.refresh()
+    assert "fed by events" in server.reloader.registry.current.errors["shop"]
+
+
+def test_a_model_with_history_features_needs_a_state(tmp_path):
+    save_history_model(tmp_path, declare(SMALL))
+    reloader = Reloader(tmp_path / "shop.rankine", Registry(), Metrics())
+    reloader.refresh()
+    assert "--state DIR" in reloader.registry.current.errors["shop"] or reloader.registry.current
+    pool = ConnectionPool(Limits(), Metrics())
+    service = Service(reloader.registry, pool, AccessPolicy("127.0.0.1"))
+    for method, path in ((b"POST", b"/v1/events"), (b"GET", b"/v1/state")):
+        reply = service.handle(Request(method, path, JSON, b"{}", close=False), False)
+        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (404, "no-state")
+
+
+def test_events_are_counted_and_described(start):
+    server = start(declare(SMALL))
+    event = shown("L1", 10, "a", "b")
+    status, reply = server.ask(b"POST", "/v1/events", event)
+    assert (status, reply) == (
+        202,
+        {"accepted": 1, "duplicates": 0, "unmatched": 0, "late": 0, "unknown_columns": {}},
+    )
+    status, reply = server.post(
+        event, outcome("L1", "a", 11, clicked=True, color=2), outcome("L9", "a", 11, clicked=1)
+    )
+    assert status == 202
+    assert (reply["accepted"], reply["duplicates"], reply["unmatched"]) == (1, 1, 1)
+    assert reply["unknown_columns"] == {"color": 1}
+    server.score(items=item_rows("a"), context={"user": 1}, time="1970-01-01T00:00:20Z")
+    assert server.post(outcome("L1", "b", 21, clicked=1))[1]["late"] == 1
+    status, state = server.ask(b"GET", "/v1/state")
+    assert status == 200
+    assert state["bytes"] > 0
+    assert {name: state[name] for name in state if name != "bytes"} == {
+        "mode": "events",
+        "keys": {"ctr": 2, "clicks": 2},
+        "last_event": "1970-01-01T00:00:21+00:00",
+        "clock": "1970-01-01T00:00:20+00:00",
+        "lists_waiting": 1,
+        "late_lists": 0,
+        "late_outcomes": 1,
+        "evicted": {"ctr": 0, "clicks": 0},
+        "parity": False,
+    }
+    assert server.value("events_total", result="accepted") == 3
+    assert server.value("events_total", result="duplicates") == 1
+    assert server.value("history_keys", feature="ctr") == 2
+    assert server.value("history_late_total", kind="outcome") == 1
+    assert server.value("http_requests_total", path="/v1/events", status="202") == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"{", 400, "not JSON"),
+        (b'{"type": "seen"}', 422, "Invalid value 'seen'"),
+        (shown("L1", 10, "a") | {"colour": 1}, 422, "colour"),
+        (shown("", 10, "a"), 422, "length >= 1"),
+        (shown("L1", "soon", "a"), 422, "not a time"),
+        (shown("L1", 4e9, "a"), 422, "ahead of the server's clock"),
+        ([shown("L1", 1, "a"), shown("L2", 1, *range(9))], 422, "event 1: more than 8 items"),
+        ([outcome("L1", "a", 1, clicked="yes")], 422, "outcomes"),
+        (shown("L1", 1, "a", context={"clicked": "yes"}), 422, "'clicked' is of type"),
+        (
+            b'{"type": "outcome", "id": 1, "id": 2, "list": 1, "item": 1, "outcomes": {}}',
+            400,
+            "rep",
+        ),
+        (b'{"type": "shown", "id": 1, "list": 1, "items": [{"id": 1, "id": 2}]}', 400, "repeated"),
+    ],
+)
+def test_invalid_events_name_what_is_wrong_and_change_nothing(start, body, status, message):
+    server = start(declare(SMALL), limits={"items": 8})
+    actual, reply = server.ask(b"POST", "/v1/events", body)
+    assert actual == status
+    assert message in reply["error"]["message"]
+    assert server.ask(b"GET", "/v1/state")[1]["mode"] == "snapshots"
+
+
+def test_a_strict_server_refuses_columns_that_do_not_match(start):
+    server = start(declare(SMALL), strict=True)
+    server.post(shown("L1", 1, "a"))
+    status, reply = server.post(outcome("L1", "a", 2, cliked=1))
+    assert (status, reply["error"]["fix"]) == (422, "They read clicked")
+    status, reply = server.ask(b"POST", "/v1/rank", {"items": item_rows("a")})
+    assert (status, reply["error"]["code"]) == (422, "feature-mismatch")
+    assert "'user'" in reply["error"]["message"]
+
+
+def test_rankings_are_recorded(start):
+    server = start(declare(SMALL))
+    request = {"items": item_rows("a", "b", "c"), "context": {"user": 1}, "k": 2, "time": 10}
+    status, reply = server.ask(b"POST", "/v1/rank", request | {"record": True, "id": "L1"})
+    assert (status, reply["recorded"]) == (200, True)
+    server.drain()
+    first, second = (entry["id"] for entry in reply["ranking"])
+    omitted = ({"a", "b", "c"} - {first, second}).pop()
+    _, reply = server.post(
+        outcome("L1", second, 11, clicked=1), outcome("L1", omitted, 11, clicked=1)
+    )
+    assert (reply["accepted"], reply["unmatched"]) == (1, 1)
+    server.score(items=item_rows("a"), time=20)
+    assert server.ask(b"GET", "/v1/state")[1]["keys"] == {"ctr": 2, "clicks": 1}
+    status, reply = server.ask(b"POST", "/v1/rank", request | {"record": True})
+    assert (status, reply["error"]["fix"]) == (422, "Add id")
+    both = {"lists": [{"id": "L2", "items": item_rows("a")}, {"id": "L3", "items": []}]}
+    assert server.ask(b"POST", "/v1/rank", both | {"record": True})[1]["recorded"] is True
+    status, reply = server.ask(b"POST", "/v1/rank", both | {"id": "L4"})
+    assert (status, reply["error"]["message"]) == (422, "id cannot be combined with lists")
+    full = start(limits={"event_queue": 1})
+    full.pool.events.enter()
+    _, reply = full.ask(b"POST", "/v1/rank", request | {"record": True, "id": "L5"})
+    assert reply["recorded"] is False
+    assert full.value("refused_total", limit="event_queue") == 1
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "message"),
+    [
+        ({"items": [{"features": {"a": 1.0}}]}, "raw items"),
+        ({"items": [{"raw": {"item": "a", "ctr": 0.5}}]}, "'ctr' is computed by the server"),
+        ({"items": item_rows("a"), "time": "yesterday"}, "not a time"),
+        ({"items": item_rows("a"), "time": 1e300}, "year 9999"),
+    ],
+)
+def test_requests_that_do_not_fit_history_features(start, request_fields, message):
+    server = start(declare(SMALL))
+    status, reply = server.ask(b"POST", "/v1/rank", request_fields)
+    assert status == 422
+    assert message in reply["error"]["message"]
+
+
+def test_missing_keys_are_counted(start):
+    server = start(declare(SMALL))
+    _, reply = server.ask(b"POST", "/v1/rank", {"items": item_rows("a", "b")})
+    assert reply["missing_columns"] == {"user": 2}
+    _, entry = server.ask(b"GET", "/v1/models/shop")
+    assert entry["required"] == ["price", "item", "user"]
+    assert server.ask(b"POST", "/v1/rank", {"items": entry["example"]})[0] == 200
+
+
+def test_tokens(start):
+    access = AccessPolicy("127.0.0.1", TOKEN, (), EVENTS_TOKEN)
+    server = start(declare(SMALL), access=access)
+    body = shown("L1", 1, "a")
+    for token, status in ((TOKEN, 202), (EVENTS_TOKEN, 202), (b"wrong", 401)):
+        header = b"Bearer " + token
+        assert server.ask(b"POST", "/v1/events", body, authorization=header)[0] == status
+    assert server.ask(b"GET", "/v1/state", authorization=b"Bearer " + EVENTS_TOKEN)[0] == 401
+    assert server.ask(b"GET", "/v1/state", authorization=b"Bearer " + TOKEN)[0] == 200
+
+
+def test_keys_beyond_the_limit_go(start, caplog):
+    server = start(declare(SMALL), max_keys=10)
+    for i in range(40):
+        server.post(shown(f"L{i}", 10 + i, f"item{i}"))
+        server.score(items=item_rows("a"), time=11 + i)
+    state = server.ask(b"GET", "/v1/state")[1]
+    assert state["keys"]["ctr"] <= 10
+    assert (state["parity"], state["evicted"]["ctr"] >= 30) == (False, True)
+    assert server.value("history_evicted_keys_total", feature="ctr") == state["evicted"]["ctr"]
+    server.history.tick()
+    assert "--max-keys" in caplog.text
+
+
+def test_snapshots_are_written_and_the_log_starts_again(start, tmp_path):
+    server = start(declare(SMALL), snapshot_rows=5)
+    for i in range(6):
+        server.post(shown(f"L{i}", 10 + i, "a"), outcome(f"L{i}", "a", 10 + i, clicked=1))
+    server.score(items=item_rows("a"), time=100)
+    server.history.tick()
+    server.history._folder._compaction.wait()
+    server.history.tick()
+    assert server.value("snapshots_total", result="written") == 1
+    assert load_state(tmp_path / "state").n_keys == {"ctr": 1, "clicks": 1}
+    server.post(shown("L7", 101, "b"))
+    again = start()
+    assert again.post(shown("L7", 101, "b"))[1]["duplicates"] == 1
+    again.score(items=item_rows("b"), time=200)
+    assert again.ask(b"GET", "/v1/state")[1]["keys"] == {"ctr": 2, "clicks": 1}
+
+
+def test_a_full_disk_refuses_events_and_goes_on_ranking(start, monkeypatch):
+    server = start(declare(SMALL), always_fsync=True)
+    server.post(shown("L1", 1, "a"))
+
+    def fail(*_):
+        raise DataError("cannot be written: No space left on device")
+
+    monkeypatch.setattr(server.history._folder, "append", fail)
+    status, reply = server.post(shown("L2", 2, "a"))
+    assert (status, reply["error"]["code"]) == (503, "storage")
+    server.history.submit_recorded([])
+    monkeypatch.undo()
+    assert server.post(shown("L2", 2, "a"))[1]["accepted"] == 1
+
+
+def test_the_lane_of_events_is_not_that_of_rankings(start):
+    server = start(declare(SMALL))
+    request = Request(b"POST", b"/v1/events", JSON, b"[]", close=False)
+    assert server.service.handle(request, True) is server.pool.events
+    assert server.pool.events.status == 429
+
+
+def test_the_openapi_document_describes_events():
+    document = msgspec.json.decode(openapi_document())
+    operation = document["paths"]["/v1/events"]["post"]
+    assert set(operation["responses"]) >= {"202", "401", "422", "429", "503"}
+    assert {"ShownEvent", "OutcomeEvent", "EventsReply", "StateReply"} <= set(
+        document["components"]["schemas"]
+    )
+    assert "record" in document["components"]["schemas"]["RankRequest"]["properties"]
