@@ -50,11 +50,13 @@ def explain(
 
     if docs:
         reject_options(("k",), "cannot be combined with --docs")
+    # Values are shown as the data has them; the scorer applies the transforms.
     linear_model = rankine.LinearModel.load(model)
     data_set = reading.open(data, model=linear_model, progress=False)
     rows = align_columns(linear_model, _rows_of_query(data_set, qid))
     scorer = rankine.Scorer(linear_model)
     explanations: list[tuple[str, Any]] = []
+    # Two documents: the terms of their difference. Otherwise each of the best documents alone.
     if docs:
         a = _row_of_document(rows, docs[0])
         b = _row_of_document(rows, docs[1])
@@ -76,6 +78,7 @@ def explain(
 
 def _rows_of_query(data: Dataset, query: str) -> Dataset:
     """Return the rows of one query."""
+    # The shell passes text, whatever the type of the ids.
     ids = [str(query_id) for query_id in data.queries.ids.tolist()]
     if query not in ids:
         examples = ", ".join(printable(query_id) for query_id in ids[:5])

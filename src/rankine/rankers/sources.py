@@ -264,9 +264,10 @@ class StreamSource(TrainingSource):
             stream = UserStream(stream)
         self.stream: LabelledStream = stream
         self._rereadable = not (isinstance(stream, UserStream) and stream.is_iterator)
+        # The features of a raw log may have to be measured before they can be counted.
+        encoding = stream.log_encoding()
         self.n_features = stream.n_features
         self.feature_names = stream.feature_names
-        encoding = stream.log_encoding()
         if encoding is not None:
             self.log_record = encoding.start_record()
             # A run may stop early; the record then reads the rest of the log by itself.

@@ -48,6 +48,7 @@ def model_report(
     """Measure everything that the page shows, and build its sections."""
     model, data, metric = evaluated.model, evaluated.data, evaluated.metric
     heads = [headline(evaluated, each, seed) for each in evaluated.metrics]
+    # Everything is measured before the page is built: figures and page show the same numbers.
     made_by = origin(model, data)
     learned = weights(evaluated.view, evaluated.effect)
     measured = [curves(evaluated, each, seed) for each in curve_metrics(evaluated)]
@@ -105,6 +106,7 @@ def _query_groups(evaluated: EvaluatedModel, n: int) -> list[tuple[str, Sequence
     metric = evaluated.metric
     values = evaluated.values(evaluated.opponents[0], metric)
     rival = evaluated.opponent("against", "shown")
+    # NaN: there is nothing to compare a query with.
     rival_values = np.full(len(values), np.nan)
     if rival is not None:
         rival_values = evaluated.values(rival, metric)
@@ -192,6 +194,7 @@ def report(
     """
     from rankine.reporting.results import result_report
 
+    # Without data the subject must be a result that has its numbers already.
     finished = None
     if data is None:
         finished = result_report(subject, title=title, command=command)
@@ -254,8 +257,10 @@ def evaluate_subject(
         else:
             models.append(select_model(each, topic))
             names.append(topic or name)
+    # Two files of one name in two folders.
     if names[1:] == names[:1]:
         names[1] = f"{names[1]} (other)"
+    # The command line reads the data when it knows the models, whose columns it needs.
     if callable(data):
         dataset = data(models)
     else:
