@@ -84,11 +84,7 @@ def check_parts(
 ) -> None:
     """Raise unless transforms can run together and fit the features and the log's summary."""
     _convert(parameters, Parameters, "parameters")
-    try:
-        _check_transforms(transforms, n_features)
-    except ValueError as error:
-        fix = "Use the version of rankine that saved the model"
-        raise ModelError(str(error), fix=fix) from error
+    _check_transforms(transforms, n_features)
     log, columns = read_progress(provenance).log, find_spec(transforms, LogColumns)
     if log is None or columns is None:
         return
@@ -99,6 +95,10 @@ def check_parts(
                 f"the summary of the training log does not fit column {name[:100]!r}",
                 fix="Train the model again",
             )
+
+
+def _misfit(reason: str) -> ModelError:
+    return ModelError(reason, fix="Use the version of rankine that saved the model")
 
 
 def find_spec(transforms: Sequence[msgspec.Struct], kind: type[Spec]) -> Spec | None:
@@ -114,26 +114,26 @@ def _check_transforms(transforms: Sequence[msgspec.Struct], n_features: int) -> 
     grids, missing = find_spec(transforms, Grids), find_spec(transforms, MissingValues)
     if len(set(kinds)) != len(kinds) or not combined or (grids is not None and bins is None):
         names = ", ".join(kind.__name__ for kind in kinds)
-        raise ValueError(f"the scorer cannot run these transforms together: {names}")
+        raise _misfit(f"the scorer cannot run these transforms together: {names}")
     width = n_features
     if bins is not None:
         width = len(bins.cuts)
         _check_tables(bins, grids, n_features)
     if find_spec(transforms, RunScores) is not None and n_features > MAX_RUNS:
-        raise ValueError(f"{n_features} retrievers are fused; the limit is {MAX_RUNS:,}")
+        raise _misfit(f"{n_features} retrievers are fused; the limit is {MAX_RUNS:,}")
     if columns is not None:
         if columns.tables != (bins is not None) or columns.n_features != width:
-            raise ValueError(f"the encoding of a log has {columns.n_features} columns, not {width}")
+            raise _misfit(f"the encoding of a log has {columns.n_features} columns, not {width}")
         if bins is not None:
             _check_values(columns, bins)
     if missing is not None and missing.columns and missing.columns[-1] >= n_features:
-        raise ValueError(f"missing values of column {missing.columns[-1]} of {n_features}")
+        raise _misfit(f"missing values of column {missing.columns[-1]} of {n_features}")
 
 
 def _check_tables(bins: Bins, grids: Grids | None, n_features: int) -> None:
     """Check that grids fit the cells of their columns, and weights the cells of all tables."""
     if len(bins.cuts) > MAX_TABLE_COLUMNS:
-        raise ValueError(
+        raise _misfit(
             f"there are tables of {len(bins.cuts)} columns; the limit is {MAX_TABLE_COLUMNS:,}"
         )
     cells = bins.n_cells
@@ -143,16 +143,16 @@ def _check_tables(bins: Bins, grids: Grids | None, n_features: int) -> None:
         if len({axis.column for axis in axes}) != len(axes) or len(set(grids.pairs)) != len(
             grids.pairs
         ):
-            raise ValueError("a column or a pair of columns is listed twice in the grids")
+            raise _misfit("a column or a pair of columns is listed twice in the grids")
         for axis in axes:
             # A linear column has no cells, and so no axis.
             if axis.column >= len(cells) or len(axis.cells) != max(cells[axis.column], 1):
-                raise ValueError(f"an axis of a grid does not fit column {axis.column}")
+                raise _misfit(f"an axis of a grid does not fit column {axis.column}")
         n_cells += sum(grids.n_cells)
     if n_cells > MAX_CELLS:
-        raise ValueError(f"the tables have {n_cells} entries; the limit is {MAX_CELLS:,}")
+        raise _misfit(f"the tables have {n_cells} entries; the limit is {MAX_CELLS:,}")
     if n_cells + len(bins.linear) != n_features:
-        raise ValueError(
+        raise _misfit(
             f"the tables and linear columns have {n_cells + len(bins.linear)} entries for "
             f"{n_features} weights"
         )
@@ -163,4 +163,4 @@ def _check_values(columns: LogColumns, bins: Bins) -> None:
     for j, field in enumerate(columns.one_hot, len(columns.numeric)):
         numbers = bins.cuts[j] if j in bins.unordered else ()
         if any(not 0 <= number < len(field.values) or number % 1 for number in numbers):
-            raise ValueError(f"a cell of column {field.column[:100]!r} has no value")
+            raise _misfit(f"a cell of column {field.column[:100]!r} has no value")
