@@ -55,25 +55,44 @@ def explain(
     data_set = reading.open(data, model=linear_model, progress=False)
     rows = align_columns(linear_model, _rows_of_query(data_set, qid))
     scorer = rankine.Scorer(linear_model)
-    explanations: list[tuple[str, Any]] = []
+    overall: dict[str, float] = {}
+    if rows.encoding is not None and rows.encoding.history is not None:
+        overall = rows.encoding.history.overall_rates(rows.qid[0])
+    explanations: list[tuple[str, Any, list[int]]] = []
     # Two documents: the terms of their difference. Otherwise each of the best documents alone.
     if docs:
         a = _row_of_document(rows, docs[0])
         b = _row_of_document(rows, docs[1])
         title = f"a = {_describe(rows, a)}, b = {_describe(rows, b)}"
-        explanations.append((title, scorer.explain_pair(rows.X, a, b)))
+        explanations.append((title, scorer.explain_pair(rows.X, a, b), [a, b]))
     else:
         for rank, row in enumerate(scorer.rank(rows.X, k).indices.tolist(), 1):
             title = f"{rank}. {_describe(rows, row)}"
-            explanations.append((title, scorer.explain(rows.X, row)))
+            explanations.append((title, scorer.explain(rows.X, row), [row]))
     if json:
-        dicts = [{"title": title, **each.to_dict(top)} for title, each in explanations]
-        _console.print_json({"query": qid, "explanations": dicts})
+        dicts = [{"title": title, **each.to_dict(top)} for title, each, _ in explanations]
+        rates = {"overall_rates": overall} if overall else {}
+        _console.print_json({"query": qid, "explanations": dicts, **rates})
     else:
         width = _console.terminal_width()
         _console.print_result(f"query {printable(qid)}")
-        for title, each in explanations:
+        for title, each, numbers in explanations:
             _console.print_result(f"\n{printable(title)}\n{each.text(top, width)}")
+            for row in numbers:
+                for line in _compare_rates(rows, row, overall):
+                    _console.print_result(line)
+
+
+def _compare_rates(data: Dataset, row: int, overall: dict[str, float]) -> list[str]:
+    """Return a line for each rate of the history of a row, beside the rate over all keys."""
+    lines = []
+    for name, rate in overall.items():
+        value = float(data.columns[name][row])
+        if rate > 0:
+            lines.append(
+                f"{printable(name)} {value:.2g}, {value / rate:.1f} times the overall rate"
+            )
+    return lines
 
 
 def _rows_of_query(data: Dataset, query: str) -> Dataset:

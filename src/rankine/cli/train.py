@@ -100,6 +100,7 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
+    from rankine.history.folder import check_not_live
     from rankine.history.state import has_state
     from rankine.model import LinearModel
 
@@ -132,6 +133,7 @@ def train(
     state_folder = reading.state
     if state_folder is not None:
         _check_has_history(schema)
+        check_not_live(state_folder)
         # A new folder is the start of a history.
         reading = replace(reading, state=state_folder if has_state(state_folder) else None)
     estimator = make_ranker(ranker, settings)

@@ -107,9 +107,16 @@ def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str
     from rankine.transforms.log_columns import columns_of
 
     # Models of a raw log encode the columns themselves, so that they decide how the file is read.
-    reader = next((model for model in models if columns_of(model) is not None), models[0])
-    specs = [spec for spec in map(columns_of, models) if spec is not None]
-    return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
+    of_logs = [model for model in models if columns_of(model) is not None]
+    if not of_logs:
+        return models[0], ()
+    histories = [model.history for model in of_logs]
+    computed = {name for history in histories if history is not None for name in history.names}
+    # The model with most history features reads the log, so that the others find theirs.
+    n_features = [0 if history is None else len(history.names) for history in histories]
+    reader = of_logs[n_features.index(max(n_features))]
+    names = (name for model in of_logs for name in columns_of(model).columns)  # type: ignore[union-attr]
+    return reader, tuple(name for name in dict.fromkeys(names) if name not in computed)
 
 
 def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError
-from rankine.core.specs import Bins, LogColumns, MissingValues
+from rankine.core.specs import Bins, History, LogColumns, MissingValues
 from rankine.model.checks import check_parts, find_spec
 from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
@@ -156,6 +156,11 @@ class LinearModel(StoredModel):
     def missing(self) -> MissingValues | None:
         """Rule for missing values; None if they are refused."""
         return find_spec(self.transforms, MissingValues)
+
+    @property
+    def history(self) -> History | None:
+        """How history features are computed; None for models without them."""
+        return find_spec(self.transforms, History)
 
     @property
     def n_columns(self) -> int:
