@@ -41,7 +41,7 @@ class Certificate(msgspec.Struct, frozen=True):
     rounds: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROUNDS)] = 0
 
 
-class Progress(msgspec.Struct, frozen=True):
+class SavedProgress(msgspec.Struct, frozen=True):
     """Entries of a model's provenance that programs read, not only people."""
 
     n_iter: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
@@ -63,9 +63,9 @@ class Parameters(msgspec.Struct, frozen=True):
     log: SavedSchema = SavedSchema()
 
 
-def read_progress(provenance: Mapping[str, Any]) -> Progress:
+def read_progress(provenance: Mapping[str, Any]) -> SavedProgress:
     """Return the entries of a provenance that programs read."""
-    return _convert(provenance, Progress, "provenance")
+    return _convert(provenance, SavedProgress, "provenance")
 
 
 def _convert(saved: Mapping[str, Any], kind: type[Spec], name: str) -> Spec:
