@@ -121,7 +121,7 @@ BUGS: dict[str, Bug] = {
         "",
         "used-models", 300, ("crashes", "hangs"),
     ),
-    "slots decompressed without a limit": Bug(
+    "sets of values decompressed without a limit": Bug(
         "core/log_summary.py", "limit + 1)", "1 << 30)",
         "used-models", 2_000, ("crashes",),
     ),

@@ -55,6 +55,7 @@ def explain(
     data_set = reading.open(data, model=linear_model, progress=False)
     rows = align_columns(linear_model, _rows_of_query(data_set, qid))
     scorer = rankine.Scorer(linear_model)
+    text = None if rows.query_texts is None else str(rows.query_texts[0])
     overall: dict[str, float] = {}
     if rows.encoding is not None and rows.encoding.history is not None:
         overall = rows.encoding.history.overall_rates(rows.qid[0])
@@ -72,10 +73,11 @@ def explain(
     if json:
         dicts = [{"title": title, **each.to_dict(top)} for title, each, _ in explanations]
         rates = {"overall_rates": overall} if overall else {}
-        _console.print_json({"query": qid, "explanations": dicts, **rates})
+        _console.print_json({"query": qid, "text": text, "explanations": dicts, **rates})
     else:
         width = _console.terminal_width()
-        _console.print_result(f"query {printable(qid)}")
+        heading = qid if text is None else f"{qid}: {text}"
+        _console.print_result(f"query {printable(heading)}")
         for title, each, numbers in explanations:
             _console.print_result(f"\n{printable(title)}\n{each.text(top, width)}")
             for row in numbers:
@@ -111,8 +113,8 @@ def _rows_of_query(data: Dataset, query: str) -> Dataset:
 
 def _row_of_document(data: Dataset, document: str) -> int:
     """Return the row of a document given by docid or by its row in the query, from 1."""
-    if data.docid is not None:
-        docids = [str(docid) for docid in data.docid.tolist()]
+    if data.item_ids is not None:
+        docids = [str(docid) for docid in data.item_ids.tolist()]
         if document in docids:
             return docids.index(document)
     # A docid that is a number takes precedence over the row of that number.
@@ -126,8 +128,8 @@ def _row_of_document(data: Dataset, document: str) -> int:
 
 
 def _describe(data: Dataset, row: int) -> str:
-    """Return the docid or number of a row, and its label."""
+    """Return the item or number of a row, and its label."""
     name = f"row {row + 1}"
-    if data.docid is not None and data.docid[row]:
-        name = str(data.docid[row])
+    if data.item_ids is not None and data.item_ids[row]:
+        name = str(data.item_ids[row])
     return f"{name} (label {data.y[row]:g})"

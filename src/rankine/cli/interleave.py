@@ -125,7 +125,7 @@ def _draft(
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
     # Without docids, items are named by their rows in the data.
-    items = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    items = np.arange(data.n_rows) if data.item_ids is None else np.asarray(data.item_ids)
     table = pa.table(
         {
             "session": np.asarray(data.qid)[rows],

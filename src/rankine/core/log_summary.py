@@ -17,8 +17,10 @@ from rankine.core.specs import check_cuts
 
 #: Groups of a category, as a power of two.
 GROUP_BITS = 4
-#: Maximum number of slots that hashed values are recorded in, as a power of two.
-SEEN_BITS = 18
+#: Bits of the hashes in a set of values -> the largest number of them.
+MAX_SIZES = {28: 1 << 16, 24: 1 << 17, 20: 1 << 20}
+#: Largest number of hashes in the sets of all columns.
+_MAX_HASHES = 1 << 23
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -55,43 +57,43 @@ class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Summaries by name.
     scores
         Distances of scores from the mean of their list.
-    seen
-        Slots of the hashed space that some row of the whole log used: packed bits, compressed.
+    values
+        Sets of the values of the whole log by categorical column, packed
+        (``rankine.transforms.value_sets``).
     """
 
     lists: _Count
     rows: _Count
     columns: dict[str, ColumnSummary]
     scores: ColumnSummary
-    seen: str = ""
+    values: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         """Check what the types do not say."""
         if self.scores.cuts is None:
             raise ValueError("the scores have no cuts")
-        size = len(unpack_slots(self.seen))
-        # Slots are found by a mask, so their number is a power of two.
-        if size & (size - 1):
-            raise ValueError(f"{8 * size} slots of hashed values are no power of two")
+        n_hashes = 0
+        for text in self.values.values():
+            n_hashes += len(unpack_gaps(text)[0]) // 4
+            if n_hashes > _MAX_HASHES:
+                raise ValueError(f"the sets of values have more than {_MAX_HASHES:,} hashes")
 
 
-def pack_slots(packed: bytes) -> str:
-    """Compress the bits of the used slots to text; empty if there are none."""
-    if not any(packed):
-        return ""
-    return base64.b64encode(zlib.compress(packed, 9)).decode("ascii")
+def unpack_gaps(text: str) -> tuple[bytes, int]:
+    """Return the gaps between the hashes of a set, of four bytes each, and the bits of a hash.
 
-
-def unpack_slots(text: str) -> bytes:
-    """Return the bits of the used slots. The size is limited before anything is decompressed."""
-    if not text:
-        return b""
-    limit = (1 << SEEN_BITS) // 8
+    The size is limited before anything is decompressed.
+    """
+    bits_text, _, packed = text.partition(":")
+    bits = next((bits for bits in MAX_SIZES if str(bits) == bits_text), None)
+    if bits is None:
+        raise ValueError("a set of values has no number of bits")
+    limit = 4 * MAX_SIZES[bits]
     decompressor = zlib.decompressobj()
     try:
-        packed = decompressor.decompress(base64.b64decode(text, validate=True), limit + 1)
+        gaps = decompressor.decompress(base64.b64decode(packed, validate=True), limit + 1)
     except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"the slots of hashed values are damaged: {error}") from error
-    if len(packed) > limit or not decompressor.eof or decompressor.unused_data:
-        raise ValueError("the slots of hashed values are cut or too many")
-    return packed
+        raise ValueError(f"a set of values is damaged: {error}") from error
+    if len(gaps) > limit or len(gaps) % 4 or not decompressor.eof or decompressor.unused_data:
+        raise ValueError("a set of values is cut or too large")
+    return gaps, bits

@@ -5,6 +5,7 @@ Everything that sizes an array or ends a loop is checked here, before any of it 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -47,6 +48,13 @@ class SavedProgress(msgspec.Struct, frozen=True):
     n_iter: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
     certificate: Certificate = Certificate()
     log: LogSummary | None = None
+    #: Packed hashes of the ids of training lists (``rankine.data.list_ids``).
+    lists: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the packed hashes; binascii.Error is a ValueError."""
+        if len(base64.b64decode(self.lists or "", validate=True)) % 8:
+            raise ValueError("the hashes of the training lists are cut")
 
 
 class SavedSchema(msgspec.Struct, frozen=True):

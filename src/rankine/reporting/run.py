@@ -31,6 +31,7 @@ from rankine.reporting.evaluated import EvaluatedModel, evaluate_model
 from rankine.reporting.headline import headline, headline_section, headline_tiles, summary
 from rankine.reporting.origin import origin, origin_section
 from rankine.reporting.page import Report, Section, make_report
+from rankine.reporting.position_bias import position_bias, position_note
 from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
@@ -60,9 +61,11 @@ def model_report(
     score_gaps = calibration(evaluated, seed)
     trace = training(model)
     summarised = data_summary(evaluated)
+    bias = position_bias(evaluated)
     numbers: dict[str, Any] = {
         "headline": heads,
         "refused": evaluated.refused,
+        "position_bias": bias,
         "weights": learned,
         "training": trace,
         "data": summarised,
@@ -75,7 +78,7 @@ def model_report(
         "calibration": score_gaps,
     }
     sections: list[Section | None] = [
-        headline_section(evaluated, heads, made_by),
+        headline_section(evaluated, heads, made_by, position_note(bias, heads[0])),
         curves_section(by_depth),
         queries_section(distribution, gaps, metric.title, query_lists(groups, metric.title)),
     ]

@@ -30,6 +30,7 @@ from rankine.core.specs import (
     OneHot,
     RunScores,
 )
+from rankine.data.list_ids import pack_ids
 from rankine.export.registry import export, targets
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel, ModelBundle
@@ -44,7 +45,8 @@ from rankine.serve.limits import Limits
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry, ServedModel
 from rankine.serve.security import AccessPolicy
-from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
+from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of, value_hashers
+from rankine.transforms.value_sets import ValueSet
 from reliability.harness.outcome import Job, Outcome, peak_mb
 from reliability.trials.models import VALUES, WORDS, build, parts
 
@@ -55,6 +57,7 @@ PATIENCE = 20.0
 #: Models with more columns are not given dense rows or trained on.
 MAX_COLUMNS = 64
 LISTS, LABELS = np.repeat([0, 1, 2], 4), np.tile([0, 1, 2, 0], 3)
+DATA = rankine.Dataset.from_arrays(np.ones((12, 1)), LABELS, LISTS)
 ELASTIC = rankine.ElasticRanker(n_passes=1, random_state=0)
 
 
@@ -62,7 +65,7 @@ def _bomb() -> str:
     """Return text of 600 kB that becomes 450 MB when it is decompressed."""
     compressor, zeros = zlib.compressobj(9), bytes(2**20)
     packed = b"".join(compressor.compress(zeros) for _ in range(450)) + compressor.flush()
-    return base64.b64encode(packed).decode("ascii")
+    return "20:" + base64.b64encode(packed).decode("ascii")
 
 
 BOMB = _bomb()
@@ -87,10 +90,12 @@ def good_files() -> list[bytes]:
     schema = {"query": "id", "label": "y", "numeric": ["price"], "categorical": ["brand"],
               "one_hot": ["shop"], "binned": ["age"], "hash_bits": 4}  # fmt: skip
 
-    def log(spec, n_slots):
-        seen = rng.random(n_slots) < 0.5
-        summary = summarise(spec, values, rng.normal(size=30), 3, seen)
-        return {"log": json.loads(msgspec.json.encode(summary))}
+    def log(spec):
+        sets = {hasher.column: ValueSet(hasher.hash_distinct(values))
+                for hasher in value_hashers(spec)}  # fmt: skip
+        summary = summarise(spec, values, rng.normal(size=30), 3, sets)
+        ids = pack_ids(np.array(["a", "b", "c"]))
+        return {"log": json.loads(msgspec.json.encode(summary)), "lists": ids}
 
     bins = Bins(((0.0, 1.0), (), (0.0, 1.0)), unordered=(2,), linear=(1,), names=tables.columns)
     grids = Grids((GridAxis(0, (0, 0, 1, 2)), GridAxis(2, (0, 1, 2, 3))), ((0, 1),))
@@ -101,12 +106,12 @@ def good_files() -> list[bytes]:
     models = [
         LinearModel.from_weights(
             rng.normal(size=columns.n_features), transforms=(columns, ListRange()),
-            provenance={**run, **log(columns, 16)},
+            provenance={**run, **log(columns)},
             parameters={"ranker": "elastic", "l1": 0.1, "log": schema},
         ),
         LinearModel.from_weights(
             rng.normal(size=n_cells), transforms=(tables, bins, grids),
-            provenance={**run, **log(tables, 0)}, parameters={"ranker": "additive"},
+            provenance={**run, **log(tables)}, parameters={"ranker": "additive"},
         ),
         LinearModel.from_weights(
             rng.normal(size=10), transforms=(Bins(((0.5,), (1.0, 2.0, 3.0), ())),),
@@ -177,12 +182,15 @@ def edit(rng: random.Random, node) -> None:
         node[rng.choice(TEXTS)] = node[key]
     elif action == 3:
         node[key] = rng.choice(VALUES)
+    elif isinstance(node[key], str) and ":" in node[key] and rng.random() < 0.3:
+        at = rng.randrange(len(node[key]))
+        node[key] = node[key][:at] + rng.choice("A0=:z") + node[key][at + 1 :]
     elif isinstance(node[key], str):
         node[key] = rng.choice(TEXTS)
     else:
         node[key] = rng.choice(NUMBERS)
-    if isinstance(node, dict) and "seen" in node and action == 7:
-        node["seen"] = BOMB
+    if isinstance(node, dict) and isinstance(node.get(key), str) and action == 7:
+        node[key] = BOMB
 
 
 def rows_of(model: LinearModel) -> list[dict]:
@@ -204,7 +212,7 @@ def uses(model):
         single = next(iter(model.values()), None)
     else:
         yield "summary", lambda: (summary_text(summary(model)), model._repr_html_())
-        yield "origin", lambda: (origin(model), training_section(training(model)))
+        yield "origin", lambda: (origin(model, DATA), training_section(training(model)))
     yield "serve", lambda: serve(model)
     if single is None:
         return

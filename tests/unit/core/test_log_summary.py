@@ -7,51 +7,55 @@ import zlib
 import msgspec
 import pytest
 
-from rankine.core.log_summary import (
-    SEEN_BITS,
-    ColumnSummary,
-    LogSummary,
-    pack_slots,
-    unpack_slots,
-)
+from rankine.core.log_summary import MAX_SIZES, ColumnSummary, LogSummary, unpack_gaps
 
 SCORES = ColumnSummary(0.0, (0.5, 0.5), (1.0,))
 
 
-def test_slots_are_packed_and_unpacked():
-    assert pack_slots(bytes(4)) == ""
-    assert unpack_slots("") == b""
-    for packed in (b"\x80", b"\x01\x00", bytes(range(256))):
-        assert unpack_slots(pack_slots(packed)) == packed
-    largest = b"\xff" * ((1 << SEEN_BITS) // 8)
-    assert unpack_slots(pack_slots(largest)) == largest
-    with pytest.raises(ValueError, match="cut or too many"):
-        unpack_slots(pack_slots(largest + b"\x01"))
+def pack(gaps, bits=20):
+    return f"{bits}:" + base64.b64encode(zlib.compress(gaps, 9)).decode()
+
+
+@pytest.mark.parametrize("bits", MAX_SIZES)
+def test_a_set_of_values_holds_as_many_hashes_as_training_keeps(bits):
+    largest = bytes(4 * MAX_SIZES[bits])
+    assert unpack_gaps(pack(largest, bits)) == (largest, bits)
+    for wrong in (largest + bytes(4), largest[1:]):
+        with pytest.raises(ValueError, match="cut or too large"):
+            unpack_gaps(pack(wrong, bits))
 
 
 def test_a_bomb_is_refused_in_little_memory():
-    bomb = base64.b64encode(zlib.compress(bytes(64 * 2**20), 9)).decode()
+    bomb = pack(bytes(256 * 2**20))
     tracemalloc.start()
-    with pytest.raises(ValueError, match="too many"):
-        unpack_slots(bomb)
+    with pytest.raises(ValueError, match="too large"):
+        unpack_gaps(bomb)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2**20
+    assert peak < 2**24
 
 
-@pytest.mark.parametrize("damage", ["!", "AAAA", "eJwDAAAAAAE", "é"])
-def test_damaged_slots_are_refused(damage):
-    with pytest.raises(ValueError, match=r"slots of hashed values|only ASCII"):
-        unpack_slots(damage)
+def test_all_sets_together_are_limited():
+    full = pack(bytes(4 * MAX_SIZES[20]))
+    assert LogSummary(1, 1, {}, SCORES, {str(k): full for k in range(8)})
+    with pytest.raises(ValueError, match="more than 8,388,608 hashes"):
+        LogSummary(1, 1, {}, SCORES, {str(k): full for k in range(9)})
 
 
-def test_slots_that_are_cut_or_continued_are_refused():
+@pytest.mark.parametrize(
+    "damage", ["", "!", "20", "20:", "20:!", "20:AAAA", "21:eJwDAAAAAAE=", "20:é", "²0:AAAA"]
+)
+def test_damaged_sets_are_refused(damage):
+    with pytest.raises(ValueError, match=r"set of values|only ASCII"):
+        unpack_gaps(damage)
+
+
+def test_sets_that_are_cut_or_continued_are_refused():
     packed = zlib.compress(bytes(range(256)), 9)
+    assert unpack_gaps("28:" + base64.b64encode(packed).decode()) == (bytes(range(256)), 28)
     for data in (packed[:-1], packed + b"x"):
-        with pytest.raises(ValueError, match="cut or too many"):
-            unpack_slots(base64.b64encode(data).decode())
-    with pytest.raises(ValueError, match="24 slots of hashed values are no power of two"):
-        LogSummary(1, 1, {}, SCORES, pack_slots(b"\x01\x02\x03"))
+        with pytest.raises(ValueError, match="cut or too large"):
+            unpack_gaps("28:" + base64.b64encode(data).decode())
 
 
 def test_shares_fit_the_groups():

@@ -150,7 +150,7 @@ def test_a_summary_names_the_columns_of_the_log_as_they_are_read():
     groups = {"missing": 0.0, "shares": [0.0] * 16, "cuts": None}
 
     def log(**columns):
-        return {"lists": 1, "rows": 2, "columns": columns, "scores": scores, "seen": ""}
+        return {"lists": 1, "rows": 2, "columns": columns, "scores": scores}
 
     assert model(14, RAW, log=log(x=scores, shop=groups, age=scores, brand=groups))
     for columns in ({"y": scores}, {"x": groups}, {"age": groups}, {"shop": scores}):
