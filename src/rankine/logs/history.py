@@ -56,6 +56,7 @@ class Lists(NamedTuple):
         """Return the lists of a block, whose rows are grouped."""
         starts = block.queries.starts
         times = to_microseconds(block.columns[history.time], history.time_unit, history.time)
+        # Without outcome times a list ends with its last row.
         latest = times
         if history.outcome_time in block.columns:
             values = block.columns[str(history.outcome_time)]
@@ -166,14 +167,17 @@ class HistoryScan:
                 numbers[self.spec.position] = block.position
             amounts = reader.read_amounts(numbers, block.n_rows)
             state.add_lists(lists.ids, keys, amounts, lists.starts, lists.ends)
+        # Key 0 is a missing value, for which a rate is the overall rate.
         if overall:
             keys = np.zeros_like(keys)
+        # Lists of the block wait until they are known, so that none sees its own outcomes.
         values = state.read_lists(lists.times, keys, lists.starts, lists.ids)
         stored: dict[str, Any] = dict(_stored_columns(columns))
         stored |= {name: values[:, j] for j, name in enumerate(self.spec.names)}
         return replace(block, columns=NamedColumns(stored), query_index=block.queries)
 
     def _check_order(self, lists: Lists, clock: int) -> None:
+        # The clock is the time of the last list of the block before.
         times = np.append(clock, lists.times)
         if (np.diff(times) < 0).any():
             raise QueryOrderError(
