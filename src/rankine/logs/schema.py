@@ -28,6 +28,7 @@ from rankine.core.errors import (
 )
 from rankine.core.specs import (
     MAX_CUTS,
+    MAX_HASH_BITS,
     Binned,
     History,
     HistoryFeature,
@@ -135,6 +136,12 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def __post_init__(self) -> None:
         """Raise if features are unordered, named twice or absent."""
         reject_sets(**msgspec.structs.asdict(self))
+        if not 1 <= self.hash_bits <= MAX_HASH_BITS:
+            raise ParameterError(
+                f"{self.hash_bits} is not between 1 and {MAX_HASH_BITS}",
+                parameter="hash_bits",
+                fix="Use 20, which suits most logs",
+            )
         try:
             spec = self.spec()
         except ValueError as error:
