@@ -36,6 +36,8 @@ _EPILOG = """
 
   rankine convert --features log.jsonl --judgments judgments.csv train.parquet
 
+  rankine convert --from ubi queries.jsonl events.jsonl log.parquet
+
   zcat big.gz | rankine convert - big.parquet --n-features 136 \\
       --layout columns
 """
@@ -92,6 +94,16 @@ class ConvertOptions(ReadingOptions):
             rich_help_panel="Reading",
         ),
     ] = None
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SYSTEM",
+            help="Join events of another system into a raw log of shown items with their "
+            "outcomes, in Parquet: ubi (OpenSearch queries and events) or metarank.",
+            rich_help_panel="Reading",
+        ),
+    ] = None
     judgments: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +130,7 @@ def convert(
     """Convert files between LETOR text, Parquet and Arrow, or to npz, in bounded memory."""
     from rankine.data.save import convert as convert_files
 
+    # As with cp: all files but the last are read.
     *sources, target = files
     check_stdout_unused(target, json=json)
     reject_options(("pairs", "split"), "applies to training data only")
@@ -125,10 +138,16 @@ def convert(
         reject_options(
             option_names(LogOptions), "applies to a raw log, and no column of a log is named"
         )
+    if reading.from_ is not None:
+        names = [*option_names(ReadingOptions, WritingOptions), "features", "judgments"]
+        reject_options(names, "cannot be combined with --from")
+        _import_events(reading.from_, sources, target, json=json)
+        return
     if reading.judgments is not None:
         reject_options(option_names(ReadingOptions), "cannot be combined with --judgments")
         _join_logs(sources, target, reading, writing, json=json)
         return
+    # A single file could be meant as either.
     if not sources:
         raise ParameterError("the input is missing", fix="Write: rankine convert IN... OUT")
     started = time.perf_counter()
@@ -173,6 +192,7 @@ def _join_logs(
         options["format"] = writing.to
     joined.data.save(target, **options)
     if writing.names_out is not None:
+        # Engines log features by name, which text files cannot hold.
         names = joined.data.feature_names or ()
         Path(writing.names_out).write_text("\n".join(names) + "\n", encoding="utf-8")
     counts = {
@@ -192,6 +212,49 @@ def _join_logs(
     )
     _print_unmatched("no judgement", joined.unjudged)
     _print_unmatched("no log", joined.unlogged)
+
+
+def _import_events(system: str, sources: list[str], target: str, *, json: bool) -> None:
+    """Join events of another system, write them as a log, and print what was found."""
+    import pyarrow.parquet as pq
+
+    from rankine.core.atomic import atomic_file
+    from rankine.logs.imports import IMPORTERS
+
+    if system not in IMPORTERS:
+        raise ParameterError(
+            f"{system!r} is not a choice",
+            parameter="from_",
+            fix=f"Choose {' or '.join(IMPORTERS)}",
+        )
+    if not sources or not target.endswith(".parquet"):
+        raise ParameterError(
+            "needs files with events, and a Parquet file to write",
+            parameter="from_",
+            fix=f"Write: rankine convert --from {system} IN... OUT.parquet",
+        )
+    log = IMPORTERS[system](sources)
+    with atomic_file(target) as file:
+        pq.write_table(log.table, file, compression="zstd")
+    counts = {
+        "rows": log.table.num_rows,
+        "lists": log.n_lists,
+        "outcomes": dict(log.outcomes),
+        "unmatched_outcomes": log.unmatched,
+        "other_events": log.other,
+    }
+    if json:
+        _console.print_json({"out": target, **counts})
+        return
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in log.outcomes.items())
+    _console.print_status(
+        f"{target}: {counts['rows']:,} rows of {log.n_lists:,} lists; {outcomes or 'no outcome'}"
+    )
+    if log.unmatched:
+        _console.print_status(f"{log.unmatched:,} outcomes have no shown item")
+    if log.other:
+        _console.print_status(f"{log.other:,} events are no outcome of a shown list")
+    _console.print_status(f"next: rankine inspect {target} --schema")
 
 
 def _print_unmatched(lack: str, pairs: Sequence[tuple[str, str]]) -> None:
