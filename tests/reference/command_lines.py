@@ -34,6 +34,7 @@ LINES = {
     "serve": "model.rankine --port 0",
     "sort": "train.txt sorted.txt",
     "train": "train.txt --ranker ranksvm --valid test.txt --out trained.rankine",
+    "strengths": "pairs.csv --n-resamples 10",
     "tune": "train.txt --valid test.txt --trials 3 --ranker least-squares --out tuned.rankine",
     "warmup": "--ranker no-such-ranker",
     "watch": "logged.rankine log.parquet --threshold 9",

@@ -127,6 +127,7 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 
     The file appears under its name only if no error occurs.
     """
+    # A pipe gets the text at once; only a file can appear whole or not at all.
     if path == "-":
         yield sys.stdout.write
         sys.stdout.flush()
@@ -145,6 +146,7 @@ def check_output_paths(**files: str | None) -> None:
     for option, path in files.items():
         if path is None:
             continue
+        # Training may take hours, so a path that cannot be written is an error before it.
         folder = Path(path).absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ParameterError(
@@ -194,6 +196,7 @@ def progress_bar(
 
     from rankine.kernels.compile import CLOCK
 
+    # The time that remains is known only where all steps cost about the same.
     time_column = TimeRemainingColumn() if show_remaining else TimeElapsedColumn()
     bar = Progress(
         TextColumn("{task.description}", markup=False),

@@ -212,6 +212,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             return self._open_features(paths, columns, more, stream=stream)
         schema = log_schema or self.log_schema(like, **more)
         assert schema is not None  # noqa: S101 - narrows the type
+        # Columns that the command itself needs, such as positions, are kept as well.
         schema = msgspec.structs.replace(schema, columns=(*schema.columns, *columns))
         cuts = self.cuts if like is None else None
         log = scan(
@@ -232,6 +233,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         """
         from rankine.logs.schema import LogSchema, read_schema
 
+        # A schema file replaces that of the model; single options then change it.
         base = log_schema_of(like) if self.schema is None else read_schema(self.schema)
         is_log = self.raw or base is not None
         self._check_column_options(is_log=is_log)
@@ -257,6 +259,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         from rankine.logs.schema import LogSchema
 
         for field in fields(self):
+            # An option that was not given has its default.
             is_default = getattr(self, field.name) == field.default
             if field.name in _FEATURE_FILE_OPTIONS and not is_default:
                 raise ParameterError(

@@ -128,6 +128,7 @@ def _tables(estimate: Propensity, name: str) -> list[Table]:
     )
     interval = f"{estimate.confidence:.0%} interval"
     tables = [Table(title, ("position", "examined", interval, "rows", "clicks"), rows)]
+    # Each context has an estimate of its own, in a table of its own.
     for value, part in estimate.contexts.items():
         tables += _tables(part, f"{value}, ")
     return tables

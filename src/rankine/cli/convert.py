@@ -118,6 +118,7 @@ def convert(
     """Convert files between LETOR text, Parquet and Arrow, or to npz, in bounded memory."""
     from rankine.data.save import convert as convert_files
 
+    # As with cp: all files but the last are read.
     *sources, target = files
     check_stdout_unused(target, json=json)
     reject_options(("pairs", "split"), "applies to training data only")
@@ -129,6 +130,7 @@ def convert(
         reject_options(option_names(ReadingOptions), "cannot be combined with --judgments")
         _join_logs(sources, target, reading, writing, json=json)
         return
+    # A single file could be meant as either.
     if not sources:
         raise ParameterError("the input is missing", fix="Write: rankine convert IN... OUT")
     started = time.perf_counter()
@@ -173,6 +175,7 @@ def _join_logs(
         options["format"] = writing.to
     joined.data.save(target, **options)
     if writing.names_out is not None:
+        # Engines log features by name, which text files cannot hold.
         names = joined.data.feature_names or ()
         Path(writing.names_out).write_text("\n".join(names) + "\n", encoding="utf-8")
     counts = {

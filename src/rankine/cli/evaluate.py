@@ -81,6 +81,7 @@ def evaluate(
         )
         clicks.evaluate(str(model), data or [], reading, json=json)
         return
+    # An option without effect is an error: the user expects that it changes something.
     reject_options(option_names(CounterfactualOptions), "needs --counterfactual")
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
@@ -148,6 +149,7 @@ def evaluate_model(
 
     model = rankine.LinearModel.load(path)
     data = reading.open(files, model=model)
+    # Scored once for all metrics.
     scores = score_dataset(model, data)
     columns = data_columns(data)
     results: dict[str, Any] = {

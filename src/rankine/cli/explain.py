@@ -50,32 +50,56 @@ def explain(
 
     if docs:
         reject_options(("k",), "cannot be combined with --docs")
+    # Values are shown as the data has them; the scorer applies the transforms.
     linear_model = rankine.LinearModel.load(model)
     data_set = reading.open(data, model=linear_model, progress=False)
     rows = align_columns(linear_model, _rows_of_query(data_set, qid))
     scorer = rankine.Scorer(linear_model)
-    explanations: list[tuple[str, Any]] = []
+    text = None if rows.query_texts is None else str(rows.query_texts[0])
+    overall: dict[str, float] = {}
+    if rows.encoding is not None and rows.encoding.history is not None:
+        overall = rows.encoding.history.overall_rates(rows.qid[0])
+    explanations: list[tuple[str, Any, list[int]]] = []
+    # Two documents: the terms of their difference. Otherwise each of the best documents alone.
     if docs:
         a = _row_of_document(rows, docs[0])
         b = _row_of_document(rows, docs[1])
         title = f"a = {_describe(rows, a)}, b = {_describe(rows, b)}"
-        explanations.append((title, scorer.explain_pair(rows.X, a, b)))
+        explanations.append((title, scorer.explain_pair(rows.X, a, b), [a, b]))
     else:
         for rank, row in enumerate(scorer.rank(rows.X, k).indices.tolist(), 1):
             title = f"{rank}. {_describe(rows, row)}"
-            explanations.append((title, scorer.explain(rows.X, row)))
+            explanations.append((title, scorer.explain(rows.X, row), [row]))
     if json:
-        dicts = [{"title": title, **each.to_dict(top)} for title, each in explanations]
-        _console.print_json({"query": qid, "explanations": dicts})
+        dicts = [{"title": title, **each.to_dict(top)} for title, each, _ in explanations]
+        rates = {"overall_rates": overall} if overall else {}
+        _console.print_json({"query": qid, "text": text, "explanations": dicts, **rates})
     else:
         width = _console.terminal_width()
-        _console.print_result(f"query {printable(qid)}")
-        for title, each in explanations:
+        heading = qid if text is None else f"{qid}: {text}"
+        _console.print_result(f"query {printable(heading)}")
+        for title, each, numbers in explanations:
             _console.print_result(f"\n{printable(title)}\n{each.text(top, width)}")
+            for row in numbers:
+                for line in _compare_rates(rows, row, overall):
+                    _console.print_result(line)
+
+
+def _compare_rates(data: Dataset, row: int, overall: dict[str, float]) -> list[str]:
+    """Return a line for each rate of the history of a row, beside the rate over all keys."""
+    lines = []
+    for name, rate in overall.items():
+        value = float(data.columns[name][row])
+        if rate > 0:
+            lines.append(
+                f"{printable(name)} {value:.2g}, {value / rate:.1f} times the overall rate"
+            )
+    return lines
 
 
 def _rows_of_query(data: Dataset, query: str) -> Dataset:
     """Return the rows of one query."""
+    # The shell passes text, whatever the type of the ids.
     ids = [str(query_id) for query_id in data.queries.ids.tolist()]
     if query not in ids:
         examples = ", ".join(printable(query_id) for query_id in ids[:5])
@@ -89,8 +113,8 @@ def _rows_of_query(data: Dataset, query: str) -> Dataset:
 
 def _row_of_document(data: Dataset, document: str) -> int:
     """Return the row of a document given by docid or by its row in the query, from 1."""
-    if data.docid is not None:
-        docids = [str(docid) for docid in data.docid.tolist()]
+    if data.item_ids is not None:
+        docids = [str(docid) for docid in data.item_ids.tolist()]
         if document in docids:
             return docids.index(document)
     # A docid that is a number takes precedence over the row of that number.
@@ -104,8 +128,8 @@ def _row_of_document(data: Dataset, document: str) -> int:
 
 
 def _describe(data: Dataset, row: int) -> str:
-    """Return the docid or number of a row, and its label."""
+    """Return the item or number of a row, and its label."""
     name = f"row {row + 1}"
-    if data.docid is not None and data.docid[row]:
-        name = str(data.docid[row])
+    if data.item_ids is not None and data.item_ids[row]:
+        name = str(data.item_ids[row])
     return f"{name} (label {data.y[row]:g})"

@@ -113,6 +113,7 @@ def _draft(
             fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
         )
     check_output_paths(out=out)
+    # As in rankine compare: models, then the data.
     *paths, data_path = inputs
     if len(set(paths)) < len(paths):
         raise ParameterError(
@@ -120,10 +121,11 @@ def _draft(
         )
     models = [rankine.LinearModel.load(path) for path in paths]
     data = reading.open_for(data_path, models)
+    # All models score the same rows, and a draft picks from their orders.
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
     # Without docids, items are named by their rows in the data.
-    items = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    items = np.arange(data.n_rows) if data.item_ids is None else np.asarray(data.item_ids)
     table = pa.table(
         {
             "session": np.asarray(data.qid)[rows],

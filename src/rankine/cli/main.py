@@ -34,7 +34,7 @@ COMMAND_GROUPS = {
     "Learn": ("train", "tune", "path", "retrain", "fuse"),
     "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
     "Use": ("predict", "serve", "export", "watch"),
-    "Data": ("inspect", "convert", "sort", "clicks"),
+    "Data": ("inspect", "convert", "sort", "clicks", "history"),
 }
 #: Heading of all other commands.
 _OTHER_GROUP = "More"

@@ -69,11 +69,12 @@ def _run_lines(data: Dataset, scores: Any, tag: str, k: int | None) -> Iterator[
     """Yield lines ``qid Q0 docid rank score tag``; a row without docid is called ``rowN``."""
     import numpy as np
 
+    items = data.item_ids
     for q, query_id in enumerate(data.queries.ids.tolist()):
         rows = data.queries.rows_of(q)
         order = rows[np.argsort(-scores[rows], kind="stable")][:k]
         for rank, row in enumerate(order.tolist(), 1):
             docid = f"row{row}"
-            if data.docid is not None and data.docid[row]:
-                docid = str(data.docid[row])
+            if items is not None and items[row]:
+                docid = str(items[row])
             yield f"{query_id} Q0 {docid} {rank} {float(scores[row])!r} {tag}"

@@ -23,6 +23,8 @@ _EPILOG = """
   zcat log.gz | rankine sort - sorted.txt
 
   rankine sort monday.parquet tuesday.parquet log.parquet --query session_id
+
+  rankine sort log.parquet sorted.parquet --query session_id --by-time ts
 """
 
 
@@ -35,6 +37,13 @@ def sort(
             help="Input files, patterns or - for stdin; then the output file, or - for stdout.",
         ),
     ],
+    by_time: Annotated[
+        str | None,
+        typer.Option(
+            help="Sort lists by the time of their earliest row, in this column, instead of by id.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
     *,
     reading: SortOptions,
@@ -42,9 +51,10 @@ def sort(
 ) -> None:
     """Group the rows of files by query, as streaming needs: text, Parquet or Arrow.
 
-    Queries are sorted by their ids; the rows of a query keep their order. Files larger than memory
-    are sorted on disk. Parquet and Arrow files keep all columns, their names and types. The suffix
-    of the output file selects its compression.
+    Queries are sorted by their ids, or with --by-time by time, as history features need it. The
+    rows of a query keep their order. Files larger than memory are sorted on disk. Parquet and Arrow
+    files keep all columns, their names and types. The suffix of the output file selects its
+    compression.
     """
     from dataclasses import asdict
 
@@ -54,7 +64,9 @@ def sort(
     if not sources:
         raise ParameterError("the input is missing", fix="Write: rankine sort IN... OUT")
     check_stdout_unused(target, json=json)
-    report = sort_file(sources, target, **reading.options(max_memory=memory * 2**20))
+    report = sort_file(
+        sources, target, by_time=by_time, **reading.options(max_memory=memory * 2**20)
+    )
     if json:
         _console.print_json(asdict(report))
         return

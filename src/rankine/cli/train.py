@@ -100,6 +100,7 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
+    from rankine.history.folder import check_not_live
     from rankine.history.state import has_state
     from rankine.model import LinearModel
 
@@ -132,6 +133,7 @@ def train(
     state_folder = reading.state
     if state_folder is not None:
         _check_has_history(schema)
+        check_not_live(state_folder)
         # A new folder is the start of a history.
         reading = replace(reading, state=state_folder if has_state(state_folder) else None)
     estimator = make_ranker(ranker, settings)
@@ -160,7 +162,7 @@ def train(
         _console.print_json(result)
         return
     print_values(_summary_rows(result))
-    _console.print_next_commands(_next_commands(result["model"], valid))
+    _console.print_next_commands(_next_commands(job))
 
 
 def _check_has_history(schema: LogSchema | None) -> None:
@@ -453,6 +455,8 @@ class TrainingJob:
             )
         if _is_loaded(train):
             self.estimator.training_ |= {"fingerprint": train.fingerprint}
+        if self.reading.split is not None:
+            self.estimator.training_ |= {"split": self.reading.split}
 
     def _save(self) -> LinearModel:
         """Save the model of the fitted estimator."""
@@ -552,10 +556,17 @@ def _evaluate_parts(metric: str, model: LinearModel, parts: dict[str, Any]) -> d
     return means
 
 
-def _next_commands(model: str, valid: str | None) -> list[list[str]]:
+def _next_commands(job: TrainingJob) -> list[list[str]]:
     """Return commands that a user may want to run after a training."""
-    # A report on the training data would be too optimistic, so without --valid it is left open.
-    return [["rankine", "report", model, valid or "TEST_DATA"], ["rankine", "serve", model]]
+    # A report on the training data would be too optimistic: without held-out data it is left open.
+    held_out = ["TEST_DATA"]
+    if job.valid is not None:
+        held_out = [job.valid]
+    elif job.reading.split is not None and "-" not in job.paths:
+        held_out = [*job.paths, "--split", job.reading.split]
+        if job.reading.time is not None and job.schema is None:
+            held_out += ["--time", job.reading.time]
+    return [["rankine", "report", job.out, *held_out], ["rankine", "serve", job.out]]
 
 
 def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -147,6 +147,7 @@ def tune(
     options = search.options()
     if missing != "auto":
         options["parameters"] |= dict.fromkeys(_missing_parameters(ranker), missing)
+    # Held-out rows are read like the training rows, so that features mean the same.
     rows = reading.open(data)
     held_out = None if valid is None else reading.open_like(valid, rows)
     schema = log_schema_of(rows)
@@ -185,6 +186,7 @@ def tune(
         _console.print_json({**result.to_dict(), "study": study, "model": out})
     else:
         print_result(result, out)
+    # The best model so far is saved above, before the command ends as interrupted.
     if result.interrupted:
         result_text = "the best setting so far is shown above; name --out to keep its model"
         if out is not None:
@@ -199,6 +201,7 @@ def _missing_parameters(ranker: str) -> list[str]:
     """Return the names of the parameters that ``--missing`` sets."""
     from rankine.rankers.registry import RANKERS, ranker_class
 
+    # With --ranker auto a parameter belongs to one of the rankers.
     if ranker != "auto":
         return ["missing"]
     return [f"{name}.missing" for name in RANKERS if not ranker_class(name).takes_missing]
@@ -233,6 +236,7 @@ def _trials_table(result: TuningResult) -> Table:
 
     rows = []
     for trial in result.trace:
+        # A failed trial says why; a stopped one only that it was stopped.
         remark = "" if trial.state == "complete" else trial.reason or trial.state
         if not trial.feasible:
             remark = "above a limit"

@@ -459,6 +459,16 @@ class History(
         if not all(math.isfinite(x) and x > 0 for x in self.propensity):
             raise ValueError("propensities of history features are not positive")
 
+    def first_difference(self, other: History) -> str | None:
+        """Return the name of the first feature that ``other`` lacks or computes differently."""
+        settings = ("delay", "refresh", "forget", "time_unit", "propensity")
+        same = all(getattr(self, name) == getattr(other, name) for name in settings)
+        others = dict(zip(other.names, other.features, strict=True))
+        for name, feature in zip(self.names, self.features, strict=True):
+            if not same or others.get(name) != feature:
+                return name
+        return None
+
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns of all keys: what a row needs so that its features can be computed."""

@@ -287,6 +287,26 @@ class Dataset:
 
         return fingerprint([self])
 
+    @property
+    def item_ids(self) -> Any:
+        """Id of each row's item: ``docid``, or the item column of a raw log; None without one."""
+        if self.docid is not None:
+            return self.docid
+        return self._log_column("item")
+
+    @property
+    def query_texts(self) -> Any:
+        """What was searched for, row by row: a column of the text, or None."""
+        for name in ("query_text", "query", "text"):
+            if name in self.columns:
+                return self.columns[name]
+        return self._log_column("search")
+
+    def _log_column(self, use: str) -> Any:
+        """Return the column that the schema of a raw log names for a use, or None."""
+        name = getattr(getattr(self.encoding, "schema", None), use, None)
+        return self.columns.get(name) if name is not None else None
+
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Take rows by number, in the given order; a slice gives views where it can."""
         return replace(

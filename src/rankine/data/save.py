@@ -141,6 +141,7 @@ def convert(
         Fields of ``ReadOptions``.
     """
     stream = source if isinstance(source, LabelledStream) else scan(source, **options)
+    stream.log_encoding()
     report = ConversionReport(features=stream.n_features, names=stream.feature_names)
     _check_target(stream.sources, target)
     if names_out is not None and report.names is None:

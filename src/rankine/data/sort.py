@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Unpack
@@ -23,13 +23,16 @@ from numpy.typing import NDArray
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, FileKindError, ParameterError, SchemaError
 from rankine.data.compression import open_target
+from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, format_for
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.readers.columns import to_ids
 from rankine.data.readers.tables import open_table
 from rankine.data.readers.values import BatchLocation, RowFaults, wrap_arrow_errors
 from rankine.data.save import convert
+from rankine.data.scan import Scan
 from rankine.data.sources import Source, find_sources
+from rankine.data.splits import query_times
 from rankine.kernels.compile import jit
 
 #: Memory used where ``max_memory`` is not given.
@@ -57,7 +60,11 @@ class SortReport:
 
 
 def sort_file(
-    path: Any, target: str | os.PathLike[str], **options: Unpack[ReadKeywords]
+    path: Any,
+    target: str | os.PathLike[str],
+    *,
+    by_time: str | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> SortReport:
     """Write the rows of files grouped by query, queries in increasing order of their ids.
 
@@ -70,6 +77,9 @@ def sort_file(
         compress it, ``-`` is standard output. Lines of text are not changed; comment lines
         and blank lines are left out. Rows of tables can be written to any format; tables (raw
         logs too) keep names, types and all columns in Parquet and Arrow.
+    by_time
+        For tables: a column of times. Queries are then in order of the time of their earliest row,
+        equal times in order of ids. Two numbers for each query are kept in memory.
     **options
         As for ``rankine.scan``; ``max_memory`` (default 768 MiB) bounds the memory used.
     """
@@ -81,7 +91,13 @@ def sort_file(
     sources = find_sources(path)
     formats = {choose_format(s, read_options.format, s.head()).name: s for s in sources}
     if "letor" not in formats:
-        return sort_tables(sources, target, read_options)
+        return sort_tables(sources, target, read_options, by_time)
+    if by_time is not None:
+        raise ParameterError(
+            "applies to tables with a column of times",
+            parameter="by_time",
+            fix="Leave it out, or convert the files first",
+        )
     if len(formats) > 1:
         table = next(source for name, source in formats.items() if name != "letor")
         raise FileKindError(
@@ -237,24 +253,85 @@ _GROUP_ROWS = 65536
 _RUN_SHARE = 8
 
 
+class ListOrder:
+    """The order of lists by the time of their earliest row, then by id.
+
+    Parameters
+    ----------
+    blocks
+        All rows, in any order, with the column of times.
+    time
+        Its name.
+    """
+
+    def __init__(self, blocks: Iterable[Dataset], time: str) -> None:
+        self._ids: NDArray[Any] = np.zeros(0, dtype=np.int64)
+        self._times: NDArray[Any] = np.zeros(0)
+        ids: list[NDArray[Any]] = []
+        times: list[NDArray[Any]] = []
+        n_pending = 0
+        for block in blocks:
+            ids.append(block.queries.ids)
+            times.append(query_times(block, time))
+            n_pending += block.n_queries
+            # Merging at twice the size keeps its cost small for each block.
+            if n_pending > len(self._ids):
+                self._merge(ids, times)
+                ids, times, n_pending = [], [], 0
+        if ids:
+            self._merge(ids, times)
+        self._rank = np.empty(len(self._ids), dtype=np.int64)
+        self._rank[np.argsort(self._times, kind="stable")] = np.arange(len(self._ids))
+
+    def _merge(self, ids: list[NDArray[Any]], times: list[NDArray[Any]]) -> None:
+        if len(self._ids):
+            ids, times = [self._ids, *ids], [self._times, *times]
+        all_ids, all_times = np.concatenate(ids), np.concatenate(times)
+        order = np.argsort(all_times, kind="stable")
+        # The first occurrence of an id is its earliest.
+        self._ids, first = np.unique(all_ids[order], return_index=True)
+        self._times = all_times[order][first]
+
+    def __call__(self, qid: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of each row's list in the order."""
+        return self._rank[np.searchsorted(self._ids, qid)]
+
+
+def _order_of_lists(
+    sources: list[Source], options: ReadOptions, by_time: str | None
+) -> ListOrder | None:
+    """Read the times of all lists; None where the ids decide the order."""
+    if by_time is None:
+        return None
+    times = replace(
+        options, label=None, features=(), columns=(by_time,), docid=None, weight=None,
+        position=None,
+    )  # fmt: skip
+    return ListOrder(Scan.open(sources, times).raw_blocks(), by_time)
+
+
 def sort_tables(
-    sources: list[Source], target: str | os.PathLike[str], options: ReadOptions
+    sources: list[Source],
+    target: str | os.PathLike[str],
+    options: ReadOptions,
+    by_time: str | None = None,
 ) -> SortReport:
-    """Write the rows grouped by query, queries in increasing order of their ids.
+    """Write the rows grouped by query, queries in increasing order of ids, or of earliest times.
 
     Names, types and all columns stay. The suffix of ``target`` decides the format;
     ``options.max_memory`` bounds the memory used.
     """
     name = os.fspath(target)
+    order = _order_of_lists(sources, options, by_time)
     form = "letor" if name == "-" else format_for(name).name
     with tempfile.TemporaryDirectory(dir=_folder_of(target), prefix=".sort-") as folder:
         skipped: list[int] = []
         run_files: list[str] = []
-        batches = _read_tables(sources, options, skipped)
+        batches = read_tables(sources, options, skipped, order)
         for run in _join_batches(batches, options.memory_limit // _RUN_SHARE):
             run_files.append(f"{folder}/{len(run_files)}.arrow")
             rows = run.sort()
-            _write_table("arrow", run_files[-1], rows.table.schema, rows.split())
+            write_table("arrow", run_files[-1], rows.table.schema, rows.split())
         if not run_files:
             raise EmptyDataError(
                 "no rows in " + ", ".join(s.name for s in sources[:3]), fix="Check the path"
@@ -262,47 +339,54 @@ def sort_tables(
         # Mapped files are read as needed while they are merged.
         readers = [pa.ipc.open_file(pa.memory_map(file)) for file in run_files]
         run_options = replace(options, on_bad_row="error")
-        merged = _merge([_read_run(reader, run_options) for reader in readers])
+        merged = _merge([_read_run(reader, run_options, order) for reader in readers])
         if form in ("parquet", "arrow"):
-            n_rows, n_queries = _write_table(form, name, readers[0].schema, merged)
+            n_rows, n_queries = write_table(form, name, readers[0].schema, merged)
         else:
             file = f"{folder}/sorted.parquet"
-            n_rows, n_queries = _write_table("parquet", file, readers[0].schema, merged)
+            n_rows, n_queries = write_table("parquet", file, readers[0].schema, merged)
             convert(file, target, query=options.query)
     return SortReport(n_rows, n_queries, len(run_files), sum(skipped))
 
 
-class _Rows(NamedTuple):
+class TablePart(NamedTuple):
     """Rows of a table with their query ids."""
 
     table: pa.Table
     qid: NDArray[Any]
 
-    def slice(self, first: int, last: int) -> _Rows:
-        return _Rows(self.table.slice(first, last - first), self.qid[first:last])
+    def slice(self, first: int, last: int) -> TablePart:
+        """Return the rows from ``first`` to before ``last``."""
+        return TablePart(self.table.slice(first, last - first), self.qid[first:last])
 
-    def sort(self) -> _Rows:
+    def sort(self) -> TablePart:
+        """Return the rows in order of their ids."""
         order = np.argsort(self.qid, kind="stable")
-        return _Rows(self.table.take(order), self.qid[order])
+        return TablePart(self.table.take(order), self.qid[order])
 
-    def split(self) -> Iterator[_Rows]:
+    def split(self) -> Iterator[TablePart]:
+        """Yield the rows in blocks for merging."""
         for first in range(0, len(self.qid), _MERGE_ROWS):
             yield self.slice(first, min(first + _MERGE_ROWS, len(self.qid)))
 
 
-def _join(parts: list[_Rows]) -> _Rows:
+def join_rows(parts: list[TablePart]) -> TablePart:
+    """Join parts in order."""
     if len(parts) == 1:
         return parts[0]
     table = pa.concat_tables([part.table for part in parts])
-    return _Rows(table, np.concatenate([part.qid for part in parts]))
+    return TablePart(table, np.concatenate([part.qid for part in parts]))
 
 
-def _read_tables(
-    sources: list[Source], options: ReadOptions, skipped: list[int]
-) -> Iterator[_Rows]:
+def read_tables(
+    sources: list[Source],
+    options: ReadOptions,
+    skipped: list[int],
+    order: ListOrder | None = None,
+) -> Iterator[TablePart]:
     """Yield all columns of all files, batch by batch; append the bad rows of each to ``skipped``.
 
-    The first file decides names and types.
+    The first file decides names and types. Ids are replaced by numbers in the ``order``.
     """
     schema: pa.Schema | None = None
     query = str(options.query)
@@ -328,35 +412,40 @@ def _read_tables(
                     good = np.flatnonzero(~faults.bad)
                     skipped.append(int(faults.bad.sum()))
                     rows, qid = rows.take(good), qid[good]
+                if order is not None:
+                    qid = order(qid)
                 if len(qid):
-                    yield _Rows(rows, qid)
+                    yield TablePart(rows, qid)
         source.check()
 
 
-def _read_run(reader: Any, options: ReadOptions) -> Iterator[_Rows]:
+def _read_run(reader: Any, options: ReadOptions, order: ListOrder | None) -> Iterator[TablePart]:
     query = str(options.query)
     for k in range(reader.num_record_batches):
         batch = reader.get_batch(k)
         faults = RowFaults(BatchLocation("a sorted run"), batch.num_rows, skip=False)
-        yield _Rows(pa.Table.from_batches([batch]), to_ids(batch.column(query), query, faults))
+        qid = to_ids(batch.column(query), query, faults)
+        if order is not None:
+            qid = order(qid)
+        yield TablePart(pa.Table.from_batches([batch]), qid)
 
 
-def _join_batches(batches: Iterator[_Rows], max_bytes: int) -> Iterator[_Rows]:
+def _join_batches(batches: Iterator[TablePart], max_bytes: int) -> Iterator[TablePart]:
     """Join consecutive batches into runs that end at or after ``max_bytes`` bytes."""
-    pending: list[_Rows] = []
+    pending: list[TablePart] = []
     pending_bytes = 0
     for rows in batches:
         pending.append(rows)
         pending_bytes += rows.table.nbytes
         if pending_bytes >= max_bytes:
-            yield _join(pending)
+            yield join_rows(pending)
             pending, pending_bytes = [], 0
     if pending:
-        yield _join(pending)
+        yield join_rows(pending)
 
 
-def _write_table(
-    form: str, path: str, schema: pa.Schema, blocks: Iterator[_Rows]
+def write_table(
+    form: str, path: str, schema: pa.Schema, blocks: Iterator[TablePart]
 ) -> tuple[int, int]:
     """Write blocks to a file, whole or not at all; return the rows and the runs of equal ids.
 
@@ -365,7 +454,7 @@ def _write_table(
     n_rows = n_queries = pending_rows = 0
     last_id: Any = None
     with atomic_file(path) as file, _open_writer(form, file, schema) as writer:
-        pending: list[_Rows] = []
+        pending: list[TablePart] = []
         for block in blocks:
             pending.append(block)
             pending_rows += len(block.qid)
@@ -382,8 +471,8 @@ def _write_table(
     return n_rows, n_queries
 
 
-def _write_group(writer: Any, blocks: list[_Rows]) -> None:
-    table = _join(blocks).table
+def _write_group(writer: Any, blocks: list[TablePart]) -> None:
+    table = join_rows(blocks).table
     writer.write_table(table, table.num_rows)
 
 
@@ -393,7 +482,7 @@ def _open_writer(form: str, file: Any, schema: pa.Schema) -> Any:
     return pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
-def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
+def _merge(runs: list[Iterator[TablePart]]) -> Iterator[TablePart]:
     """Yield blocks of whole queries in order of their ids."""
     merging = [_MergingRun(run) for run in runs]
     while True:
@@ -408,7 +497,7 @@ def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
         cut = min(ends, default=None)
         parts = [rows for run in holding if (rows := run.take_below(cut)) is not None]
         if parts:
-            yield _join(parts).sort()
+            yield join_rows(parts).sort()
         else:
             # All rows read so far belong to one query: read on where it may continue.
             for run in holding:
@@ -427,9 +516,9 @@ class _MergingRun:
         Whether all blocks were read.
     """
 
-    def __init__(self, blocks: Iterator[_Rows]) -> None:
+    def __init__(self, blocks: Iterator[TablePart]) -> None:
         self._blocks = blocks
-        self.rows: _Rows | None = None
+        self.rows: TablePart | None = None
         self.finished = False
 
     @property
@@ -447,9 +536,9 @@ class _MergingRun:
         elif self.rows is None:
             self.rows = block
         else:
-            self.rows = _join([self.rows, block])
+            self.rows = join_rows([self.rows, block])
 
-    def take_below(self, cut: Any) -> _Rows | None:
+    def take_below(self, cut: Any) -> TablePart | None:
         """Take the rows of queries below ``cut``; None takes all rows."""
         rows = self.rows
         if rows is None:

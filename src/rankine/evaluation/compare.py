@@ -80,7 +80,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class ChangedQuery:
-    """A query with one of the largest differences of two systems, and both rankings."""
+    """A query with one of the largest differences of two systems, and both rankings.
+
+    ``text`` is what was searched for, if the data has it.
+    """
 
     a: str
     b: str
@@ -89,6 +92,7 @@ class ChangedQuery:
     value_b: float
     ranking_a: Sequence[Mapping[str, Any]]
     ranking_b: Sequence[Mapping[str, Any]]
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +227,9 @@ def _side_by_side(change: ChangedQuery) -> Table:
             else:
                 cells += ["", ""]
         rows.append(cells)
+    query = f"{change.query} ({change.text})" if change.text else str(change.query)
     return Table(
-        f"Query {change.query}: {change.a} {change.value_a:.4f}, {change.b} {change.value_b:.4f}",
+        f"Query {query}: {change.a} {change.value_a:.4f}, {change.b} {change.value_b:.4f}",
         ("rank", change.a, "label", change.b, "label"),
         rows,
         left=2,
@@ -442,6 +447,7 @@ def _changed(
             float(values[query, 1]),
             a.ranking(query, depth),
             b.ranking(query, depth),
+            a.text(query),
         )
         for query in queries.tolist()
         if values[query, 0] != values[query, 1]

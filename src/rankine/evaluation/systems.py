@@ -35,6 +35,7 @@ class ScoredSystem:
     """The labels and scores that a named system gives every document.
 
     ``by_docid``: ties are ordered by descending document id (as in TREC runs) instead of by row.
+    ``items`` and ``texts``: the item and the text of the query of each row, or None.
     """
 
     name: str
@@ -43,6 +44,8 @@ class ScoredSystem:
     queries: QueryIndex
     columns: Mapping[str, Any]
     by_docid: bool
+    items: Any = None
+    texts: Any = None
 
     def values(self, metric: Metric) -> NDArray[np.float64]:
         """Return the metric of each query."""
@@ -51,6 +54,10 @@ class ScoredSystem:
             rule, self.y, self.score, self.queries, per_query=True, columns=self.columns
         )
 
+    def text(self, query: int) -> str:
+        """Return what was searched for, or an empty text."""
+        return "" if self.texts is None else str(self.texts[self.queries.rows_of(query)[0]])
+
     def ranking(self, query: int, depth: int) -> list[dict[str, Any]]:
         """Return id (or row), label and score of the first documents of a query."""
         rows = self.queries.rows_of(query)
@@ -58,7 +65,7 @@ class ScoredSystem:
         # Documents that a run did not retrieve have no rank in it.
         if retrieved is not None:
             rows = rows[np.asarray(retrieved)[rows].astype(bool)]
-        docid = self.columns.get("docid")
+        docid = self.columns.get("docid", self.items)
         if self.by_docid:
             key = docid_key({"docid": np.asarray(docid)[rows]}, len(rows))
             order = rank_order_by_key(self.score[rows], key)
@@ -107,9 +114,16 @@ def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str
     from rankine.transforms.log_columns import columns_of
 
     # Models of a raw log encode the columns themselves, so that they decide how the file is read.
-    reader = next((model for model in models if columns_of(model) is not None), models[0])
-    specs = [spec for spec in map(columns_of, models) if spec is not None]
-    return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
+    of_logs = [model for model in models if columns_of(model) is not None]
+    if not of_logs:
+        return models[0], ()
+    histories = [model.history for model in of_logs]
+    computed = {name for history in histories if history is not None for name in history.names}
+    # The model with most history features reads the log, so that the others find theirs.
+    n_features = [0 if history is None else len(history.names) for history in histories]
+    reader = of_logs[n_features.index(max(n_features))]
+    names = (name for model in of_logs for name in columns_of(model).columns)  # type: ignore[union-attr]
+    return reader, tuple(name for name in dict.fromkeys(names) if name not in computed)
 
 
 def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
@@ -200,7 +214,16 @@ def _score_system(name: str, system: Any, judged: Dataset | Qrels, with_runs: bo
             fix="Pass one score per row",
         )
     check_finite(score, f"score of {name}")
-    return ScoredSystem(name, judged.y, score, judged.queries, data_columns(judged), with_runs)
+    return ScoredSystem(
+        name,
+        judged.y,
+        score,
+        judged.queries,
+        data_columns(judged),
+        with_runs,
+        judged.item_ids,
+        judged.query_texts,
+    )
 
 
 def _scores(system: Any, data: Dataset) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rankine.core.discovery import import_modules
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.specs import RunScores
+from rankine.core.specs import History, RunScores
 from rankine.model import LinearModel
 
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
@@ -170,6 +170,12 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     # All engines would rank such a model in the order of their index.
     if model.nnz == 0:
         raise ExportError("all weights are zero: the model ranks nothing", fix="Train it first")
+    if to != "json" and any(isinstance(spec, History) for spec in model.transforms):
+        raise ExportError(
+            f"{to} cannot compute the history features of this model",
+            fix="Index them as fields: rankine history build LOG --schema SCHEMA --out FEATURES "
+            "writes them as columns; export a model of those. Or serve this model: rankine serve",
+        )
     target = _TARGETS[to]
     if any(isinstance(spec, RunScores) for spec in model.transforms):
         target = _FUSION_TARGETS.get(to, target)

@@ -145,6 +145,7 @@ def read_declarations(history: Any) -> dict[str, HistoryFeature]:
 def _convert(fields: Any) -> HistoryFeature:
     if isinstance(fields, HistoryFeature):
         return fields
+    # One column may be written without brackets.
     if isinstance(fields, Mapping) and isinstance(fields.get("by"), str):
         fields = {**fields, "by": [fields["by"]]}
     try:
@@ -168,6 +169,7 @@ def plan_feature(feature: HistoryFeature) -> FeaturePlan:
         )
     defaults = {field.name: field.default for field in msgspec.structs.fields(feature)}
     for name, kinds in _FIELDS_OF.items():
+        # A field that this kind would ignore is an error, as every option without effect.
         if kind not in kinds and getattr(feature, name) != defaults[name]:
             raise ParameterError(
                 f"applies to {', '.join(kinds)}, not to {kind}", parameter=name, fix="Leave it out"
@@ -209,6 +211,7 @@ def _buckets(feature: HistoryFeature) -> tuple[int, int]:
             fix="Use 8",
         )
     window = _positive_duration(feature.window, "window")
+    # Buckets begin at multiples of their size since 1970, which must be exact.
     if window % feature.buckets:
         raise ParameterError(
             f"{feature.window!r} is not a whole number of microseconds in each of the "
@@ -231,6 +234,7 @@ def _amounts(feature: HistoryFeature, kind: str) -> tuple[Amount | None, Amount 
         return Amount(feature.rate or "", formula), over
     if kind == "mean":
         weight = _parse(feature.weight, "weight")
+        # The texts are names: equal amounts of several features are computed once.
         product = f"({feature.mean}) * ({feature.weight or 1})"
         mask = f"({feature.weight or 1}) where {feature.mean}"
         return (
@@ -270,6 +274,7 @@ def _check_examination(history: History) -> None:
             parameter="over",
             fix="Name it: position = '...'",
         )
+    # Propensities are part of the model: the server must use the same ones.
     if not history.propensity:
         raise ParameterError(
             "'examination' needs the propensity of each position",

@@ -72,6 +72,7 @@ def read_folder(
             live.restore(_decode_content(extra))
     segment = live.segment
     numbers = [number for number in log_segments(folder) if number >= segment]
+    # A missing log would leave a gap in the sums that nobody notices.
     if numbers != list(range(segment, segment + len(numbers))):
         raise DataError(
             f"{log_path(folder, segment).name} is missing",
@@ -98,6 +99,7 @@ def _replay(live: LiveHistory, path: Path) -> None:
     with attach_file_to_errors(str(path)):
         records = read_records(path)
         first = next(records, None)
+        # A log of other features has rows of another layout.
         if first is not None and first != _header(live.history):
             raise FeatureMismatchError(
                 "the events belong to other history features than the state",
@@ -190,6 +192,7 @@ class LiveFolder:
         self._segment += 1
         self._log = self._open_log()
         self.n_rows = 0
+        # Another process: a thread would share Python's lock with the rankings.
         command = [sys.executable, "-c", _COMPACT, str(self.folder), str(self._segment)]
         command += [str(self.live.state.clock), *self._arguments]
         self._compaction = subprocess.Popen(command, stderr=subprocess.PIPE)  # noqa: S603
@@ -240,6 +243,7 @@ def compact(
     """Apply the logs before a number to the snapshot, and remove them."""
     live = read_folder(folder, None, join_ttl=join_ttl, max_keys=max_keys, before=before)
     live.advance(clock)
+    # First the snapshot, then the logs: after a crash between them old logs are left, not lost.
     live.state.save(folder / SNAPSHOT_NAME, live.content(before))
     for number in log_segments(folder):
         if number < before:

@@ -227,6 +227,7 @@ class LiveHistory:
     def _pass_on(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
         if not lists:
             return
+        # The state counts them as the offline pass does: a list, its end, all of its rows.
         words = np.concatenate([waiting.words for waiting in lists], axis=1)
         sizes = [waiting.words.shape[1] for waiting in lists]
         self.state.add_lists(
@@ -268,6 +269,7 @@ class LiveHistory:
         hashes = hash_values([event.event_id for event in with_id], "id").view(np.int64)
         seen: set[int] = set()
         for event, event_id in zip(with_id, hashes.tolist(), strict=True):
+            # A sender that got no reply sends the batch again.
             if event_id in seen or any(event_id in ids for ids in self._event_ids):
                 receipt.duplicates += 1
                 continue
@@ -337,6 +339,7 @@ class LiveHistory:
             if row is None:
                 receipt.unmatched += 1
                 continue
+            # Nothing changes until the record is in the log: ``apply`` makes the changes.
             row = row.copy()
             for name, value in event.values.items():
                 if name in positions:
@@ -402,6 +405,7 @@ class LiveHistory:
         """Change the row of an outcome; return whether it is late."""
         waiting = self._lists.get(list_id)
         row = -1
+        # An outcome that was accepted may come after its list has expired.
         if waiting is not None:
             row = waiting.find_row(item)
         if waiting is None or row < 0:
@@ -410,12 +414,14 @@ class LiveHistory:
         old_amounts = waiting.words[layout.amounts, row].view(np.float64).copy()
         waiting.words[layout.changing, row] = change.view(np.int64)
         end = waiting.end
+        # Without a column of outcome times, offline lists end with their rows, and so do these.
         if self.history.outcome_time is not None:
             end = max(end, time)
         if waiting.is_applied:
             added = waiting.words[layout.amounts, row].view(np.float64) - old_amounts
             keys = waiting.words[layout.keys, row]
             self.state.amend(keys[:, None].copy(), added[:, None].copy(), end)
+        # The list ends later, so it becomes known later; its former entry is skipped.
         elif end != waiting.end:
             waiting.end = end
             self._push(list_id, end)
@@ -427,6 +433,7 @@ class LiveHistory:
         ids, lists = [], []
         while self._lists:
             list_id, waiting = next(iter(self._lists.items()))
+            # Lists are in the order in which they came, so the first is the oldest.
             if waiting.time >= now - self.join_ttl:
                 break
             del self._lists[list_id]

@@ -70,6 +70,7 @@ class RowReader:
         A column that is absent is missing everywhere.
         """
         hashes = {name: self._hash_column(columns, name, n_rows) for name in self.key_columns}
+        # Features of the same key columns share their hashes.
         keys = np.empty((len(self.keys), n_rows), dtype=np.uint64)
         for k, by in enumerate(self.keys):
             keys[k] = hashes[by[0]]
@@ -87,6 +88,7 @@ class RowReader:
             coded = columns.coded(name)
         if coded is None:
             return hash_values(columns[name], name)
+        # Blocks of one file often share their dictionary, whose texts are then hashed once.
         last = self._last_texts.get(name)
         if last is None or last[0] is not coded.texts:
             last = self._last_texts[name] = (coded.texts, _hash_texts(coded.texts))
@@ -106,6 +108,7 @@ class RowReader:
         self, amount: Amount, numbers: Mapping[str, NDArray[np.float64]], n_rows: int
     ) -> NDArray[np.float64]:
         if amount.text == "examination" and amount.formula is None:
+            # Positions beyond the last one that was measured count like the last.
             propensity = np.array(self.history.propensity)
             positions = numbers[str(self.history.position)]
             if not (positions >= 1).all():
@@ -162,6 +165,7 @@ def hash_values(values: Any, name: str) -> NDArray[np.uint64]:
     array = np.asarray(values)
     if array.dtype.kind == "i":
         return _hash_integers(array.astype(np.int64, copy=False))
+    # Frames turn integers into floats when a value is missing: they keep the hash of the integer.
     if array.dtype.kind == "f" and len(array):
         missing = np.isnan(array)
         numbers = np.where(missing, 0.0, array)
@@ -185,6 +189,7 @@ def _hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
     data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     hashes = np.empty(len(encoded), dtype=np.uint64)
     hash_texts(data, np.cumsum(sizes), _TEXT, _INTEGER, hashes)
+    # 0 marks a missing value, so no text has it.
     np.maximum(hashes, 1, out=hashes)
     hashes[sizes == 0] = 0
     return hashes
@@ -202,6 +207,7 @@ def to_microseconds(values: Any, unit: str, column: str) -> NDArray[np.int64]:
         scaled = np.where(missing, 0, array) * _SCALES[unit]
         if array.dtype.kind == "f":
             scaled = np.rint(scaled)
+        # Compared as floats, since the product of integers may have wrapped.
         if (np.abs(scaled.astype(np.float64)) >= _MAX_TIME).any():
             raise SchemaError(
                 "a time is after the year 9999, or as long before 1970",
@@ -245,6 +251,7 @@ def parse_time(value: Any, unit: str = "s") -> int:
             ) from error
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
+        # Integers throughout: ``timestamp()`` would round microseconds.
         elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
         return (elapsed.days * 86400 + elapsed.seconds) * 10**6 + elapsed.microseconds
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -129,6 +129,7 @@ class Waiting:
         taken = []
         while self._heap and self._heap[0][0] < time:
             chunk = heapq.heappop(self._heap)[2]
+            # The rest of the chunk goes back, with the time of its first list.
             count = int(np.searchsorted(chunk.known, time))
             if count < len(chunk.known):
                 self._push(chunk.take(np.arange(count, len(chunk.known))))
@@ -166,6 +167,7 @@ class FeatureTable:
     def _make(self, capacity: int) -> KeyTable:
         if capacity > _MAX_CAPACITY:
             raise ParameterError(f"a table of {capacity:,} keys is too large", fix="Set max_keys")
+        # One array of words for hashes, times and sums; the last row has the sums over all keys.
         words = np.zeros((capacity + 1, self.width), dtype=np.int64)
         plan = self.plan
         return KeyTable(
@@ -213,6 +215,7 @@ class FeatureTable:
             return
         rows = self.table.words[:-1]
         live = rows[:, 0] != 0
+        # Some room is made at once, so that not every new key rebuilds the table.
         n_removed = self.n_keys - int(_KEPT_SHARE * max_keys)
         oldest = np.flatnonzero(live)
         # Equal times are ordered by key, so that the result does not depend on the table's layout.
@@ -239,6 +242,7 @@ class FeatureTable:
             raise ModelFormatError("a sum is not finite", fix="Restore the file from a copy")
         if len(rows) and int(np.abs(rows[:, 1]).max()) > -_BEGINNING:
             raise ModelFormatError("a time is out of range", fix="Restore the file from a copy")
+        # At most half full, so that a key is found after few steps.
         capacity = _MIN_CAPACITY
         while capacity < 2 * len(rows):
             capacity *= 2
@@ -260,6 +264,7 @@ class FeatureTable:
         """Apply updates and read lists; see ``rankine.history.kernels.run``."""
         progress = np.zeros(2, dtype=np.int64)
         keys = applied.keys[self.group]
+        # The kernel stops when the table is full, and goes on from ``progress`` in a larger one.
         while not run(
             self.table, keys, ends, x, y, read_keys, times, starts, n_applied, progress, values
         ):
@@ -343,6 +348,7 @@ class HistoryState:
         """Return when lists that end at given times become known."""
         times = ends + self.delay
         if self.refresh:
+            # Rounded up, as integers.
             times = -(-times // self.refresh) * self.refresh
         return times
 
@@ -400,6 +406,7 @@ class HistoryState:
             return values.T
         if (np.diff(times) < 0).any():
             raise QueryOrderError("lists are not in order of time", fix="Sort them by time")
+        # Taken for the last list at once; ``n_applied`` says how many rows each list may see.
         applied = self.waiting.take_before(int(times[-1]))
         if applied is None:
             applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
@@ -422,6 +429,7 @@ class HistoryState:
         counts, zeros = np.full(len(ends), rows), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
             x, y = (counts if k is None else applied.amounts[k] for k in amounts)
+            # These kinds have one sum; the kernel takes two amounts.
             if table.n_sums < 2:
                 y = zeros
             table.run(applied, ends, x, y, keys[table.group], times, starts, n_applied, out)
@@ -440,6 +448,7 @@ class HistoryState:
 
     def _advance(self, times: NDArray[np.int64], ids: NDArray[np.int64] | None) -> None:
         latest = int(times[-1])
+        # Only lists of the latest instant could come twice without being older than the clock.
         if latest > self.clock:
             self._ids_at_clock.clear()
         self.clock = latest
@@ -580,6 +589,7 @@ class HistoryState:
         for k, table in enumerate(self.tables):
             tensors[f"keys.{k}"] = table.live_rows(horizon).ravel()
             tensors[f"totals.{k}"] = table.totals.copy()
+        # In one order, whatever the order in which they were added: equal states give equal files.
         chunks = self.waiting.chunks or [_no_lists(len(self.reader.keys), len(self.reader.amounts))]
         waiting = _join_chunks(chunks).sort()
         tensors["waiting.ends"], tensors["waiting.ids"] = waiting.end, waiting.ids
@@ -601,6 +611,7 @@ class HistoryState:
         lists = ("waiting.ends", "waiting.ids", "waiting.starts", "waiting.keys", "ids_at_clock")
         tables = [f"{part}.{k}" for k in range(len(self.tables)) for part in ("keys", "totals")]
         expected = dict.fromkeys((*lists, *tables), np.int64) | {"waiting.amounts": np.float64}
+        # Sizes and types first: everything below relies on them.
         if {name: array.dtype for name, array in tensors.items()} != expected:
             raise _malformed("the tensors are not those of the features")
         for k, table in enumerate(self.tables):

@@ -11,6 +11,8 @@ from rankine.core.lazy_import import lazy_attributes
 _PUBLIC = {
     "LogScan": "rankine.logs.source",
     "LogSchema": "rankine.logs.schema",
+    "apply_history": "rankine.logs.build",
+    "build_history": "rankine.logs.build",
     "coec": "rankine.logs.clicks",
     "estimate_propensity": "rankine.logs.propensity",
     "propose_schema": "rankine.logs.schema",
@@ -25,6 +27,8 @@ _PUBLIC = {
 __all__ = [
     "LogScan",
     "LogSchema",
+    "apply_history",
+    "build_history",
     "coec",
     "estimate_propensity",
     "propose_schema",

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
-from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -22,7 +21,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
-from rankine.data.splits import query_units
+from rankine.data.list_ids import hash_ids, pack_hashes
 from rankine.logs.clicks import CoecLabel
 from rankine.logs.history import HistoryScan
 from rankine.logs.schema import (
@@ -34,8 +33,9 @@ from rankine.logs.schema import (
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
-from rankine.transforms.drift import SEEN_BITS, DriftMonitor, summarise, summary_of
-from rankine.transforms.log_columns import LogEncoder, columns_of, mark_hashed
+from rankine.transforms.drift import DriftMonitor, summarise, summary_of, value_hashers
+from rankine.transforms.log_columns import LogEncoder, columns_of
+from rankine.transforms.value_sets import ValueHasher, ValueSet
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
@@ -276,7 +276,7 @@ def _pick_value(values: Sequence[str], i: int, k: int, default: str) -> str:
 
 
 class LogRecord:
-    """Samples the lists that one fit reads, and records which hashed features occur.
+    """Samples the lists that one fit reads, and records the values of categorical columns.
 
     The sample contains the lists whose ids have the smallest hashes, so it does not depend on
     blocks, passes and partitions.
@@ -284,11 +284,8 @@ class LogRecord:
 
     def __init__(self, encoding: LogEncoding) -> None:
         self.encoding = encoding
-        spec = encoding.spec
-        bits = 0
-        if spec.n_features > spec.hash_start:
-            bits = min(SEEN_BITS, spec.hash_bits)
-        self._used_slots = np.zeros(1 << bits, dtype=np.bool_)
+        self._hashers = value_hashers(encoding.spec)
+        self._values = {hasher.column: ValueSet() for hasher in self._hashers}
         self._list_hashes = np.zeros(0)
         self._samples: list[Dataset] = []
         #: Lists with a larger hash cannot enter the sample any more.
@@ -301,12 +298,13 @@ class LogRecord:
 
     def add_block(self, block: Dataset) -> None:
         """Record encoded lists that are not scaled yet."""
-        self.add(sample_lists(block, len(self._used_slots), self._hash_bound))
+        self.add(sample_lists(block, self._hashers, self._hash_bound))
 
-    def add(self, sample: tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]) -> None:
+    def add(self, sample: ListSample) -> None:
         """Record the result of ``sample_lists`` for a part of the log."""
-        hashes, lists, slots = sample
-        self._used_slots[slots] = True
+        hashes, lists, values = sample
+        for column, (value_hashes, bits) in values.items():
+            self._values[column].add(value_hashes, bits)
         # A later pass reads the same lists again.
         new = np.flatnonzero(~np.isin(hashes, self._list_hashes))
         if len(new):
@@ -319,7 +317,7 @@ class LogRecord:
     def add_partitions(self, parts: PartitionedDataset) -> None:
         """Record the lists of all partitions."""
         for group in parts.groups():
-            for sample in group.each(sample_lists, len(self._used_slots), self._hash_bound):
+            for sample in group.each(sample_lists, self._hashers, self._hash_bound):
                 self.add(sample)
 
     def _reduce_sample(self) -> Dataset:
@@ -353,26 +351,23 @@ class LogRecord:
             sample.columns,
             centre_by_list(scores, sample),
             sample.n_queries,
-            self._used_slots,
+            self._values,
         )
-        provenance = {**finished.provenance, "log": msgspec.to_builtins(summary)}
+        lists = pack_hashes(self._list_hashes)
+        log = msgspec.to_builtins(summary)
+        provenance = {**finished.provenance, "log": log, "lists": lists}
         return replace(finished, provenance=provenance)
 
 
-def sample_lists(
-    block: Dataset, n_slots: int, hash_bound: float = 1.0
-) -> tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]:
-    """Sample the lists of a block with the smallest hashes, and find the hashed features in use.
+#: Hashes of the sampled lists, the lists, and by column the hashes of all values with their bits.
+ListSample = tuple[NDArray[np.float64], Dataset, Mapping[str, tuple[NDArray[np.int64], int]]]
 
-    Returns the hashes of the sampled lists, the lists, and the hashed features of all rows, folded
-    into ``n_slots`` slots.
-    """
-    ids = block.queries.ids
-    if ids.dtype.kind != "i":
-        # A checksum is fast, and query_units mixes its bits.
-        checksums = (crc32(text.encode("utf-8", "surrogatepass")) for text in ids.tolist())
-        ids = np.fromiter(checksums, dtype=np.int64, count=len(ids))
-    hashes = query_units(ids, np.uint64(0))
+
+def sample_lists(
+    block: Dataset, hashers: Sequence[ValueHasher], hash_bound: float = 1.0
+) -> ListSample:
+    """Sample the lists of a block with the smallest hashes, and collect the values of all rows."""
+    hashes = hash_ids(block.queries.ids)
     selected = np.flatnonzero(hashes <= hash_bound)
     selected = selected[np.argsort(hashes[selected], kind="stable")[:SAMPLE_LISTS]]
     # Rows by number are copies: a slice would keep the whole block in memory.
@@ -380,10 +375,13 @@ def sample_lists(
     # Line numbers and files describe the whole block, not the sampled rows.
     bare = replace(block, read_counts={}, lines=None, sources=())
     lists = bare.take(np.concatenate(rows))
-    used_slots = np.zeros(n_slots, dtype=np.bool_)
-    if hasattr(block.X, "indices"):
-        mark_hashed(block.X.indices, block.encoding.spec.hash_start, used_slots)
-    return hashes[selected], replace(lists, encoding=None), np.flatnonzero(used_slots)
+    columns: Any = block.columns
+    values = {}
+    for hasher in hashers:
+        value_set = ValueSet()
+        value_set.add(hasher.hash_distinct(columns))
+        values[hasher.column] = value_set.hashes, value_set.bits
+    return hashes[selected], replace(lists, encoding=None), values
 
 
 def centre_by_list(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:

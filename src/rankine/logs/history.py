@@ -56,6 +56,7 @@ class Lists(NamedTuple):
         """Return the lists of a block, whose rows are grouped."""
         starts = block.queries.starts
         times = to_microseconds(block.columns[history.time], history.time_unit, history.time)
+        # Without outcome times a list ends with its last row.
         latest = times
         if history.outcome_time in block.columns:
             values = block.columns[str(history.outcome_time)]
@@ -135,8 +136,12 @@ class HistoryScan:
         """Counts of the last full pass; None before."""
         return self.raw.read_counts
 
-    def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
-        """Read the log once, as blocks of whole lists with their history features."""
+    def blocks(self, block_rows: int | None = None, *, overall: bool = False) -> Iterator[Dataset]:
+        """Read the log once, as blocks of whole lists with their history features.
+
+        With ``overall``, the rate over all keys is in place of the rate of a key, and other
+        features are missing.
+        """
         state: HistoryState | None = None
         self._after = None
         with self._name_sort_command():
@@ -146,11 +151,13 @@ class HistoryScan:
                     if state is None:
                         state = self._start_state(lists)
                         self._first = lists.first
-                    block_with_features = self._add_features(block, lists, state)
+                    block_with_features = self._add_features(block, lists, state, overall=overall)
                 yield block_with_features
         self._after = state
 
-    def _add_features(self, block: Dataset, lists: Lists, state: HistoryState) -> Dataset:
+    def _add_features(
+        self, block: Dataset, lists: Lists, state: HistoryState, *, overall: bool
+    ) -> Dataset:
         self._check_order(lists, state.clock)
         reader, columns = state.reader, block.columns
         keys = reader.read_keys(columns, block.n_rows)
@@ -160,12 +167,17 @@ class HistoryScan:
                 numbers[self.spec.position] = block.position
             amounts = reader.read_amounts(numbers, block.n_rows)
             state.add_lists(lists.ids, keys, amounts, lists.starts, lists.ends)
+        # Key 0 is a missing value, for which a rate is the overall rate.
+        if overall:
+            keys = np.zeros_like(keys)
+        # Lists of the block wait until they are known, so that none sees its own outcomes.
         values = state.read_lists(lists.times, keys, lists.starts, lists.ids)
         stored: dict[str, Any] = dict(_stored_columns(columns))
         stored |= {name: values[:, j] for j, name in enumerate(self.spec.names)}
         return replace(block, columns=NamedColumns(stored), query_index=block.queries)
 
     def _check_order(self, lists: Lists, clock: int) -> None:
+        # The clock is the time of the last list of the block before.
         times = np.append(clock, lists.times)
         if (np.diff(times) < 0).any():
             raise QueryOrderError(
@@ -216,6 +228,18 @@ class HistoryScan:
                 pass
         assert self._after is not None  # noqa: S101 - narrows the type
         return self._after
+
+    def overall_rates(self, query: Any) -> dict[str, float]:
+        """Return the rates over all keys as a list of the log sees them."""
+        rates: dict[str, float] = {}
+        for block in self.blocks(overall=True):
+            rows = np.flatnonzero(block.qid == query)
+            if len(rows):
+                for name, feature in zip(self.spec.names, self.spec.features, strict=True):
+                    if feature.rate is not None:
+                        rates[name] = float(block.columns[name][rows[0]])
+                break
+        return rates
 
     def origin(self) -> dict[str, Any]:
         """Return what a model stores to recognise its training log: the first list."""

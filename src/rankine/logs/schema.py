@@ -28,6 +28,7 @@ from rankine.core.errors import (
 )
 from rankine.core.specs import (
     MAX_CUTS,
+    MAX_HASH_BITS,
     Binned,
     History,
     HistoryFeature,
@@ -40,6 +41,7 @@ from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
+from rankine.data.splits import query_times
 from rankine.history.declarations import parse_duration, plan_features, read_declarations
 from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
@@ -134,6 +136,12 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def __post_init__(self) -> None:
         """Raise if features are unordered, named twice or absent."""
         reject_sets(**msgspec.structs.asdict(self))
+        if not 1 <= self.hash_bits <= MAX_HASH_BITS:
+            raise ParameterError(
+                f"{self.hash_bits} is not between 1 and {MAX_HASH_BITS}",
+                parameter="hash_bits",
+                fix="Use 20, which suits most logs",
+            )
         try:
             spec = self.spec()
         except ValueError as error:
@@ -252,6 +260,12 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def numbers(self) -> tuple[str, ...]:
         """Columns to use as numbers, history features among them."""
         return (*self.numeric, *(name for name in self.history if name not in self.binned))
+
+    def without_history(self) -> LogSchema:
+        """Return the schema of a log whose history features are columns of its files."""
+        defaults = {field.name: field.default for field in msgspec.structs.fields(self)}
+        changes = {name: defaults[name] for name in _HISTORY_FIELDS}
+        return msgspec.structs.replace(self, numeric=self.numbers, history={}, **changes)
 
     @property
     def uses_examination(self) -> bool:
@@ -553,6 +567,8 @@ _ROLES = {
     "item": ("item", "item_id", "product_id", "product", "docid", "doc_id", "document_id", "sku"),
     "search": ("search", "query_text", "search_text", "keywords"),
 }
+#: Usual names of columns of users, whose earlier clicks are features.
+_USER = ("user_id", "user", "customer_id", "customer", "visitor_id", "client_id")
 #: Usual names of outcomes, and their weights in a label.
 _OUTCOMES = {"clicked": 1, "click": 1, "label": 1, "added": 2, "purchased": 4, "bought": 4}
 #: Columns with up to this number of values get a feature per value; others are hashed.
@@ -603,7 +619,45 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
         use, reasons[name] = _propose_use(values, name)
         if use is not None:
             fields.setdefault(use, []).append(name)
+    fields.update(_propose_history(block, fields, outcomes))
     return LogSchema.make(fields), reasons
+
+
+def _propose_history(
+    block: Dataset, fields: Mapping[str, Any], outcomes: Sequence[str]
+) -> dict[str, Any]:
+    """Propose history features for a log in order of time, of whose users the clicks are known."""
+    time, item = fields["time"], fields["item"]
+    user = next((name for name in _USER if name in block.columns), None)
+    clicks = next((name for name in outcomes if name != "label"), None)
+    if time is None or item is None or user is None or clicks is None:
+        return {}
+    times = block.columns[time]
+    # Dates, and text, do not say which of the lists of a day came first.
+    if times.dtype.kind not in "iufM" or times.dtype == np.dtype("M8[D]"):
+        return {}
+    first_times = query_times(block, time)
+    if (first_times[1:] < first_times[:-1]).any():
+        return {}
+    history: dict[str, Any] = {
+        "item_rate": {"rate": clicks, "by": [item], "half_life": "30d"},
+        "user_item_count": {"count": clicks, "by": [user, item], "half_life": "30d", "log": True},
+    }
+    if fields["search"] is not None:
+        by = [fields["search"], item]
+        history["search_item_rate"] = {"rate": clicks, "by": by, "half_life": "30d"}
+    proposal: dict[str, Any] = {"history": history}
+    if times.dtype.kind != "M":
+        proposal["time_unit"] = _guess_time_unit(float(np.max(times)))
+    return proposal
+
+
+def _guess_time_unit(latest: float) -> str:
+    """Return the unit in which a number is a time of our days."""
+    for unit, limit in (("s", 1e11), ("ms", 1e14)):
+        if latest < limit:
+            return unit
+    return "us"
 
 
 def _propose_use(values: Any, name: str) -> tuple[str | None, str]:

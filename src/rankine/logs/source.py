@@ -128,6 +128,16 @@ class LogScan(LabelledStream):
             self._encoding = LogEncoding(self.schema, spec, self.label, self.raw)
         return self._encoding
 
+    def _measured_encoding(self) -> LogEncoding:
+        """Return the encoding if it is known: a property must not read the log."""
+        if self._encoding is None:
+            raise ParameterError(
+                "the features of this log are not measured yet",
+                parameter="X",
+                fix="Call log_encoding() first, which reads the log once",
+            )
+        return self._encoding
+
     def _measure_spec(
         self, read_vocabularies: Callable[[], Iterable[Mapping[str, Sequence[str]]]]
     ) -> LogColumns:
@@ -145,13 +155,13 @@ class LogScan(LabelledStream):
 
     @property
     def n_features(self) -> int:
-        """Number of columns of every block."""
-        return self.log_encoding().spec.n_features
+        """Number of columns of every block; ``log_encoding`` measures it."""
+        return self._measured_encoding().spec.n_features
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features; None where some are hashed."""
-        return self.log_encoding().feature_names
+        """Names of the features; None where some are hashed. ``log_encoding`` measures them."""
+        return self._measured_encoding().feature_names
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """Read the log once, as blocks of encoded lists."""

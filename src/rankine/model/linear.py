@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import Bins, MissingValues
+from rankine.core.specs import Bins, History, MissingValues
 from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
     PackedNames,
@@ -154,6 +154,11 @@ class LinearModel(StoredModel):
     def missing(self) -> MissingValues | None:
         """Rule for missing values; None if they are refused."""
         return next((spec for spec in self.transforms if isinstance(spec, MissingValues)), None)
+
+    @property
+    def history(self) -> History | None:
+        """How history features are computed; None for models without them."""
+        return next((spec for spec in self.transforms if isinstance(spec, History)), None)
 
     @property
     def n_columns(self) -> int:

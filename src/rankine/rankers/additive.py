@@ -562,11 +562,15 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 parameter="monotone",
                 fix="Use 1 (rising) or -1 (falling)",
             )
-        if isinstance(self.pairs, (int, np.integer)) and self.pairs < 0:
+        if isinstance(self.pairs, (int, np.integer)):
+            valid = self.pairs >= 0
+        else:
+            valid = all(np.shape(pair) == (2,) for pair in self.pairs)
+        if not valid:
             raise ParameterError(
-                f"{self.pairs} is negative",
+                f"{self.pairs!r} is neither a number of pairs nor a list of pairs of columns",
                 parameter="pairs",
-                fix="Pass 0 or more, or a list of pairs",
+                fix="Pass 0 or more, or a list such as [('price', 'brand')]",
             )
         if self.reweight is not None and self.reweight < 0:
             raise ParameterError(

@@ -97,9 +97,11 @@ class ModelMixin:
             traces = {"trace": solution.trace, "validation": validation}
         # Times differ between equal trainings, whose files must be equal.
         training = {name: value for name, value in self.training_.items() if name not in TIMES}
+        lists = training.pop("lists", None)
         return {
             "rankine": __version__,
             "training": plain(training),
+            **({} if lists is None else {"lists": lists}),
             "n_iter": int(self.n_iter_),
             "stop_reason": solution.stop_reason,
             "certificate": plain(dict(solution.certificate)),

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
+from rankine.data.list_ids import pack_ids
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
@@ -243,7 +244,11 @@ class MemorySource(TrainingSource):
             "queries_used": len(data.labels.queries_with_pairs),
             "pairs": data.labels.n_pairs,
         }
-        return {**counts, "sources": list(data.sources)}
+        metadata = {**counts, "sources": list(data.sources)}
+        # The record of a raw log stores its lists itself.
+        if self.log_record is None and data.n_rows:
+            metadata["lists"] = pack_ids(data.queries.ids)
+        return metadata
 
 
 class StreamSource(TrainingSource):
@@ -264,9 +269,10 @@ class StreamSource(TrainingSource):
             stream = UserStream(stream)
         self.stream: LabelledStream = stream
         self._rereadable = not (isinstance(stream, UserStream) and stream.is_iterator)
+        # The features of a raw log may have to be measured before they can be counted.
+        encoding = stream.log_encoding()
         self.n_features = stream.n_features
         self.feature_names = stream.feature_names
-        encoding = stream.log_encoding()
         if encoding is not None:
             self.log_record = encoding.start_record()
             # A run may stop early; the record then reads the rest of the log by itself.

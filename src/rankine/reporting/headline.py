@@ -126,17 +126,22 @@ def headline_tiles(evaluated: EvaluatedModel, heads: Sequence[Headline]) -> list
 
 
 def headline_section(
-    evaluated: EvaluatedModel, heads: Sequence[Headline], origin: Origin
+    evaluated: EvaluatedModel, heads: Sequence[Headline], origin: Origin, note: Markup | None = None
 ) -> Section:
-    """Build a table of systems with their intervals, a table of further metrics, and warnings."""
+    """Build a table of systems with their intervals, a table of further metrics, and warnings.
+
+    ``note`` follows the first table.
+    """
     body = []
-    if origin.seen:
-        body.append(parts.note(sentences.trained_on_this(origin.seen)))
+    if origin.seen or origin.trained_share is not None:
+        body.append(parts.note(sentences.trained_on_this(origin)))
     for metric, reason in evaluated.refused.items():
         body.append(parts.note(sentences.unmeasurable(metric, reason)))
     if heads[0].queries < 2:
         body.append(parts.note(captions.single_query()))
     body.append(parts.card(_systems_table(heads[0])))
+    if note is not None:
+        body.append(note)
     if len(heads) > 1:
         body.append(parts.card(_further_metrics(heads[1:])))
     title = "How good is it?"

@@ -16,6 +16,7 @@ from rankine._version import __version__
 from rankine.core.errors import ParameterError
 from rankine.core.specs import encode_transforms
 from rankine.data.dataset import Dataset
+from rankine.data.list_ids import known_share
 from rankine.logs.clicks import coec_formula
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
@@ -33,7 +34,9 @@ _TITLE = "How was it made?"
 class Origin:
     """Parameters and provenance of the model, versions, and the training command.
 
-    ``seen`` names files of the report's data that the model was trained on.
+    ``seen`` names files of the report's data that the model was trained on, at least in part.
+    ``trained_share`` is the share of the report's lists that it was trained on, by their ids; None
+    if it is unknown. ``own_ids``: ids name the same lists in the training and in the report.
     """
 
     digest: str
@@ -46,6 +49,8 @@ class Origin:
     versions: Mapping[str, str]
     command: str | None
     seen: Sequence[str]
+    trained_share: float | None = None
+    own_ids: bool = False
 
 
 def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
@@ -56,9 +61,14 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
         defaults = ranker_class(ranker)().get_params(deep=False)
     training = _training_record(model)
     trained_on = [str(source) for source in training.get("sources") or ()]
-    sources: Sequence[str] = ()
+    seen: list[str] = []
+    trained_share = None
+    own_ids = False
     if data is not None:
-        sources = data.sources
+        seen = [source for source in data.sources if source in trained_on]
+        own_ids = bool(seen) or data.encoding is not None
+        if "lists" in model.provenance:
+            trained_share = known_share(str(model.provenance["lists"]), data.queries.ids)
     version = model.provenance.get("rankine")
     return Origin(
         model.digest,
@@ -74,7 +84,9 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
             "numpy": np.__version__,
         },
         training_command(model),
-        [source for source in sources if source in trained_on],
+        seen,
+        trained_share,
+        own_ids,
     )
 
 

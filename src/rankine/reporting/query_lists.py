@@ -108,17 +108,14 @@ def _top_and_missed(
 
 def _query_text(evaluated: EvaluatedModel, row: int) -> str:
     """Return the text of the query if a column holds it."""
-    for name in ("query_text", "query", "text"):
-        column = evaluated.data.columns.get(name)
-        if column is not None:
-            return str(column[row])
-    return ""
+    texts = evaluated.data.query_texts
+    return "" if texts is None else str(texts[row])
 
 
 def _item_name(evaluated: EvaluatedModel, row: int) -> str:
-    docid = evaluated.data.docid
-    if docid is not None and str(docid[row]):
-        return str(docid[row])
+    items = evaluated.data.item_ids
+    if items is not None and str(items[row]):
+        return str(items[row])
     return f"row {row + 1}"
 
 

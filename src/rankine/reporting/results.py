@@ -155,7 +155,7 @@ def _ranked(change: ChangedQuery) -> Ranked:
     labels = sorted({item.label for item in (*model, *opponent)}, reverse=True)
     length = max(len(model), len(opponent))
     values = (change.value_b, change.value_a, length, labels)
-    return Ranked(str(change.query), "", *values, model, change.a, opponent, change.b)
+    return Ranked(str(change.query), change.text, *values, model, change.a, opponent, change.b)
 
 
 # ---------------------------------------------------------------------- the LETOR protocol

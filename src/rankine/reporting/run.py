@@ -31,6 +31,7 @@ from rankine.reporting.evaluated import EvaluatedModel, evaluate_model
 from rankine.reporting.headline import headline, headline_section, headline_tiles, summary
 from rankine.reporting.origin import origin, origin_section
 from rankine.reporting.page import Report, Section, make_report
+from rankine.reporting.position_bias import position_bias, position_note
 from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
@@ -48,6 +49,7 @@ def model_report(
     """Measure everything that the page shows, and build its sections."""
     model, data, metric = evaluated.model, evaluated.data, evaluated.metric
     heads = [headline(evaluated, each, seed) for each in evaluated.metrics]
+    # Everything is measured before the page is built: figures and page show the same numbers.
     made_by = origin(model, data)
     learned = weights(evaluated.view, evaluated.effect)
     measured = [curves(evaluated, each, seed) for each in curve_metrics(evaluated)]
@@ -59,9 +61,11 @@ def model_report(
     score_gaps = calibration(evaluated, seed)
     trace = training(model)
     summarised = data_summary(evaluated)
+    bias = position_bias(evaluated)
     numbers: dict[str, Any] = {
         "headline": heads,
         "refused": evaluated.refused,
+        "position_bias": bias,
         "weights": learned,
         "training": trace,
         "data": summarised,
@@ -74,7 +78,7 @@ def model_report(
         "calibration": score_gaps,
     }
     sections: list[Section | None] = [
-        headline_section(evaluated, heads, made_by),
+        headline_section(evaluated, heads, made_by, position_note(bias, heads[0])),
         curves_section(by_depth),
         queries_section(distribution, gaps, metric.title, query_lists(groups, metric.title)),
     ]
@@ -105,6 +109,7 @@ def _query_groups(evaluated: EvaluatedModel, n: int) -> list[tuple[str, Sequence
     metric = evaluated.metric
     values = evaluated.values(evaluated.opponents[0], metric)
     rival = evaluated.opponent("against", "shown")
+    # NaN: there is nothing to compare a query with.
     rival_values = np.full(len(values), np.nan)
     if rival is not None:
         rival_values = evaluated.values(rival, metric)
@@ -192,6 +197,7 @@ def report(
     """
     from rankine.reporting.results import result_report
 
+    # Without data the subject must be a result that has its numbers already.
     finished = None
     if data is None:
         finished = result_report(subject, title=title, command=command)
@@ -254,8 +260,10 @@ def evaluate_subject(
         else:
             models.append(select_model(each, topic))
             names.append(topic or name)
+    # Two files of one name in two folders.
     if names[1:] == names[:1]:
         names[1] = f"{names[1]} (other)"
+    # The command line reads the data when it knows the models, whose columns it needs.
     if callable(data):
         dataset = data(models)
     else:

@@ -83,6 +83,7 @@ def weights(model: LinearModel, effect: NDArray[np.float64], top: int = TOP) -> 
     for_half = for_most = 0
     if total > 0:
         cumulative = np.cumsum(size[order]) / total
+        # How many of the strongest features make up half and nine tenths of all effects.
         for_half, for_most = (int(np.searchsorted(cumulative, s) + 1) for s in (0.5, 0.9))
     return Weights(
         model.n_features,
@@ -140,6 +141,7 @@ def source_of(model: LinearModel, feature: str, index: int) -> str:
             end += size
             if index < end:
                 return column
+        # Only weights whose value was found in the log have a name.
         if feature.startswith("hash:"):
             return "hashed (value unknown)"
     if "=" not in feature:
@@ -181,6 +183,7 @@ def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
             scores = row_scores(evaluated.features, coef)
         values.append(evaluate_on(data, scores=scores, metric=metric))
     if metric.larger_is_better:
+        # The last value is that of the whole model.
         close = np.array(values) >= 0.99 * values[-1]
     else:
         close = np.array(values) <= 1.01 * values[-1]
@@ -193,6 +196,7 @@ def weights_section(learned: Weights, *, effects: bool) -> Section:
     if learned.nonzero == 0:
         body = parts.note("All weights are zero: every item has the same score.")
         return Section("weights", "Weights", "What has it learned?", lead, body)
+    # One scale for both charts, so that bars can be compared between them.
     largest = max(abs(w.effect) for w in (*learned.positive, *learned.negative))
     body = figures(
         _weights("Raises the score", learned.positive, largest, "plus"),

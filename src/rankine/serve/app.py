@@ -96,6 +96,7 @@ class Service:
             return reply._replace(fields=((b"www-authenticate", b"Bearer"),))
         is_post = path in self._scoring or path == EVENTS_PATH
         page = self._pages.get(path)
+        # Unknown paths before methods: 405 would suggest that another method works.
         if not is_post and page is None and not path.startswith("/v1/models/"):
             return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
         allowed: tuple[bytes, ...] = (b"GET", b"HEAD")
@@ -114,6 +115,7 @@ class Service:
 
     def _score(self, path: str, request: Request, on_event_loop: bool) -> Reply | None:
         started = time.perf_counter()
+        # A long body would hold up all other connections.
         if on_event_loop and len(request.body) > self.pool.limits.inline_bytes:
             return None
         try:
@@ -146,6 +148,7 @@ class Service:
         if self.history is None or lane.thread is None or not lane.enter():
             self.metrics.refuse(lane.name)
             return False
+        # The reply does not wait for the log: ranking must not depend on the disk.
         future = lane.thread.submit(self.history.submit_recorded, shown)
         future.add_done_callback(lambda _: lane.leave())
         return True
@@ -219,6 +222,7 @@ def policy(text: str) -> str:
     """Return a content security policy that allows only the style and script of this page."""
     sources = []
     for tag, pattern in _BLOCKS.items():
+        # Hashes of the page's own parts: an injected script would not run.
         hashes = [
             base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
             for block in pattern.findall(text)

@@ -174,6 +174,7 @@ class ScoringHandler:
                     rows = _rows(each, served.model.base, served.model.n_columns)
                     if served.live is not None:
                         self._add_history(rows, each, time, served.live, issues)
+                    _name_items(each.items, served.item_column)
                     scorer = self._scorer(request, each, served)
                     result = handle_list(each, time, rows, scorer, issues)
                     if each.items[0].raw is not UNSET:
@@ -485,6 +486,15 @@ def _outside(base: int, n_features: int) -> RequestError:
 
 
 # -- explanations -------------------------------------------------------------------------------
+
+
+def _name_items(items: list[Item], column: str | None) -> None:
+    """Take the ids of raw items that have none from the item column of the training log."""
+    for item in items:
+        if column is not None and item.id is UNSET and item.raw is not UNSET:
+            value = item.raw.get(column)
+            if isinstance(value, (str, int)):
+                item.id = value
 
 
 def _n_explained_terms(request: RankRequest) -> int | None:

@@ -97,6 +97,12 @@ class ServedScorer:
         return None
 
     @cached_property
+    def item_column(self) -> str | None:
+        """Column of the item in the schema of the training log; None without one."""
+        schema = self.model.parameters.get("log")
+        return schema.get("item") if isinstance(schema, Mapping) else None
+
+    @cached_property
     def drift_monitor(self) -> DriftMonitor | None:
         """Monitor of raw rows; None if the model has no summary of its training data."""
         summary = summary_of(self.model)

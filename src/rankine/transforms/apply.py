@@ -69,6 +69,7 @@ def align_columns(model: LinearModel, data: Dataset) -> Dataset:
     """
     spec = columns_of(model)
     if spec is not None and data.encoding is not None:
+        _require_same_history(model, data)
         return _encode_again(spec, data)
     names = model.column_names
     if names is not None and data.feature_names is not None and names != data.feature_names:
@@ -98,6 +99,21 @@ def _select_columns(names: Sequence[str], data: Dataset) -> Dataset:
     if isinstance(X, np.ndarray):
         X = np.ascontiguousarray(X)
     return replace(data, X=X, feature_names=tuple(names), query_index=data.queries)
+
+
+def _require_same_history(model: LinearModel, data: Dataset) -> None:
+    """Raise unless the history features of a log were computed as the model does."""
+    history = model.history
+    read_as = data.encoding.history
+    if history is None or read_as is None:
+        return
+    name = history.first_difference(read_as.spec)
+    if name is not None:
+        raise FeatureMismatchError(
+            f"the log was read without the history feature {name!r} as the model computes it",
+            fix="Read the log for this model",
+            column=name,
+        )
 
 
 def _encode_again(spec: LogColumns, data: Dataset) -> Dataset:

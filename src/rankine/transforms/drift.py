@@ -1,8 +1,9 @@
 """Compare the columns of a log, and a model's scores of it, with the model's training log.
 
 A model of a raw log stores a summary of its training lists: shares, never rows. A number is
-summarised by its deciles, a category by 16 groups of its values (by hash), the scores of a list by
-their distances from its mean. The population stability index of a column,
+summarised by its deciles, a category by 16 groups of its values (by hash) and by the set of its
+values, as hashes, the scores of a list by their distances from its mean. The population stability
+index of a column,
 
     PSI = sum_b (p_b - q_b) ln(p_b / q_b),
 
@@ -12,12 +13,9 @@ shares below 1e-4 count as 1e-4. Below .1 little has changed, above .25 much.
 
 from __future__ import annotations
 
-import base64
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,13 +27,14 @@ from rankine.core.specs import LogColumns
 from rankine.model import LinearModel
 from rankine.transforms.categories import HashedFeatures, categories, feature_indices
 from rankine.transforms.log_columns import numeric_values
+from rankine.transforms.value_sets import ValueHasher, ValueSet
 
 #: Groups of a category, as a power of two.
 _GROUP_BITS = 4
-#: Maximum number of slots that hashed values are recorded in, as a power of two.
-SEEN_BITS = 18
 #: Minimum share of a group in a PSI.
 _MIN_SHARE = 1e-4
+#: Largest share of a set of hashes at which new values can be told from known ones.
+_MAX_FULL = 0.9
 _DECILES = np.arange(1, 10) / 10
 
 
@@ -61,15 +60,15 @@ class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Summaries by name.
     scores
         Distances of scores from the mean of their list.
-    seen
-        Slots of the hashed space that some row of the whole log used: packed bits, compressed.
+    values
+        Sets of the values of the whole log by categorical column, packed (``ValueSet``).
     """
 
     lists: int
     rows: int
     columns: dict[str, ColumnSummary]
     scores: ColumnSummary
-    seen: str = ""
+    values: dict[str, str] = {}
 
 
 class ColumnDrift(NamedTuple):
@@ -101,7 +100,7 @@ def summarise(
     columns: Mapping[str, Any],
     scores: NDArray[np.float64],
     lists: int,
-    seen: NDArray[np.bool_],
+    values: Mapping[str, ValueSet],
 ) -> LogSummary:
     """Summarise sampled rows; ``scores`` are distances from the means of their lists."""
     numeric = {*spec.numeric, *(field.column for field in spec.binned)}
@@ -111,11 +110,16 @@ def summarise(
             summaries[name] = _summarise_numbers(numeric_values(columns[name], name))
         else:
             summaries[name] = _summarise_categories(columns[name], name)
-    packed = b""
-    if seen.any():
-        packed = zlib.compress(np.packbits(seen).tobytes(), 9)
-    text = base64.b64encode(packed).decode("ascii")
-    return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), text)
+    packed = {name: value_set.pack() for name, value_set in values.items()}
+    return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), packed)
+
+
+def value_hashers(spec: LogColumns) -> list[ValueHasher]:
+    """Return what hashes the values of each categorical column whose values the model lacks."""
+    known = {*spec.numeric, *(field.column for field in spec.binned)}
+    if not spec.tables:  # categories of tables are the most frequent values only
+        known |= {field.column for field in spec.one_hot}
+    return [ValueHasher(name) for name in spec.columns if name not in known]
 
 
 def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
@@ -170,21 +174,14 @@ class DriftMonitor:
         self._summaries = {**summary.columns, "": summary.scores}
         self._lock = threading.Lock()
         self._groups = {name: _group_features(name) for name in summary.columns}
-        self._hashed = {name: HashedFeatures((name,), spec.hash_bits, 0) for name in spec.hashed}
+        self._values = {name: ValueSet.unpack(text) for name, text in summary.values.items()}
+        self._hashers = {hasher.column: hasher for hasher in value_hashers(spec)}
         self._one_hot = {field.column: frozenset(field.values) for field in spec.one_hot}
         self._counts = {
             name: np.zeros(len(column.shares), np.int64) for name, column in self._summaries.items()
         }
         self._missing = dict.fromkeys(self._summaries, 0)
         self._unseen = dict.fromkeys(self._summaries, 0)
-
-    @cached_property
-    def _seen(self) -> NDArray[np.bool_]:
-        """Whether each slot of the hashed space was used in training."""
-        if not self.summary.seen:
-            return np.zeros(0, dtype=np.bool_)
-        packed = zlib.decompress(base64.b64decode(self.summary.seen))
-        return np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(np.bool_)
 
     def add(
         self, columns: Mapping[str, Sequence[Any]], n_rows: int, scores: NDArray[np.float64]
@@ -202,7 +199,7 @@ class DriftMonitor:
                 elif summary.cuts is not None:
                     self._count_numbers(name, numeric_values(columns[name], name))
                 else:
-                    self._count_categories(name, columns[name])
+                    self._count_categories(name, columns)
             self._count_numbers("", scores)
 
     def _count_numbers(self, name: str, values: NDArray[np.float64]) -> None:
@@ -212,21 +209,20 @@ class DriftMonitor:
         groups = np.searchsorted(np.array(summary.cuts), finite, side="right")
         self._counts[name] += np.bincount(groups, minlength=len(summary.shares))
 
-    def _count_categories(self, name: str, values: Any) -> None:
-        keys = categories(values, name)
+    def _count_categories(self, name: str, columns: Mapping[str, Any]) -> None:
+        keys = categories(columns[name], name)
         groups = feature_indices(self._groups[name], keys)
         self._missing[name] += int((groups < 0).sum())
         self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << _GROUP_BITS)
-        if name in self._one_hot:
+        if name in self._values:
+            hashes = self._hashers[name].hash_rows(columns)
+            self._unseen[name] += self._values[name].count_new(hashes)
+        elif name in self._one_hot:
             trained = self._one_hot[name]
             self._unseen[name] += sum(
                 group >= 0 and str(key) not in trained
                 for key, group in zip(keys, groups.tolist(), strict=True)
             )
-        elif name in self._hashed and len(self._seen):
-            indices = feature_indices(self._hashed[name], keys)
-            slots = indices[indices >= 0] & (len(self._seen) - 1)
-            self._unseen[name] += int((~self._seen[slots]).sum())
 
     def drift(self) -> list[ColumnDrift]:
         """Compare every column with the training; the last one, without a name, is the scores."""
@@ -246,14 +242,12 @@ class DriftMonitor:
         if summary.cuts is not None:
             difference = np.cumsum(counts / max(n_present, 1)) - np.cumsum(summary.shares)
             shift = float(np.abs(difference).max())
-        elif name in self._one_hot:
+        elif name in self._one_hot or name in self._values:
             unseen = self._unseen[name] / max(n_present, 1)
-        elif name in self._hashed and len(self._seen):
-            # A new value may hash into a used slot, and is then not counted. Dividing by the share
-            # of free slots corrects for this, unless hardly any slot is free.
-            free = 1 - float(self._seen.mean())
-            if free > 0.1:
-                unseen = min(1.0, self._unseen[name] / max(n_present, 1) / free)
+        if name in self._values:
+            # New values whose hash is in the set by chance are not counted.
+            full = self._values[name].full_share
+            unseen = None if full > _MAX_FULL else min(1.0, float(unseen or 0.0) / (1 - full))
         return ColumnDrift(name, psi, missing, summary.missing, unseen, shift)
 
     def counters(self) -> dict[str, tuple[int, int]]:

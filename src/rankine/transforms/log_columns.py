@@ -257,15 +257,6 @@ def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
 
 
 @jit
-def mark_hashed(indices: Any, start: int, used: Any) -> None:
-    """Mark the hashed features, from ``start`` on, folded into the length of ``used``."""
-    mask = used.shape[0] - 1
-    for k in range(indices.shape[0]):
-        if indices[k] >= start:
-            used[(indices[k] - start) & mask] = True
-
-
-@jit
 def _assemble(
     numbers: Any, fields: Any, keeps_missing: bool, indptr: Any, indices: Any, values: Any
 ) -> int:

@@ -121,6 +121,11 @@ KINDS: dict[str, Kind] = {
         "clients that send a header or a body byte by byte, send nothing, or do not read",
         "slow", "slow_clients:trial", (200, 200, 2_000), 200, 120.0, waits=True,
     ),
+    "command-lines": Kind(
+        "valid command lines of every command with one to three changes: wrong and unusual values, "
+        "other files, arguments left out",
+        "commands", "command_lines:trial", (100, 10_000, 50_000), 2_500, 300.0,
+    ),
     "tune-kills": Kind(
         "kill -9 of one tuner or two on one study",
         "kills", "tune_kills:trial", (5, 30, 1000), 10, 400.0, waits=True,

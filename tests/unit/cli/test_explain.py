@@ -1,10 +1,14 @@
 """``rankine explain``: the best documents of a query and pairs of documents."""
 
 import json
+from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.model import LinearModel
@@ -81,3 +85,37 @@ def test_documents_are_found_by_docid_before_row_number(files):
     assert [one["title"] for one in found] == ["1. row 2 (label 0)", "2. row 1 (label 2)"]
     with pytest.raises(ParameterError, match=r"queries start with 7, 8$"):
         run("explain", files / "m.rankine", files / "d.txt", "--qid", "70")
+
+
+def test_items_and_query_texts_of_a_raw_log_are_named(tmp_path):
+    find_commands()
+    lists = 40
+    rows = {
+        "session": [f"s{k}" for k in range(lists) for _ in range(3)],
+        "sku": [f"sku-{i}" for _ in range(lists) for i in range(3)],
+        "words": [f"shoe {k}" for k in range(lists) for _ in range(3)],
+        "price": [1.0, 2.0, 3.0] * lists,
+        "clicked": [0, 1, 0, 0, 0, 1] * (lists // 2),
+    }
+    log = tmp_path / "log.parquet"
+    pq.write_table(pa.table(rows), log)
+    read = rankine.logs.scan(
+        log, query="session", label="clicked", numeric=["price"], item="sku", search="words"
+    )
+    models = [tmp_path / name for name in ("a.rankine", "b.rankine")]
+    model = rankine.LeastSquaresRanker().fit(read).to_model()
+    model.save(models[0])
+    replace(model, values=-model.values, probes=None).save(models[1])
+    shown = run("explain", models[0], log, "--qid", "s7", "-k", 1)
+    assert shown.startswith("query s7: shoe 7\n\n1. sku-2 (label 1)")
+    assert "a = sku-0" in run("explain", models[0], log, "--qid", "s7", "--docs", "sku-0", "sku-1")
+    assert run("predict", models[0], log, "--trec").startswith("s0 Q0 sku-2 1 ")
+    compared = run("compare", *models, log)
+    assert "(shoe " in compared
+    assert "sku-1" in compared
+    assert "row " not in compared
+    page = run("report", models[0], log, "--out", tmp_path / "r.html")
+    assert page.startswith("wrote")
+    html = (tmp_path / "r.html").read_text()
+    assert "sku-2" in html
+    assert "shoe 7" in html or "shoe 0" in html

@@ -360,8 +360,22 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
     assert full["missing"].split()[1:] == ["2", "values"]
     assert "2.00 s, once" in full["compiling"]
     assert "missing" not in shown(nulls=0)
-    assert _next_commands("m", "data.txt")[0] == ["rankine", "report", "m", "data.txt"]
-    assert _next_commands("m", None)[0] == ["rankine", "report", "m", "TEST_DATA"]
+
+
+@pytest.mark.parametrize(
+    ("valid", "split", "time", "paths", "held_out"),
+    [
+        (None, None, None, ["a"], ["TEST_DATA"]),
+        ("v", None, None, ["a"], ["v"]),
+        (None, "time:0.8,0.2", None, ["a", "b"], ["a", "b", "--split", "time:0.8,0.2"]),
+        (None, "time:1,1", "day", ["a"], ["a", "--split", "time:1,1", "--time", "day"]),
+        (None, "time:1,1", None, ["-"], ["TEST_DATA"]),
+    ],
+)
+def test_the_next_command_judges_on_held_out_lists(valid, split, time, paths, held_out):
+    reading = SimpleNamespace(split=split, time=time)
+    job = SimpleNamespace(valid=valid, paths=paths, reading=reading, schema=None, out="m")
+    assert _next_commands(job)[0] == ["rankine", "report", "m", *held_out]
 
 
 @pytest.mark.cli

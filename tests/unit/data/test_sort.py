@@ -320,7 +320,7 @@ def test_row_groups_hold_whole_queries(tmp_path, monkeypatch):
 
 def rows(qid):
     qid = np.asarray(qid)
-    return sort_tables._Rows(pa.table({"qid": qid, "n": np.arange(len(qid))}), qid)
+    return sort_tables.TablePart(pa.table({"qid": qid, "n": np.arange(len(qid))}), qid)
 
 
 def test_batches_fill_a_run_up_to_its_memory():
@@ -339,7 +339,7 @@ def test_runs_of_equal_ids_are_counted_over_blocks(tmp_path, monkeypatch, form):
     path = str(tmp_path / "out")
     schema = blocks[0].table.schema
     monkeypatch.setattr(sort_tables, "_GROUP_ROWS", 3)
-    assert sort_tables._write_table(form, path, schema, iter(blocks)) == (7, 4)
+    assert sort_tables.write_table(form, path, schema, iter(blocks)) == (7, 4)
     if form == "parquet":
         found = pq.ParquetFile(path).metadata
         assert [found.row_group(k).num_rows for k in range(found.num_row_groups)] == [3, 3, 1]
@@ -393,3 +393,41 @@ def test_the_first_file_says_names_and_types(tmp_path, capsysbinary):
     assert (tmp_path / "out.txt").read_text().splitlines() == lines
     with pytest.raises(SchemaError, match=r"a column with its type of .*a.parquet"):
         sort_file([tmp_path / "a.parquet", tmp_path / "c.parquet"], tmp_path / "no.arrow")
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("memory", [2**20, 2**30])
+def test_lists_are_sorted_by_their_earliest_time(tmp_path, text, memory):
+    """Rows of a list are spread over files, and lists overlap in time."""
+    rng = np.random.default_rng(0)
+    n_rows = 20_000
+    qid = rng.integers(0, 3000, n_rows)
+    start = rng.permutation(3000) // 2  # two lists start at each time
+    table = pa.table({
+        "session": [f"s{i:04}" for i in qid] if text else qid,
+        "ts": pa.array(start[qid] + rng.integers(0, 50, n_rows)).cast(pa.timestamp("s")),
+        "row": np.arange(n_rows),
+        "note": ["x" * 100] * n_rows,
+    })  # fmt: skip
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    pq.write_table(table[:9000], files[0])
+    pq.write_table(table[9000:], files[1])
+    report = sort_file(files, tmp_path / "out.parquet", query="session", by_time="ts",
+                       max_memory=memory)  # fmt: skip
+    assert (report.rows, report.runs > 1) == (n_rows, memory == 2**20)
+    frame = table.to_pandas()
+    frame["first"] = frame.groupby("session").ts.transform("min")
+    expected = frame.sort_values(["first", "session", "row"]).drop(columns="first")
+    sorted_rows = pq.read_table(tmp_path / "out.parquet")
+    assert sorted_rows.schema.names == table.schema.names
+    assert sorted_rows.to_pandas().row.tolist() == expected.row.tolist()
+
+
+def test_times_are_columns_of_tables(tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:1\n")
+    with pytest.raises(ParameterError) as caught:
+        sort_file(tmp_path / "a.txt", tmp_path / "b.txt", by_time="ts")
+    assert caught.value.parameter == "by_time"
+    pq.write_table(pa.table({"qid": [1], "ts": [None]}), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match="missing"):
+        sort_file(tmp_path / "a.parquet", tmp_path / "b.parquet", by_time="ts")

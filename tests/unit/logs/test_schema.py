@@ -249,6 +249,28 @@ def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
     assert set(why) == {"price", "brand"}
 
 
+def test_history_features_are_proposed_for_a_log_in_order_of_time(tmp_path):
+    n = 40
+    rows = np.arange(n)
+    columns = {
+        "session": rows // 4, "ts": 1_700_000_000_000 + rows // 4, "item": rows % 7,
+        "user_id": [f"u{k % 3}" for k in rows // 4], "clicked": rows % 2, "price": rows * 1.0,
+        "search": ["boots", "shoes"] * (n // 2),
+    }  # fmt: skip
+    found, _ = proposed(tmp_path, **columns)
+    assert set(found.history) == {"item_rate", "user_item_count", "search_item_rate"}
+    assert found.time_unit == "ms"
+    file = tmp_path / "schema.toml"
+    file.write_text(found.to_toml())
+    log = logs.scan(tmp_path / "log.parquet", schema=logs.read_schema(file))
+    assert "item_rate" in log.load().columns
+    assert proposed(tmp_path, **columns | {"ts": columns["ts"][::-1]})[0].history == {}
+    assert proposed(tmp_path, **columns | {"clicked": [None] * n})[0].history != {}
+    for name in ("ts", "item", "user_id", "clicked"):
+        found, _ = proposed(tmp_path, **{k: v for k, v in columns.items() if k != name})
+        assert found.history == {}
+
+
 def test_the_schema_of_a_model_of_version_0_1_is_read(trained):
     note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
     old = replace(trained, parameters={**trained.parameters, "log": note})

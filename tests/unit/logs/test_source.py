@@ -213,7 +213,7 @@ def test_missing_numbers_are_missing_and_not_zero(tmp_path):
     log = logs.scan(tmp_path / "log.parquet", **wanted)
     data = log.load()
     assert log.nulls == 7
-    assert log.feature_names[:4] == ("size=0", "size=7", "new=true", "new=false")
+    assert log.log_encoding().feature_names[:4] == ("size=0", "size=7", "new=true", "new=false")
     np.testing.assert_array_equal(data.X.toarray()[:3].argmax(axis=1), [6, 0, 1])
     np.testing.assert_array_equal(data.X.toarray()[0], [0, 0, 0, 0, 0, 0, 1])
     np.testing.assert_array_equal(data.y, [1, 0, 0, 1, 0, 0])
@@ -231,9 +231,11 @@ def test_a_column_of_whole_numbers_can_be_numeric_and_part_of_a_cross(log, tmp_p
 
 def test_the_number_of_one_hot_values_is_limited(log, monkeypatch):
     wanted = {"query": "session_id", "one_hot": ["category"]}
-    assert sorted(logs.scan(log, **wanted).feature_names) == [
+    assert sorted(logs.scan(log, **wanted).log_encoding().feature_names) == [
         f"category={k}" for k in sorted(KINDS)
     ]
+    with pytest.raises(ParameterError, match="log_encoding"):  # a property reads no file
+        logs.scan(log, **wanted).n_features  # noqa: B018
     monkeypatch.setattr(schema, "MAX_VALUES", 2)
     with pytest.raises(LimitError, match="more than 2 values"):
         logs.scan(log, **wanted).load()

@@ -28,6 +28,8 @@ from unit.reporting.report_cases import fitted, random_data, shop, words
 from unit.reporting.test_svg import Drawn
 
 NDCG = parse_metric("ndcg@10")
+#: An origin that knows nothing of the training data.
+NOWHERE = SimpleNamespace(seen=[], trained_share=None, own_ids=False, training={})
 
 
 @pytest.fixture
@@ -128,8 +130,8 @@ def test_tiles_hold_three_metrics_the_weights_and_the_data():
 
 
 def test_the_quality_section_warns_where_figures_mislead():
-    seen = SimpleNamespace(seen=["a.txt", "b.txt"])
-    unseen = SimpleNamespace(seen=[])
+    seen = SimpleNamespace(**{**vars(NOWHERE), "seen": ["a.txt", "b.txt"]})
+    unseen = NOWHERE
     body = words(headline_section(sizes(refused={"ndcg": "odd"}), [head()], seen).body)
     assert "trained on data of this report ( a.txt, b.txt )" in body
     assert "ndcg cannot be measured here: odd." in body
@@ -161,7 +163,7 @@ def test_the_best_of_further_metrics_stands_out(larger):
     single = replace(
         more, systems=[System(s.name, s.mean, math.nan, math.nan) for s in more.systems]
     )
-    made = headline_section(sizes(), [head(), more, single], SimpleNamespace(seen=[])).body
+    made = headline_section(sizes(), [head(), more, single], NOWHERE).body
     root = Drawn(Markup("<div>%s</div>") % made).root
     table = root.findall(".//table")[-1]
     for row in table.findall("tbody/tr"):
@@ -170,7 +172,7 @@ def test_the_best_of_further_metrics_stands_out(larger):
         chosen = ["best" in cell.attrib["class"] for cell in row[1:]]
         assert chosen == [mean == best for mean in means]
         assert ("less is better" in "".join(row[0].itertext())) != larger
-    two = headline_section(sizes(), [head(), more], SimpleNamespace(seen=[])).body
+    two = headline_section(sizes(), [head(), more], NOWHERE).body
     assert "further metrics model order as shown" in words(two)
     first, second = table.findall("tbody/tr")
     assert [cell.find("small").text for cell in first[1:]][:1] == ["0.750 to 0.850"]
@@ -178,7 +180,7 @@ def test_the_best_of_further_metrics_stands_out(larger):
 
 
 def test_strips_stand_on_one_scale():
-    made = headline_section(sizes(), [head()], SimpleNamespace(seen=[])).body
+    made = headline_section(sizes(), [head()], NOWHERE).body
     drawn = Drawn(Markup("<div>%s</div>") % made)
     places = [one["x"] for one in drawn.of("column")]
     assert places[0] == max(places)
@@ -189,7 +191,7 @@ def test_strips_stand_on_one_scale():
     assert [cell.attrib.get("class") for cell in shown] == [None, "wide", "n", "n", None]
     none = replace(head(), systems=[System(s.name, s.mean, math.nan, math.nan)
                                     for s in head().systems], pairs=[])  # fmt: skip
-    bare = headline_section(sizes(), [none], SimpleNamespace(seen=[])).body
+    bare = headline_section(sizes(), [none], NOWHERE).body
     assert Drawn(Markup("<div>%s</div>") % bare).of("span") == []
     assert "interval 0" not in words(bare)
 

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 import rankine
 from rankine.core.specs import LogColumns, OneHot
 from rankine.serve.handlers import (
     _RANK,
+    _name_items,
     _rows,
     count_structural_colons,
     decode_request,
@@ -19,7 +21,7 @@ from rankine.serve.handlers import (
 )
 from rankine.serve.limits import Limits
 from rankine.serve.registry import _category_values
-from rankine.serve.schemas import RequestError
+from rankine.serve.schemas import Item, RequestError
 
 
 def test_an_error_names_the_model_if_it_is_known():
@@ -40,6 +42,17 @@ def test_colons_are_counted_outside_strings():
             for k in range(rng.randint(0, 5))
         }
         assert count_structural_colons(json.dumps(value).encode()) == len(value)
+
+
+def test_raw_items_are_named_by_the_item_column_of_the_log():
+    items = [
+        Item(raw={"sku": "a", "price": 1.0}), Item(id=7, raw={"sku": "b"}), Item(raw={"price": 2}),
+        Item(features={"sku": 1.0}), Item(raw={"sku": None}),
+    ]  # fmt: skip
+    _name_items(items, "sku")
+    assert [item.id for item in items] == ["a", 7, UNSET, UNSET, UNSET]
+    _name_items(items[2:], None)
+    assert items[2].id is UNSET
 
 
 def test_limits_of_lists_items_and_features():

@@ -19,6 +19,7 @@ from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.categories import HashedFeatures
 from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
+from rankine.transforms.value_sets import ValueHasher, ValueSet
 
 find_commands()
 
@@ -109,7 +110,7 @@ def test_the_summary_holds_no_rows_and_does_not_depend_on_the_cut(model, tmp_pat
     found = [ranker.fit(source).to_model().provenance["log"] for source in (log, parts)]
     assert len(parts) > 1
     assert found[0]["columns"] == found[1]["columns"]
-    assert found[0]["seen"] == found[1]["seen"]
+    assert found[0]["values"] == found[1]["values"] != {}
     assert len(json.dumps(found[0])) < 3000
     assert "s1" not in json.dumps(found[0])
 
@@ -197,9 +198,9 @@ def made(seed=0, n=40):
 
 
 def seen_of(brands):
-    seen = np.zeros(32, dtype=bool)
-    seen[[HashedFeatures(("brand",), 5, 0)[b] for b in brands if b]] = True
-    return seen
+    values = ValueSet()
+    values.add(ValueHasher("brand").hash_distinct({"brand": brands}))
+    return {"brand": values}
 
 
 def test_a_summary_is_shares_of_rows():
@@ -212,8 +213,8 @@ def test_a_summary_is_shares_of_rows():
     assert (found.lists, found.rows) == (7, 40)
     assert (found.scores.missing, sum(found.scores.shares)) == (0.0, pytest.approx(1.0))
     empty = {"price": [None], "brand": [""], "shop": [], "age": [1]}
-    nothing = summarise(SPEC, empty, np.zeros(0), 0, np.zeros(32, dtype=bool))
-    assert nothing.seen == ""
+    nothing = summarise(SPEC, empty, np.zeros(0), 0, {})
+    assert nothing.values == {}
     assert (nothing.columns["price"].missing, nothing.columns["price"].shares) == (1.0, (1.0,))
     assert (nothing.columns["brand"].missing, nothing.columns["shop"].missing) == (1.0, 1.0)
     assert sum(nothing.columns["brand"].shares) == 0.0
@@ -262,9 +263,7 @@ def test_drift_equals_its_definition_for_any_split_of_the_rows():
     shops = today["shop"]
     assert found["shop"].unseen == pytest.approx(shops.count(FIRST["shop"]) / 60)
     brands = [b for b in today["brand"] if b]
-    free = 1 - seen_of(before["brand"]).mean()
-    assert not seen_of(before["brand"])[HashedFeatures(("brand",), 5, 0)["new"]]
-    assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands) / free)
+    assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands))
     missing = {name: sum(v is None or v == "" for v in today[name]) for name in today}
     counters = drift_monitor.counters()
     assert {name: one[0] for name, one in counters.items()} == missing
@@ -300,12 +299,12 @@ def test_a_monitor_with_no_rows_or_only_new_values():
     new = DriftMonitor(summary, SPEC)
     new.add({"brand": ["new"] * 3}, 3, np.zeros(3))
     assert {one.column: one.unseen for one in new.drift()}["brand"] == 1.0
-    for used, told in ((28, True), (29, False)):  # an eighth of the places is free, or less
-        seen = np.arange(32) < used
+    for share, told in ((0.85, True), (0.95, False)):  # too few hashes are free to tell
+        seen = {"brand": ValueSet(np.arange(int(share * 2**20)), 20)}
         full = DriftMonitor(summarise(SPEC, before, scores, 7, seen), SPEC)
         full.add({"brand": ["new"]}, 1, np.zeros(1))
         assert ({one.column: one.unseen for one in full.drift()}["brand"] is not None) == told
-    unknown = DriftMonitor(summarise(SPEC, before, scores, 7, np.zeros(32, dtype=bool)), SPEC)
+    unknown = DriftMonitor(summarise(SPEC, before, scores, 7, {}), SPEC)
     unknown.add({"brand": ["new"]}, 1, np.zeros(1))
     assert {one.column: one.unseen for one in unknown.drift()}["brand"] is None
 

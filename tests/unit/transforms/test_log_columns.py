@@ -22,7 +22,7 @@ from rankine.transforms.categories import (
     first_rows,
     texts_in_order,
 )
-from rankine.transforms.log_columns import LogEncoder, mark_hashed, numeric_values
+from rankine.transforms.log_columns import LogEncoder, numeric_values
 
 COLUMNS = {
     "price": [3.0, 0.0, None],
@@ -236,13 +236,6 @@ def test_values_of_categories_as_text():
     assert caught.value.column == "c"
     with pytest.raises(SchemaError, match="row 0: inf"):
         category_texts([np.inf], "c")
-
-
-@pytest.mark.kernels
-def test_hashed_slots_are_marked_from_the_first_feature_on():
-    used = np.zeros(8, dtype=bool)
-    mark_hashed(np.array([2, 3, 4, 9, 13], dtype=np.int32), 4, used)
-    assert np.flatnonzero(used).tolist() == [0, 1, 5]
 
 
 def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values():

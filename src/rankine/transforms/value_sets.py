@@ -1,0 +1,99 @@
+"""Sets of the values of categorical columns, small enough for a model file.
+
+A set holds hashes of 28 bits. Once there are more than 2^16 of them, it holds their lowest 24 bits
+only, and once there are more than 2^17 of these, their lowest 20 bits. A new value is taken for a
+known one with the probability that its hash is in the set: 2e-4 for 2^16 values, .8 % for 2^17.
+The result depends on neither the order of the values nor the way in which they are divided.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.transforms.categories import HashedFeatures, distinct, feature_indices
+
+FINE_BITS = 28
+#: Bits of hashes -> the largest number of them that a set holds; there is no limit for 20 bits.
+MAX_SIZES = {FINE_BITS: 1 << 16, 24: 1 << 17}
+
+
+class ValueHasher:
+    """Hashes the values of one column."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self._hashes = HashedFeatures((column,), FINE_BITS, 0)
+
+    def hash_rows(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return the hash of each row's value; -1 where it is missing."""
+        values, codes = distinct(columns, (self.column,))
+        hashes = feature_indices(self._hashes, values)
+        return hashes if codes is None else hashes[codes]
+
+    def hash_distinct(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return the hashes of the distinct values, sorted."""
+        values, codes = distinct(columns, (self.column,))
+        if codes is not None:
+            # A dictionary may hold values that no row has.
+            present = np.flatnonzero(np.bincount(codes, minlength=len(values)))
+            values = [values[code] for code in present.tolist()]
+        hashes = feature_indices(self._hashes, list(dict.fromkeys(values)))
+        return np.unique(hashes[hashes >= 0])
+
+
+class ValueSet:
+    """A set of hashes of values."""
+
+    def __init__(self, hashes: NDArray[np.int64] | None = None, bits: int = FINE_BITS) -> None:
+        self.bits = bits
+        self.hashes = np.zeros(0, dtype=np.int64) if hashes is None else hashes
+
+    def add(self, hashes: NDArray[np.int64], bits: int = FINE_BITS) -> None:
+        """Add hashes of ``bits`` bits."""
+        self._shorten(bits)
+        hashes = hashes & ((1 << self.bits) - 1)
+        new = hashes[~self._contains(hashes)]
+        if len(new):
+            self.hashes = np.unique(np.concatenate([self.hashes, new]))
+        while len(self.hashes) > MAX_SIZES.get(self.bits, np.inf):
+            self._shorten(self.bits - 4)
+
+    def _shorten(self, bits: int) -> None:
+        """Keep the lowest ``bits`` bits of every hash."""
+        if bits < self.bits:
+            self.bits = bits
+            self.hashes = np.unique(self.hashes & ((1 << bits) - 1))
+
+    def _contains(self, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        places = np.searchsorted(self.hashes, hashes)
+        return np.append(self.hashes, -1)[places] == hashes
+
+    @property
+    def full_share(self) -> float:
+        """Probability that a new value is taken for a known one."""
+        return len(self.hashes) / (1 << self.bits)
+
+    def count_new(self, hashes: NDArray[np.int64]) -> int:
+        """Count the hashes outside the set; negative ones are missing values."""
+        present = hashes[hashes >= 0] & ((1 << self.bits) - 1)
+        return int((~self._contains(present)).sum())
+
+    def pack(self) -> str:
+        """Return the set as text: its gaps, byte by byte, since the upper bytes are mostly 0."""
+        gaps = np.diff(self.hashes, prepend=0).astype("<u4").view(np.uint8).reshape(-1, 4)
+        packed = zlib.compress(np.ascontiguousarray(gaps.T).tobytes(), 9)
+        return f"{self.bits}:{base64.b64encode(packed).decode('ascii')}"
+
+    @classmethod
+    def unpack(cls, text: str) -> ValueSet:
+        """Return the set of a text made by ``pack``."""
+        bits, _, packed = text.partition(":")
+        planes = np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=np.uint8)
+        gaps = np.ascontiguousarray(planes.reshape(4, -1).T).view("<u4").ravel()
+        return cls(np.cumsum(gaps.astype(np.int64)), int(bits))
