@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.checks import (
     check_choice,
@@ -20,6 +21,7 @@ from rankine.core.checks import (
     reject_sets,
 )
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
 from rankine.kernels.products import Products
@@ -356,7 +358,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         result = task.run(solve)
         # One call, so one run; its learner is needed beyond the solution.
         (run,) = runs
-        run.require_convergence(at_end=True)
+        message = run.require_convergence(at_end=True)
+        if message is not None:
+            warn_user(message, ConvergenceWarning)
         # ``partial_fit`` continues this run without its callbacks and checkpoints.
         run.callbacks, run.checkpointer = (), None
         if isinstance(source, StreamSource):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Value of ``scale`` for which the data decide.
 CHOOSE = "choose"
-#: What it chooses from; the first if both are equally good.
+#: What it chooses from; the first unless the second is better by more than a standard error.
 CANDIDATES = ("auto", "query")
 #: Lists on which it chooses, at most.
 MOST_LISTS = 2000
@@ -56,6 +56,9 @@ def choose_scale(ranker: BaseRanker, data: Dataset) -> str:
         except NoPairsError:
             # Too few lists to hold some out.
             return CANDIDATES[0]
-        values[scale] = np.nanmean(np.concatenate(held_out))
-    sign = parse_metric(ranker.metric).sign
-    return max(CANDIDATES, key=lambda scale: sign * values[scale])
+        values[scale] = np.concatenate(held_out)
+    gains = parse_metric(ranker.metric).sign * (values["query"] - values["auto"])
+    gains = gains[~np.isnan(gains)]
+    # A scaling by list cannot be folded into weights, so it must be better by a standard error.
+    error = gains.std() / np.sqrt(max(len(gains), 1))
+    return CANDIDATES[int(len(gains) > 0 and gains.mean() > error)]

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.errors import DivergenceError, LabelError
-from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import take_columns
 from rankine.data.progress import read_ahead
 from rankine.data.query_index import QueryIndex
@@ -213,17 +211,17 @@ class OnePassRun:
             squares = np.square(losses - of_zero).sum()
             self.compared[0] += (losses.sum(), of_zero.sum(), len(sample), squares)
 
-    def require_convergence(self, *, at_end: bool = False) -> None:
+    def require_convergence(self, *, at_end: bool = False) -> str | None:
         """Raise if the loss of the last lists is far above that of zero weights.
 
-        At the end of a run, warn if it is above it at all.
+        At the end of a run, return a warning if it is above it at all.
         """
         compared = self.compared[0]
         if at_end:
             compared = self.compared.sum(axis=0)
         loss, zero_loss, n_lists, squares = compared.tolist()
         if not at_end and n_lists < FEWEST_COMPARED:
-            return
+            return None
         times = loss / zero_loss if zero_loss > 0 else 1.0
         if not np.isfinite(loss) or times > DIVERGED:
             raise self._with_checkpoint(
@@ -233,16 +231,15 @@ class OnePassRun:
                     fix="Lower eta0, or scale the features (scale='query')",
                 )
             )
-        # A difference above two standard errors, so that chance does not warn.
-        is_above = at_end and n_lists >= FEWEST_COMPARED and loss - zero_loss > 2 * squares**0.5
-        if is_above:
-            warn_user(
-                f"the loss of the last lists is {times:.3g} times that of zero weights: steps may "
-                "be too large. Lower eta0, or scale the features (scale='query')",
-                ConvergenceWarning,
-            )
         self.compared[1] = self.compared[0]
         self.compared[0] = 0.0
+        # A difference above two standard errors, so that chance does not warn.
+        if at_end and n_lists >= FEWEST_COMPARED and loss - zero_loss > 2 * squares**0.5:
+            return (
+                f"the loss of the last lists is {times:.3g} times that of zero weights: steps may "
+                "be too large. Lower eta0, or scale the features (scale='query')"
+            )
+        return None
 
     def _last_reported(self) -> float:
         return self.trace[-1]["lists"] if self.trace else -1
