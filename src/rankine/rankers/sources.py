@@ -356,9 +356,8 @@ class StreamSource(TrainingSource):
         return self._scaling.prepare(self.correction.apply(block))
 
     def sample(self) -> Dataset:
-        """Return the first lists before scaling; an iterator's are kept to be learned from."""
-        self._buffer_first_lists()
-        first = first_lists(self._buffered or self.stream)
+        """Return the first lists before scaling; they are kept to be learned from."""
+        first = first_lists(self._first_raw_blocks())
         return concat([self.correction.apply(block) for block in first])
 
     def first_blocks(self) -> Iterator[Dataset]:
