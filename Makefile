@@ -107,6 +107,7 @@ mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)
 
 docs: $(STAMP)
+	$(BIN)/python -m tools.docs.generate
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

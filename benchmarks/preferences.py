@@ -67,9 +67,9 @@ def run(n, rounds):
     data = Dataset.from_pairs(winner, loser, features=(first, second))
     item_strengths(
         Dataset.from_pairs(winner[:5000], loser[:5000], features=(first[:5000], second[:5000])),
-        n_rounds=2,
+        n_resamples=2,
     )
-    ours_time, results = clocks(lambda: item_strengths(data, l2=L2, n_rounds=rounds))
+    ours_time, results = clocks(lambda: item_strengths(data, l2=L2, n_resamples=rounds))
     differences = sparse.csr_matrix(data.X[::2] - data.X[1::2])
     drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
     draws = [np.bincount(drawn.integers(0, n, n), minlength=n).astype(float) for _ in range(rounds)]

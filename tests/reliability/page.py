@@ -46,6 +46,7 @@ GROUPS = {
     "http": "fuzzed requests",
     "reloads": "models replaced under load",
     "slow": "slow clients",
+    "commands": "command lines with wrong values",
     "seeded": "seeded bugs (each must be noticed)",
 }
 #: Size of a run -> its title.

@@ -115,6 +115,16 @@ BUGS: dict[str, Bug] = {
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),
+    "transforms that do not fit the weights": Bug(
+        "model/linear.py",
+        "        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)\n",
+        "",
+        "used-models", 300, ("crashes", "hangs"),
+    ),
+    "sets of values decompressed without a limit": Bug(
+        "core/log_summary.py", "limit + 1)", "1 << 30)",
+        "used-models", 2_000, ("crashes",),
+    ),
     "a checkpoint's digest not checked": Bug(
         "solvers/checkpoint.py",
         "    if digest != _digest(header, arrays):\n", "    if not digest:\n",

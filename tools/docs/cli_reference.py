@@ -105,7 +105,7 @@ def _option(option: Any, kind: Any) -> str:
     if option.secondary_opts:
         names += f", `{option.secondary_opts[0]}`"
     if not option.is_flag:
-        names += f" {option.metavar or _word(kind)}"
+        names += f" {_cell(option.metavar or _word(kind))}"
     meaning = _cell(option.help or "") + (" (required)" if option.required else "")
     return f"| {names} | {meaning} | {_default(option)} |"
 

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tools.docs.cli_reference import cli_reference
-from tools.docs.decisions import decisions
 from tools.docs.includes import ROOT, include
 from tools.docs.mathml import formulas_to_mathml
 
-#: ``<!-- generated NAME -->`` -> what stands there.
-GENERATED: dict[str, Callable[[], str]] = {
-    "cli-reference": cli_reference,
-    "decisions": decisions,
-}
-_GENERATED = re.compile(r"^<!-- generated (\S+) -->$", re.MULTILINE)
 _PICTURE = re.compile(r'<p><img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"\s*/?></p>')
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Fill in what is written elsewhere or made from the code."""
-    source = page.file.src_uri
-    whole = include(markdown, source)
-    return _GENERATED.sub(lambda found: GENERATED[found.group(1)](), whole)
+    """Fill in what is written elsewhere."""
+    return include(markdown, page.file.src_uri)
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:

@@ -566,7 +566,10 @@ def _next_commands(job: TrainingJob) -> list[list[str]]:
         held_out = [*job.paths, "--split", job.reading.split]
         if job.reading.time is not None and job.schema is None:
             held_out += ["--time", job.reading.time]
-    return [["rankine", "report", job.out, *held_out], ["rankine", "serve", job.out]]
+    serve = ["rankine", "serve", job.out]
+    if job.state_folder is not None:
+        serve += ["--state", job.state_folder]
+    return [["rankine", "report", job.out, *held_out], serve]
 
 
 def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

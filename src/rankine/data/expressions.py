@@ -173,6 +173,7 @@ class _FormulaParser:
         position += len(following) - len(following.lstrip())
         return ParameterError(
             f"cannot read {self.text!r} at character {position + 1}",
+            parameter="label",
             fix="Write it like clicked + 4*purchased or (price > 3)*clicked",
         )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from rankine.core.errors import EmptyDataError, SchemaError
+from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadKeywords, ReadOptions
@@ -16,7 +16,9 @@ from rankine.data.scan import Scan, attach_side_data
 from rankine.data.sources import Source, find_sources
 
 
-def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
+def load(
+    path: Any, *, pairs: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
+) -> Dataset:
     r"""Read files into memory.
 
     Parameters
@@ -25,6 +27,10 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
         A path, a glob pattern, ``-`` for standard input, an open binary stream, a frame or another
         table with Arrow's stream interface, or a list of these. Rows keep the order of the files;
         the matches of a pattern are sorted by name.
+    pairs
+        Read comparisons instead: the columns of winner and loser, such as ``("winner", "loser")``.
+        Columns ``winner_x`` and ``loser_x`` are a feature of both sides; ``tie`` and ``weight`` are
+        read where they exist.
     **options
         Fields of ``rankine.data.options.ReadOptions``. The usual ones: ``n_features`` (width of
         the matrix), ``base`` (first feature index of text, 1 or 0), ``qid_type`` ("int" or
@@ -51,7 +57,30 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     >>> data.X.shape, data.qid.tolist(), data.docid.tolist()
     ((2, 2), [7, 7], ['a', 'b'])
     """
+    if pairs is not None:
+        return _load_pairs(path, pairs, **options)
     return load_sources(find_sources(path), ReadOptions.make(**options))
+
+
+def _load_pairs(path: Any, pairs: Sequence[str], **options: Any) -> Dataset:
+    """Read comparisons of two items."""
+    from rankine.data.comparisons import read_pairs
+
+    if isinstance(pairs, str) or len(pairs) != 2:
+        raise ParameterError(
+            f"{pairs!r} are not the names of two columns",
+            parameter="pairs",
+            fix="Name the columns of winner and loser: winner,loser",
+        )
+    feature_names = read_names(options.pop("feature_names", None))
+    options.pop("progress", None)
+    if options:
+        raise ParameterError(
+            f"cannot be combined with {', '.join(options)}",
+            parameter="pairs",
+            fix="Comparisons are read from columns: leave these options out",
+        )
+    return read_pairs(path, pairs[0], pairs[1], feature_names)
 
 
 def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:

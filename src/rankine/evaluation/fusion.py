@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import reject_sets
+from rankine.core.checks import check_not_negative, reject_sets
 from rankine.core.errors import DataError, ParameterError, SchemaError
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.data.dataset import Dataset
@@ -181,6 +181,7 @@ def fuse(
     normalizations = _normalizations(normalization, engine)
     data = _join(runs, qrels)
     _check_size(data, n_folds)
+    check_not_negative("rank_constant", rank_constant)
     evaluator = _FusionEvaluator(data, rule, engine, rank_constant)
     n_queries = len(evaluator.queries)
     order = permutation(stream_seed(resolve_seed(random_state), SPLIT), n_queries)

@@ -12,8 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 from sklearn.base import clone
 
+from rankine.core.checks import check_count
 from rankine.core.errors import SchemaError
 from rankine.data.dataset import Dataset, as_rows
+from rankine.evaluation.significance import check_confidence
 from rankine.evaluation.tables import Table
 from rankine.kernels.products import Products
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
@@ -21,6 +23,9 @@ from rankine.rankers.ranksvm import RankSVM
 
 #: Number of features up to which the curvature is stored as a dense matrix.
 MAX_DENSE = 4000
+#: Variance of strengths before any comparison. Without a prior the strengths of few comparisons are
+#: too far apart: 12 items, 100 comparisons, 1.41 times the truth (1.11 with this one).
+_PRIOR_VARIANCE = 9.0
 
 __all__ = ["ItemStrengths", "item_strengths"]
 
@@ -42,6 +47,8 @@ class ItemStrengths:
         Weights in every bootstrap round, one row per round.
     ranker
         The fitted ``RankSVM``, with its certificate.
+    confidence
+        Confidence level of the intervals.
     """
 
     items: tuple[str, ...]
@@ -51,6 +58,7 @@ class ItemStrengths:
     coef: dict[str, float]
     rounds: NDArray[np.float64]
     ranker: RankSVM
+    confidence: float = 0.95
 
     def table(self) -> Table:
         """Return a table with one line per item."""
@@ -60,14 +68,32 @@ class ItemStrengths:
                 self.items, self.strength, self.low, self.high, strict=True
             )
         ]
-        return Table("Items", ("item", "strength", "interval"), rows)
+        if len(self.rounds) == 0:
+            return Table("", ("item", "strength"), [row[:2] for row in rows])
+        return Table("", ("item", "strength", f"{self.confidence:.0%} interval"), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: every item with its interval, then the weights of other features."""
+        columns = zip(self.items, self.strength, self.low, self.high, strict=True)
+        items = [
+            {"item": item, "strength": float(value), "low": float(low), "high": float(high)}
+            for item, value, low, high in columns
+        ]
+        features = {name: value for name, value in self.coef.items() if name not in self.items}
+        certificate = dict(self.ranker.solution_.certificate)
+        return {
+            "items": items,
+            "features": features,
+            "confidence": self.confidence,
+            "certificate": certificate,
+        }
 
 
 def item_strengths(
     data: Dataset,
     *,
-    l2: float = 1e-6,
-    n_rounds: int = 100,
+    l2: float | None = None,
+    n_resamples: int = 100,
     confidence: float = 0.95,
     tol: float = 1e-8,
     random_state: Any = 0,
@@ -77,9 +103,12 @@ def item_strengths(
     Parameters
     ----------
     l2
-        Strength of the L2 penalty, added to the mean loss of a comparison.
-    n_rounds, confidence
-        Number of bootstrap rounds over comparisons, and confidence level of the intervals.
+        Strength of the L2 penalty, added to the mean loss of a comparison. None is the penalty of a
+        normal prior with a standard deviation of 3 for every strength, 1 / (9 comparisons): it
+        bounds the strength of an item that always wins, and hardly moves the others.
+    n_resamples, confidence
+        Number of bootstrap samples of comparisons (0: no intervals), and confidence level of the
+        intervals.
     tol
         Tolerance of the duality gap, relative to the loss of equal items.
     random_state
@@ -92,6 +121,11 @@ def item_strengths(
     names = np.array(data.feature_names)
     items = np.unique(data.docid.astype(str))
     item_columns = np.flatnonzero(np.isin(names, items))
+    check_confidence(confidence)
+    if n_resamples != 0:
+        check_count("n_resamples", n_resamples)
+    if l2 is None:
+        l2 = 1.0 / (_PRIOR_VARIANCE * _total_weight(data))
     # The logistic loss of pairs is the likelihood of Bradley and Terry's model.
     prototype = RankSVM(l2, loss="logistic", normalization="pair", tol=tol, scale="none")
     ranker = clone(prototype).fit(data)
@@ -100,8 +134,8 @@ def item_strengths(
     comparison = data.columns["comparison"][::2].astype(np.int64)
     n = int(comparison.max()) + 1
     likelihood = _Likelihood(data, l2, tol, ranker.coef_)
-    rounds = np.empty((n_rounds, data.n_features))
-    for b in range(n_rounds):
+    rounds = np.empty((n_resamples, data.n_features))
+    for b in range(n_resamples):
         drawn = np.bincount(generator.integers(0, n, n), minlength=n)
         counts = drawn[comparison].astype(np.float64)
         # A draw differs little from all comparisons: a few steps from their optimum are enough.
@@ -114,7 +148,7 @@ def item_strengths(
     # Only differences of strengths have a meaning, so their mean is set to 0.
     strength = _centre(ranker.coef_[item_columns])
     low = high = strength
-    if n_rounds:
+    if n_resamples:
         tail = (1 - confidence) / 2
         round_strengths = _centre(rounds[:, item_columns])
         low, high = np.quantile(round_strengths, [tail, 1 - tail], axis=0)
@@ -122,9 +156,16 @@ def item_strengths(
     coef = dict(zip(names.tolist(), ranker.coef_.tolist(), strict=True))
     return ItemStrengths(
         tuple(names[item_columns][order].tolist()), strength[order], low[order], high[order],
-        coef, rounds,
-        ranker,
+        coef, rounds, ranker, confidence,
     )  # fmt: skip
+
+
+def _total_weight(data: Dataset) -> float:
+    """Return the number of comparisons, each counted with its weight."""
+    if data.weight is None:
+        return data.n_rows / 2
+    # Both rows have the root of the comparison's weight, and a pair weighs their product.
+    return float(np.sum(data.weight[::2] ** 2))
 
 
 def _centre(strengths: NDArray[np.float64]) -> NDArray[np.float64]:

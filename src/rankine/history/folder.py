@@ -186,14 +186,19 @@ class LiveFolder:
             self._is_dirty = False
             self._log.sync()
 
-    def start_compaction(self) -> None:
-        """Begin a new log, and apply the others to the snapshot in another process."""
+    def begin_log(self) -> int:
+        """Close the log and begin the next one; return its number."""
         self._log.close()
         self._segment += 1
         self._log = self._open_log()
         self.n_rows = 0
+        return self._segment
+
+    def start_compaction(self) -> None:
+        """Begin a new log, and apply the others to the snapshot in another process."""
+        segment = self.begin_log()
         # Another process: a thread would share Python's lock with the rankings.
-        command = [sys.executable, "-c", _COMPACT, str(self.folder), str(self._segment)]
+        command = [sys.executable, "-c", _COMPACT, str(self.folder), str(segment)]
         command += [str(self.live.state.clock), *self._arguments]
         self._compaction = subprocess.Popen(command, stderr=subprocess.PIPE)  # noqa: S603
 
@@ -253,7 +258,7 @@ def compact(
 def run_compaction(argv: list[str]) -> None:
     """Run ``compact`` with the arguments of a command line, at low priority."""
     if hasattr(os, "nice"):
-        os.nice(10)
+        os.nice(5)
     folder, before, clock, join_ttl, max_keys = argv[1:]
     compact(
         Path(folder),

@@ -16,6 +16,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
+from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
     LOSSES,
@@ -378,19 +379,13 @@ class AdditiveRanker(PathMixin, BaseRanker):
     ) -> FittedTables:
         """Return plan and parameters of a model's tables, with the cell counts of these rows."""
         plan = self._first_plan(data, reader)
-        certificate: Mapping[str, Any] = {}
+        certificate = Certificate()
         if model is not None:
-            certificate = model.provenance.get("certificate", {})
-        strengths = {
-            name: float(certificate.get(name, getattr(plan.strengths, name)))
-            for name in ("smooth", "pair_smooth", "anchor")
-        }
-        plan = replace(
-            plan,
-            grids=tables.grids,
-            strengths=PenaltyStrengths(**strengths),
-            rounds=int(certificate.get("rounds", 0)),
-        )
+            certificate = read_progress(model.provenance).certificate
+        saved = {name: getattr(certificate, name) for name in ("smooth", "pair_smooth", "anchor")}
+        saved = {name: value for name, value in saved.items() if value is not None}
+        strengths = replace(plan.strengths, **saved)
+        plan = replace(plan, grids=tables.grids, strengths=strengths, rounds=certificate.rounds)
         space = plan.space
         weights, linear = np.split(tables.weights, [space.layout.size])
         if len(linear):
@@ -562,15 +557,21 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 parameter="monotone",
                 fix="Use 1 (rising) or -1 (falling)",
             )
-        if isinstance(self.pairs, (int, np.integer)) and self.pairs < 0:
+        if isinstance(self.pairs, (int, np.integer)):
+            valid = self.pairs >= 0
+        else:
+            valid = all(np.shape(pair) == (2,) for pair in self.pairs)
+        if not valid:
             raise ParameterError(
-                f"{self.pairs} is negative",
+                f"{self.pairs!r} is neither a number of pairs nor a list of pairs of columns",
                 parameter="pairs",
-                fix="Pass 0 or more, or a list of pairs",
+                fix="Pass 0 or more, or a list such as [('price', 'brand')]",
             )
-        if self.reweight is not None and self.reweight < 0:
+        if self.reweight is not None and not 0 <= self.reweight <= MAX_ROUNDS:
             raise ParameterError(
-                f"{self.reweight} is negative", parameter="reweight", fix="Pass 0 or more rounds"
+                f"{self.reweight} is not between 0 and {MAX_ROUNDS}",
+                parameter="reweight",
+                fix="Pass a number of rounds, such as 2",
             )
 
 

@@ -29,6 +29,7 @@ from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
+from rankine.model.checks import read_progress
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.display import DisplayMixin
@@ -339,7 +340,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         elif isinstance(coef_init, LinearModel):
             learned = coef_init.missing
             if coef_init.parameters.get("ranker") == self.system:
-                n_steps = int(coef_init.provenance.get("n_iter", 0))
+                n_steps = read_progress(coef_init.provenance).n_iter
             coef_init = coef_init.to_dense()
         weights = np.asarray(coef_init, dtype=np.float64)
         if weights.shape != (columns.n_features,):

@@ -105,7 +105,7 @@ class SPDRanker(BaseRanker):
         Strength of the penalty l2/2 |w|^2 (pegasos, sgd_svm, logistic, and ROMMA's norm guard).
     aggressiveness
         Largest step of passive-aggressive (the paper's C), and where hybrid hands over.
-    schedule
+    schedule, schedule_c
         ``"pegasos"``: eta = 1 / (l2 i). ``"inverse"``: eta = c / (c + i), c = ``schedule_c``.
     n_steps
         Number of steps.

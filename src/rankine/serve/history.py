@@ -18,7 +18,7 @@ from rankine.core.errors import DataError, FeatureMismatchError, RankineError
 from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.history.folder import LiveFolder, log_segments
-from rankine.history.live import LiveHistory, Outcome, Receipt, Shown
+from rankine.history.live import LiveHistory, Outcome, Receipt, Shown, compile_kernels
 from rankine.history.state import SNAPSHOT_NAME, HistoryState
 from rankine.serve.schemas import RequestError, StateReply
 
@@ -98,6 +98,7 @@ class HistoryService:
 
     def _open(self, history: History) -> LiveHistory:
         settings = self.settings
+        compile_kernels()
         if log_segments(settings.folder):
             return self._go_live(history).live
         self._version = self._read_version()
@@ -191,6 +192,7 @@ class HistoryService:
 
     def tick(self) -> None:
         """Flush the log, and write a snapshot when enough has come since the last one."""
+        self._report_evicted()
         folder = self._folder
         if folder is None:
             return
@@ -206,10 +208,11 @@ class HistoryService:
                 _LOG.error("no snapshot could be written; the logs of events stay")
         if folder.n_rows >= self.settings.snapshot_rows and not folder.is_compacting:
             folder.start_compaction()
-        self._report_evicted(folder.live)
 
-    def _report_evicted(self, live: LiveHistory) -> None:
-        evicted = sum(live.state.n_evicted.values())
+    def _report_evicted(self) -> None:
+        if self.live is None:
+            return
+        evicted = sum(self.live.state.n_evicted.values())
         if evicted > self._evicted:
             _LOG.warning(
                 "%d keys were removed because of --max-keys: features may differ from training",

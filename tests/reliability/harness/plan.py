@@ -64,6 +64,11 @@ KINDS: dict[str, Kind] = {
         "model files changed with knowledge of the format, with the digest recomputed",
         "models", "models:hostile", (10_000, 100_000, 300_000), 10_000,
     ),
+    "used-models": Kind(
+        "models changed in the same way that load, and are then scored, explained, served with "
+        "metrics, compared with a log, trained further and exported",
+        "models", "model_use:trial", (300, 20_000, 200_000), 2_000,
+    ),
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),
@@ -120,6 +125,11 @@ KINDS: dict[str, Kind] = {
     "slow-clients": Kind(
         "clients that send a header or a body byte by byte, send nothing, or do not read",
         "slow", "slow_clients:trial", (200, 200, 2_000), 200, 120.0, waits=True,
+    ),
+    "command-lines": Kind(
+        "valid command lines of every command with one to three changes: wrong and unusual values, "
+        "other files, arguments left out",
+        "commands", "command_lines:trial", (100, 10_000, 50_000), 2_500, 300.0,
     ),
     "tune-kills": Kind(
         "kill -9 of one tuner or two on one study",

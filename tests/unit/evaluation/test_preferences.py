@@ -1,13 +1,16 @@
 """Comparisons of two: the same likelihood as logistic regression on differences."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 
+import rankine
 from rankine import (
     AdditiveRanker,
     Dataset,
@@ -69,7 +72,7 @@ def test_comparisons_of_feature_rows(kind):
 def test_the_table_lists_items_strongest_first():
     winner, loser, first, second = votes(1500)
     data = Dataset.from_pairs(winner, loser, features=(first, second), feature_names=["a", "b"])
-    found = item_strengths(data, n_rounds=20)
+    found = item_strengths(data, n_resamples=20)
     assert found.items == ("4", "3", "2", "1", "0")
     assert (found.low <= found.strength).all()
     assert (found.strength <= found.high).all()
@@ -78,10 +81,10 @@ def test_the_table_lists_items_strongest_first():
     assert "interval" in found.table().markdown()
     for low, high, drawn in zip(found.low, found.high, items_of(found), strict=True):
         assert (low, high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
-    bare = item_strengths(data, n_rounds=0)
+    bare = item_strengths(data, n_resamples=0)
     assert bare.low.tolist() == bare.strength.tolist() == bare.high.tolist()
     assert bare.rounds.shape == (0, 7)
-    wide = item_strengths(data, n_rounds=20, confidence=0.5)
+    wide = item_strengths(data, n_resamples=20, confidence=0.5)
     assert (wide.low >= found.low).all()
     assert (wide.low > found.low).any()
 
@@ -104,14 +107,14 @@ def test_many_comparisons_need_no_other_solver(monkeypatch):
     monkeypatch.setattr(RankSVM, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
     steps, solve = [], preferences.cho_solve
     monkeypatch.setattr(preferences, "cho_solve", lambda *a: steps.append(1) or solve(*a))
-    item_strengths(data, n_rounds=10, l2=1e-3)
+    item_strengths(data, n_resamples=10, l2=1e-3)
     assert len(fits) == 1
     assert len(steps) <= 10 * 7
     monkeypatch.setattr(preferences, "MAX_DENSE", 6)
-    item_strengths(data, n_rounds=2, l2=1e-3)
+    item_strengths(data, n_resamples=2, l2=1e-3)
     assert len(fits) == 2 + 2  # without the curvature every round is a solver's
     monkeypatch.setattr(preferences, "MAX_DENSE", 7)
-    item_strengths(data, n_rounds=2, l2=1e-3)
+    item_strengths(data, n_resamples=2, l2=1e-3)
     assert len(fits) == 4 + 1
 
 
@@ -139,7 +142,7 @@ def test_bootstrap_rounds_are_optima_of_their_draws(n):
     winner, loser, first, second = votes(n)
     tie = np.arange(n) % 9 == 0
     data = Dataset.from_pairs(winner, loser, features=(first, second), tie=tie)
-    found = item_strengths(data, n_rounds=3, l2=1e-4)
+    found = item_strengths(data, n_resamples=3, l2=1e-4)
     drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
     for weights in found.rounds:
         counts = np.bincount(drawn.integers(0, n, n), minlength=n)[data.columns["comparison"][::2]]
@@ -225,3 +228,54 @@ def test_invalid_comparisons_are_refused():
     for missing in ({"docid": ["a", "b"]}, {"columns": {"comparison": [0, 0]}}):
         with pytest.raises(SchemaError, match="not comparisons"):
             item_strengths(Dataset.from_arrays(np.eye(2), [0, 1], **missing))
+
+
+@pytest.mark.parametrize(("items", "n"), [(8, 200), (20, 2000), (50, 500)])
+def test_strengths_are_near_the_truth_without_a_warning(items, n):
+    """Differences are neither shrunk nor blown up, even where an item never loses."""
+    slopes = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        truth = np.linspace(-1.7, 1.7, items)
+        a = rng.integers(0, items, n)
+        b = (a + rng.integers(1, items, n)) % items
+        won = rng.random(n) < expit(truth[a] - truth[b])
+        data = Dataset.from_pairs(np.where(won, a, b), np.where(won, b, a))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = item_strengths(data, n_resamples=10)
+        numbers = np.array(found.items, dtype=int)
+        slopes.append(np.polyfit(truth[numbers], found.strength, 1)[0])
+    assert np.mean(slopes) == pytest.approx(1, abs=0.2)
+
+
+def test_the_default_penalty_counts_weights_as_repetitions():
+    winner, loser = [0, 0, 1, 2, 2], [1, 2, 2, 0, 1]
+    weighted = Dataset.from_pairs(winner, loser, weight=[2.0, 1, 1, 1, 1])
+    repeated = Dataset.from_pairs([0, *winner], [1, *loser])
+    strengths = [item_strengths(d, n_resamples=0).strength for d in (weighted, repeated)]
+    assert strengths[0] == pytest.approx(strengths[1], abs=1e-4)
+
+
+def test_data_without_intervals_and_bad_parameters():
+    data = Dataset.from_pairs([0, 0, 1], [1, 2, 2])
+    assert "interval" not in item_strengths(data, n_resamples=0).table().markdown()
+    found = item_strengths(data, n_resamples=3).to_dict()
+    assert [item["item"] for item in found["items"]] == ["0", "1", "2"]
+    assert found["features"] == {}
+    for bad in ({"confidence": 1.0}, {"n_resamples": -1}, {"l2": -1.0}):
+        with pytest.raises(ParameterError) as caught:
+            item_strengths(data, **bad)
+        assert caught.value.parameter == next(iter(bad))
+
+
+def test_load_reads_comparisons(tmp_path):
+    (tmp_path / "v.csv").write_text("better,worse,better_x,worse_x\na,b,1,2\nb,c,3,4\n")
+    data = rankine.load(tmp_path / "v.csv", pairs=("better", "worse"))
+    assert data.feature_names == ("a", "b", "c", "x")
+    assert data.y.tolist() == [1, 0, 1, 0]
+    for bad in ({"pairs": "better,worse"}, {"pairs": ["better"]},
+                {"pairs": ("better", "worse"), "base": 0}):  # fmt: skip
+        with pytest.raises(ParameterError) as caught:
+            rankine.load(tmp_path / "v.csv", **bad)
+        assert caught.value.parameter == "pairs"

@@ -1,0 +1,49 @@
+"""The pages in the repository hold their generated parts, as the code is now."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tools.docs.api_reference import api_reference, split_docstring
+from tools.docs.cli_reference import commands
+from tools.docs.generate import fill_in, pages
+from tools.docs.includes import ROOT
+
+from rankine.rankers.registry import RANKERS, ranker_class
+
+pytestmark = pytest.mark.docs
+
+
+@pytest.mark.parametrize("path", list(pages()), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_is_up_to_date(path):
+    text = path.read_text(encoding="utf-8")
+    assert fill_in(text) == text, "run python -m tools.docs.generate"
+
+
+def test_the_pages_are_those_of_commands_rankers_and_decisions():
+    names = {path.relative_to(ROOT / "docs").as_posix() for path in pages()}
+    rankers = {f"rankers/{name}.md" for name in RANKERS}
+    assert names >= {"cli.md", "adr/index.md", *rankers}
+    cli_page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert all(f"## rankine {name} " in cli_page for name in commands())
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_every_parameter_and_method_is_described(name):
+    cls = ranker_class(name)
+    text = api_reference(f"rankine.{cls.__name__}")
+    listed = text.partition("**Parameters**")[2].partition("**Attributes**")[0]
+    described = {each for names in re.findall(r"^- `([\w, ]+)`:", listed, re.MULTILINE)
+                 for each in names.split(", ")}  # fmt: skip
+    assert described == set(cls().get_params(deep=False))
+    for method in ("fit", "predict", "rank", "score", "explain", "explain_pair", "to_model"):
+        assert f"{{ #rankine.{cls.__name__}.{method} }}" in text
+    assert "``" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    assert ":math:" not in text
+
+
+def test_sections_of_a_docstring():
+    summary, sections = split_docstring("Do it.\n\nMore.\n\nParameters\n----------\nx\n    A.\ny\n")
+    assert summary == "Do it.\n\nMore."
+    assert sections == {"Parameters": "x\n    A.\ny"}

@@ -1,0 +1,49 @@
+"""Write the generated parts of the pages: ``python -m tools.docs.generate``.
+
+A part is between ``<!-- generated NAME -->`` and ``<!-- end generated -->``. The pages in the
+repository hold the text, so that they can be read there and built by any program; a test compares
+them with what this writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.docs.api_reference import api_reference
+from tools.docs.cli_reference import cli_reference
+from tools.docs.decisions import decisions
+from tools.docs.includes import ROOT
+
+__all__ = ["fill_in", "pages"]
+
+_PART = re.compile(
+    r"^(<!-- generated (\S+)(?: (\S+))? -->\n)(.*?)(^<!-- end generated -->)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def pages() -> Iterator[Path]:
+    """Yield the pages with generated parts."""
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        if _PART.search(path.read_text(encoding="utf-8")):
+            yield path
+
+
+def fill_in(text: str) -> str:
+    """Return a page with its generated parts written anew."""
+    return _PART.sub(lambda found: f"{found[1]}\n{_text(found[2], found[3])}\n\n{found[5]}", text)
+
+
+def _text(name: str, argument: str | None) -> str:
+    if argument is not None:
+        text = api_reference(argument)
+    else:
+        text = {"cli-reference": cli_reference, "decisions": decisions}[name]()
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(fill_in(page.read_text(encoding="utf-8")), encoding="utf-8")
