@@ -68,7 +68,11 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
     scale: Annotated[
-        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
+        str,
+        typer.Option(
+            help="Scale features by this rule: auto, none, standard, maxabs, query, or choose "
+            "(auto or query, by held-out lists)."
+        ),
     ] = "auto",
     missing: Missing = "auto",
     seed: Seed = 0,
