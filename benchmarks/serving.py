@@ -97,9 +97,10 @@ class Wire:
         return len(self.found) == self.wanted
 
 
-def load(port: int, rate: float, seconds: float, check: bool, results: object) -> None:
+def load(
+    port: int, rate: float, seconds: float, check: bool, results: object, request: bytes
+) -> None:
     """Open-loop load over a few connections; in a process of its own, on one thread."""
-    request = request_bytes()
     wires = [Wire(port) for _ in range(8)]
     by_number = {wire.socket.fileno(): wire for wire in wires}
     for wire in wires:
@@ -134,9 +135,12 @@ def load(port: int, rate: float, seconds: float, check: bool, results: object) -
     results.put((times, failed, replies))
 
 
-def measured(port: int, rate: float, seconds: float, check: bool = False):
+def measured(
+    port: int, rate: float, seconds: float, check: bool = False, request: bytes | None = None
+):
     results: multiprocessing.Queue = multiprocessing.Queue()
-    client = multiprocessing.Process(target=load, args=(port, rate, seconds, check, results))
+    arguments = (port, rate, seconds, check, results, request or request_bytes())
+    client = multiprocessing.Process(target=load, args=arguments)
     client.start()
     result = results.get()
     client.join()

@@ -1,1 +1,1 @@
-"""ElasticRanker: speed, quality on purchase lists, and memory on a long stream."""
+"""ElasticRanker: speed, quality on purchase lists and raw logs, and memory on a long stream."""

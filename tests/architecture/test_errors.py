@@ -42,6 +42,7 @@ def test_codes_are_unique_and_the_drawing_is_complete():
 PLAIN = {
     "core/column_values.py",
     "core/lazy_import.py",
+    "core/log_summary.py",
     "core/specs.py",
     "core/strict_json.py",
     "data/query_index.py",

@@ -69,7 +69,7 @@ BUGS: dict[str, Bug] = {
     "the model written in place": Bug(
         "model/store.py",
         "    with atomic_file(path) as file:\n",
-        '    with Path(path).open("wb") as file:\n',
+        '    with open(path, "wb") as file:\n',
         "save-kills", 20, ("torn",),
     ),
     "the digest not checked": Bug(
@@ -114,6 +114,16 @@ BUGS: dict[str, Bug] = {
         "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
+    ),
+    "transforms that do not fit the weights": Bug(
+        "model/linear.py",
+        "        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)\n",
+        "",
+        "used-models", 300, ("crashes", "hangs"),
+    ),
+    "sets of values decompressed without a limit": Bug(
+        "core/log_summary.py", "limit + 1)", "1 << 30)",
+        "used-models", 2_000, ("crashes",),
     ),
     "a checkpoint's digest not checked": Bug(
         "solvers/checkpoint.py",

@@ -36,6 +36,8 @@ _EPILOG = """
 
   rankine convert --features log.jsonl --judgments judgments.csv train.parquet
 
+  rankine convert --from ubi queries.jsonl events.jsonl log.parquet
+
   zcat big.gz | rankine convert - big.parquet --n-features 136 \\
       --layout columns
 """
@@ -92,6 +94,16 @@ class ConvertOptions(ReadingOptions):
             rich_help_panel="Reading",
         ),
     ] = None
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SYSTEM",
+            help="Join events of another system into a raw log of shown items with their "
+            "outcomes, in Parquet: ubi (OpenSearch queries and events) or metarank.",
+            rich_help_panel="Reading",
+        ),
+    ] = None
     judgments: Annotated[
         str | None,
         typer.Option(
@@ -126,6 +138,11 @@ def convert(
         reject_options(
             option_names(LogOptions), "applies to a raw log, and no column of a log is named"
         )
+    if reading.from_ is not None:
+        names = [*option_names(ReadingOptions, WritingOptions), "features", "judgments"]
+        reject_options(names, "cannot be combined with --from")
+        _import_events(reading.from_, sources, target, json=json)
+        return
     if reading.judgments is not None:
         reject_options(option_names(ReadingOptions), "cannot be combined with --judgments")
         _join_logs(sources, target, reading, writing, json=json)
@@ -195,6 +212,49 @@ def _join_logs(
     )
     _print_unmatched("no judgement", joined.unjudged)
     _print_unmatched("no log", joined.unlogged)
+
+
+def _import_events(system: str, sources: list[str], target: str, *, json: bool) -> None:
+    """Join events of another system, write them as a log, and print what was found."""
+    import pyarrow.parquet as pq
+
+    from rankine.core.atomic import atomic_file
+    from rankine.logs.imports import IMPORTERS
+
+    if system not in IMPORTERS:
+        raise ParameterError(
+            f"{system!r} is not a choice",
+            parameter="from_",
+            fix=f"Choose {' or '.join(IMPORTERS)}",
+        )
+    if not sources or not target.endswith(".parquet"):
+        raise ParameterError(
+            "needs files with events, and a Parquet file to write",
+            parameter="from_",
+            fix=f"Write: rankine convert --from {system} IN... OUT.parquet",
+        )
+    log = IMPORTERS[system](sources)
+    with atomic_file(target) as file:
+        pq.write_table(log.table, file, compression="zstd")
+    counts = {
+        "rows": log.table.num_rows,
+        "lists": log.n_lists,
+        "outcomes": dict(log.outcomes),
+        "unmatched_outcomes": log.unmatched,
+        "other_events": log.other,
+    }
+    if json:
+        _console.print_json({"out": target, **counts})
+        return
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in log.outcomes.items())
+    _console.print_status(
+        f"{target}: {counts['rows']:,} rows of {log.n_lists:,} lists; {outcomes or 'no outcome'}"
+    )
+    if log.unmatched:
+        _console.print_status(f"{log.unmatched:,} outcomes have no shown item")
+    if log.other:
+        _console.print_status(f"{log.other:,} events are no outcome of a shown list")
+    _console.print_status(f"next: rankine inspect {target} --schema")
 
 
 def _print_unmatched(lack: str, pairs: Sequence[tuple[str, str]]) -> None:

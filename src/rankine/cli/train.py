@@ -68,7 +68,11 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
     scale: Annotated[
-        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
+        str,
+        typer.Option(
+            help="Scale features by this rule: auto, none, standard, maxabs, query, or choose "
+            "(auto or query, by held-out lists)."
+        ),
     ] = "auto",
     missing: Missing = "auto",
     seed: Seed = 0,
@@ -111,6 +115,9 @@ def train(
     options: dict[str, Any] = {
         "metric": metric, "scale": scale, "missing": missing, "random_state": seed,
     }  # fmt: skip
+    if reading.pairs is not None and not is_written("metric"):
+        # A comparison is a list of two, whose NDCG says little.
+        options["metric"] = "pairwise_error"
     if start is not None:
         if not is_written("ranker"):
             ranker = str(start.parameters.get("ranker", ranker))
@@ -566,7 +573,10 @@ def _next_commands(job: TrainingJob) -> list[list[str]]:
         held_out = [*job.paths, "--split", job.reading.split]
         if job.reading.time is not None and job.schema is None:
             held_out += ["--time", job.reading.time]
-    return [["rankine", "report", job.out, *held_out], ["rankine", "serve", job.out]]
+    serve = ["rankine", "serve", job.out]
+    if job.state_folder is not None:
+        serve += ["--state", job.state_folder]
+    return [["rankine", "report", job.out, *held_out], serve]
 
 
 def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

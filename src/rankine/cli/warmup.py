@@ -155,9 +155,11 @@ def _compile_fit(ranker: str, storage: str) -> None:
 
 
 def _compile_serving() -> None:
+    from rankine.history.live import compile_kernels as compile_history
     from rankine.scoring.scorer import compile_kernels
 
     compile_kernels()
+    compile_history()
 
 
 def _compile_reader() -> None:

@@ -96,7 +96,9 @@ def take_columns(columns: Mapping[str, NDArray[Any]], rows: Any) -> Mapping[str,
 
 def _take_text(values: CodedText, rows: Any) -> CodedText:
     codes = values.codes[rows]
-    if 4 * len(codes) >= len(values.texts):
+    # A slice is a view, which keeps its block in memory anyway. Columns that share a dictionary are
+    # joined without looking at its texts.
+    if isinstance(rows, slice) or 4 * len(codes) >= len(values.texts):
         return values._replace(codes=codes)
     # A few rows must not keep a long dictionary in memory.
     used_codes, codes = np.unique(codes, return_inverse=True)
@@ -617,17 +619,25 @@ def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
 
 
 def first_lists(
-    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
+    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, n_rows: int | None = None
 ) -> Iterator[Dataset]:
-    """Yield the first ``count`` lists, however blocks are cut; ``whole`` keeps blocks uncut."""
-    n_left = count
+    """Yield the first ``count`` lists, however blocks are cut.
+
+    With ``n_rows``, end with the list that reaches this number of rows.
+    """
+    n_left, n_rows_left = count, n_rows
     for block in blocks:
-        if whole or block.n_queries <= n_left:
+        n_lists = min(block.n_queries, n_left)
+        if n_rows_left is not None:
+            reaching = int(np.searchsorted(block.queries.starts[1:], n_rows_left))
+            n_lists = min(n_lists, reaching + 1)
+            n_rows_left -= block.n_rows
+        if n_lists == block.n_queries:
             yield block
         else:
-            yield block.take_queries(np.arange(n_left))
-        n_left -= block.n_queries
-        if n_left <= 0:
+            yield block.take_queries(np.arange(n_lists))
+        n_left -= n_lists
+        if n_left <= 0 or (n_rows_left is not None and n_rows_left <= 0):
             return
 
 

@@ -20,26 +20,23 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset
-from rankine.data.options import ReadOptions
+from rankine.data.json_documents import read_json, read_whole
 from rankine.data.sources import find_sources
 from rankine.evaluation.systems import is_qrels
-from rankine.evaluation.trec import read_qrels, read_whole
+from rankine.evaluation.trec import read_qrels
 
 _LOG_FIX = "Log with the ltr_log extension (fields._ltrlog), or with Solr's fl=id,[features]"
 # Accepted names of the columns of CSV judgements.
 _COLUMNS = (("query", "qid"), ("document", "docid"), ("grade", "label", "relevance"))
-_BLOCK = 1 << 20
 
 
 class LoggedDocument(NamedTuple):
@@ -146,43 +143,14 @@ def _fill(row: Any, hit: LoggedDocument, names: dict[str, int]) -> None:
 def read_logged(source: Any) -> Iterator[LoggedDocument]:
     """Yield the hits of all responses. Files with one response per line are read line by line."""
     is_empty = True
-    for part in find_sources(source):
-        path = Path(part.name)
-        texts: Iterable[tuple[int | None, bytes]]
-        # One response is the whole file, and the query is in the name of the file.
-        if ".json" in path.suffixes:
-            qid, texts = path.name.split(".")[0], [(None, read_whole(part))]
-        else:
-            qid, texts = None, _lines(part)
-        for line, text in texts:
-            if text.strip():
-                location = (part.name, line)
-                yield from _hits(_decode(text, location), qid, location)
-                is_empty = False
+    for response, location in read_json(source):
+        qid = None
+        if location.line is None:
+            qid = Path(location.file).name.split(".")[0]
+        yield from _hits(response, qid, location)
+        is_empty = False
     if is_empty:
         raise EmptyDataError("the log has no response", file=str(source), fix=_LOG_FIX)
-
-
-def _lines(part: Any) -> Iterator[tuple[int | None, bytes]]:
-    """Yield numbered lines, read block by block."""
-    with open_stream(part, ReadOptions.make()) as stream:
-        partial_line, n_lines, buffer = b"", 0, bytearray(_BLOCK)
-        while count := stream.readinto(memoryview(buffer)):
-            # The last part has no line end yet: the next block continues it.
-            *lines, partial_line = (partial_line + bytes(buffer[:count])).split(b"\n")
-            yield from enumerate(lines, n_lines + 1)
-            n_lines += len(lines)
-        yield n_lines + 1, partial_line
-
-
-def _decode(text: bytes, location: tuple[str, int | None]) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseError(
-            f"this is not JSON: {error}", file=location[0], line=location[1],
-            fix="Write one response per line in .jsonl files, one response per .json file",
-        ) from error  # fmt: skip
 
 
 def _hits(

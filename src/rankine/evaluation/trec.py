@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.data.compression import open_stream
-from rankine.data.options import ReadOptions
+from rankine.data.json_documents import read_whole
 from rankine.data.query_index import QueryIndex
-from rankine.data.sources import Source, find_sources
+from rankine.data.sources import find_sources
 from rankine.metrics import Metric, evaluate, parse_metric
 from rankine.metrics.metric import DEFINITIONS
 
@@ -105,15 +104,6 @@ def _lines(path: Any, form: str) -> Iterator[tuple[tuple[str, int], list[str]]]:
             yield (source.name, number), fields
     if is_empty:
         raise EmptyDataError("no lines", file=str(path), fix=f"Write lines as: {form}")
-
-
-def read_whole(source: Source) -> bytes:
-    """Read and decompress a whole source."""
-    parts, buffer = [], bytearray(2**20)
-    with open_stream(source, ReadOptions.make()) as stream:
-        while count := stream.readinto(memoryview(buffer)):
-            parts.append(bytes(buffer[:count]))
-    return b"".join(parts)
 
 
 def _number(text: str, what: str, location: tuple[str, int], column: int) -> float:

@@ -6,9 +6,10 @@ Also checks that refuse models whose transforms a target cannot express.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.errors import ExportError
 from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
@@ -125,6 +126,27 @@ def require_linear(
             fix="Train with scale='standard' or 'maxabs', which are folded into the weights; or "
             "use rankine serve, or the sql, python or json export",
         )
+
+
+#: Most features of a file that has an entry for each one.
+MAX_DENSE_FEATURES = 1 << 22
+
+
+def dense_weights(model: LinearModel, target: str, dtype: Any) -> NDArray[Any]:
+    """Return one weight per feature; a model of few weights among many features is refused."""
+    if model.n_features > MAX_DENSE_FEATURES:
+        raise ExportError(
+            f"{target} stores a number for each feature, and this model has "
+            f"{model.n_features:,} features; the limit is {MAX_DENSE_FEATURES:,}",
+            fix="Export model.compact(), which reads only the features with a weight",
+        )
+    with np.errstate(over="ignore"):
+        weights = model.to_dense().astype(dtype)
+    if not np.isfinite(weights).all():
+        raise ExportError(
+            f"a weight overflows {np.dtype(dtype)} in {target}", fix="Train on scaled features"
+        )
+    return weights
 
 
 def named_terms(model: LinearModel, target: str) -> list[WeightTerm]:

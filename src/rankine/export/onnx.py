@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine._version import __version__
-from rankine.core.errors import ExportError, MissingExtraError, ParameterError
-from rankine.export.features import require_linear
+from rankine.core.errors import MissingExtraError, ParameterError
+from rankine.export.features import dense_weights, require_linear
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.trees import build_trees, flatten_tree
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, find_tables
 
-#: A protobuf message has at most 2 GiB.
-_MAX_BYTES = 2**31 - 2**20
 _IR_VERSION, _OPSET = 8, 17
 
 
@@ -39,16 +37,7 @@ def export_onnx(model: LinearModel, options: ExportOptions) -> Export:
             fix="Choose float32 or float64",
             parameter="dtype",
         )
-    dtype = np.dtype(options.dtype)
-    if model.n_features * dtype.itemsize > _MAX_BYTES:
-        raise ExportError(
-            f"ONNX files have at most 2 GiB, and this model has {model.n_features:,} features",
-            fix="Export model.compact(), which reads only the features with a weight",
-        )
-    with np.errstate(over="ignore"):
-        weights = model.to_dense().astype(dtype)
-    if not np.isfinite(weights).all():
-        raise ExportError("a weight overflows float32", fix="Export with --dtype float64")
+    weights = dense_weights(model, "ONNX", options.dtype)
     node = _onnx().helper.make_node("MatMul", ["X", "coef"], ["variable"], name="score")
     return Export(_serialize(model, options, [node], {"coef": weights.reshape(-1, 1)}))
 

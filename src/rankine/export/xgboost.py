@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.features import require_linear
+from rankine.export.features import dense_weights, require_linear
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.trees import LOWEST, Node, build_trees, flatten_tree
 from rankine.model import LinearModel
@@ -44,10 +43,7 @@ def export_xgboost(model: LinearModel, options: ExportOptions) -> Export:
 
 def _linear_booster(model: LinearModel) -> dict[str, Any]:
     require_linear(model, "XGBoost")
-    with np.errstate(over="ignore"):
-        weights = model.to_dense().astype(np.float32)
-    if not np.isfinite(weights).all():
-        raise ExportError("a weight overflows float32 in XGBoost", fix="Train on scaled features")
+    weights = dense_weights(model, "XGBoost", np.float32)
     # The last weight is the intercept.
     return {
         "model": {"boosted_rounds": 1, "weights": [*weights.tolist(), 0.0]},

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelFormatError
+from rankine.core.specs import History, HistoryFeature
 from rankine.history.rows import RowReader, hash_values, read_numbers
 from rankine.history.state import HistoryState
 
@@ -127,17 +128,24 @@ class RowLayout:
         self.changing = slice(first_number, self.height)
 
 
-class WaitingList:
-    """A shown list whose outcomes may still come."""
+# There may be millions of these, which the garbage collector would visit for nothing.
+class WaitingList(msgspec.Struct, gc=False):
+    """A shown list whose outcomes may still come.
 
-    __slots__ = ("end", "is_applied", "time", "words")
+    Attributes
+    ----------
+    time, end
+        When it was shown, and the latest time of its outcomes.
+    words
+        Its rows (see ``RowLayout``).
+    is_applied
+        Whether its rows are in the tables of the state.
+    """
 
-    def __init__(self, time: int, end: int, words: NDArray[np.int64], *, is_applied: bool) -> None:
-        self.time = time
-        self.end = end
-        self.words = words
-        #: Whether its rows are in the tables of the state.
-        self.is_applied = is_applied
+    time: int
+    end: int
+    words: Any
+    is_applied: bool
 
     def find_row(self, item: int) -> int:
         """Return the first row of an item, or -1."""
@@ -202,10 +210,11 @@ class LiveHistory:
             self._apply_known(max(time, self.state.clock))
             return self.state.read_list(time, keys)
 
-    def replace_state(self, state: HistoryState) -> None:
-        """Read from another state from now on: a newer snapshot of the same features."""
+    def replace(self, other: LiveHistory) -> None:
+        """Become another state of the same features, such as a newer snapshot."""
+        content = {name: value for name, value in vars(other).items() if name != "_lock"}
         with self._lock:
-            self.state = state
+            vars(self).update(content)
 
     def advance(self, time: int) -> None:
         """Apply everything that is known before a time."""
@@ -254,34 +263,37 @@ class LiveHistory:
                 shown[list_id] = event
         lists, words = self._read_shown(shown)
         added = dict(_split_lists(lists, words))
-        heads, changes = self._read_outcomes(self._with_lists(fresh, Outcome), added, receipt)
+        outcomes = self._with_lists(fresh, Outcome)
+        heads, changes, unmatched = self._read_outcomes(outcomes, added, receipt)
+        # Senders may repeat an outcome that came before its list.
+        ids.difference_update(_hash_ids(event.event_id for event in unmatched))
         receipt.accepted = len(lists) + len(heads)
         receipt.rows = words.shape[1]
-        parts = (ids, lists, words, heads, changes)
+        receipt.unmatched = len(unmatched)
+        parts = (np.array(sorted(ids), dtype=np.int64), lists, words, heads, changes)
         return EventRecord(*(array.tobytes() for array in parts)), receipt
 
     def _fresh_events(
         self, events: Sequence[Shown | Outcome], receipt: Receipt
-    ) -> tuple[NDArray[np.int64], list[Shown | Outcome]]:
-        """Return the events whose ids are new, and the hashes of these ids."""
+    ) -> tuple[set[int], list[Shown | Outcome]]:
+        """Return the hashes of new event ids, and the events that have them or no id."""
         with_id = [event for event in events if event.event_id is not None]
         fresh = [event for event in events if event.event_id is None]
-        hashes = hash_values([event.event_id for event in with_id], "id").view(np.int64)
         seen: set[int] = set()
-        for event, event_id in zip(with_id, hashes.tolist(), strict=True):
+        event_ids = _hash_ids(event.event_id for event in with_id)
+        for event, event_id in zip(with_id, event_ids, strict=True):
             # A sender that got no reply sends the batch again.
             if event_id in seen or any(event_id in ids for ids in self._event_ids):
                 receipt.duplicates += 1
                 continue
             seen.add(event_id)
             fresh.append(event)
-        return np.fromiter(seen, dtype=np.int64, count=len(seen)), fresh
+        return seen, fresh
 
     def _with_lists(self, events: Sequence[Any], kind: type[E]) -> list[tuple[int, E]]:
         """Return the events of a kind with the hashes of their list ids."""
         matching = [event for event in events if isinstance(event, kind)]
-        ids = hash_values([event.list_id for event in matching], self.history.query).view(np.int64)
-        return list(zip(ids.tolist(), matching, strict=True))
+        return list(zip(_hash_ids(event.list_id for event in matching), matching, strict=True))
 
     def _read_shown(
         self, shown: Mapping[int, Shown]
@@ -296,7 +308,7 @@ class LiveHistory:
             columns: dict[str, Any] = {
                 name: [row.get(name) for row in rows] for name in reader.key_columns
             }
-            words[0] = hash_values(items, "id").view(np.int64)
+            words[0] = _hash_ids(items)
             words[layout.keys] = reader.read_keys(columns, len(rows))
             numbers = {}
             for name in reader.amount_columns:
@@ -323,21 +335,25 @@ class LiveHistory:
         outcomes: Sequence[tuple[int, Outcome]],
         added: Mapping[int, NDArray[np.int64]],
         receipt: Receipt,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return list, item and time of outcomes, and the changed numbers and amounts."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[Outcome]]:
+        """Return list, item and time of outcomes, and the changed numbers and amounts.
+
+        The last value contains the outcomes of unknown lists or items.
+        """
         names = self.state.reader.amount_columns
         positions = {name: k for k, name in enumerate(names)}
         heads: list[tuple[int, int, int]] = []
         numbers: list[NDArray[np.float64]] = []
+        unmatched: list[Outcome] = []
         #: Numbers of rows that an earlier outcome of this batch has changed.
         changed: dict[tuple[int, int], NDArray[np.float64]] = {}
-        items = hash_values([event.item for _, event in outcomes], "item").view(np.int64).tolist()
+        items = _hash_ids(event.item for _, event in outcomes)
         for (list_id, event), item in zip(outcomes, items, strict=True):
             row = changed.get((list_id, item))
             if row is None:
                 row = self._find_numbers(list_id, item, added)
             if row is None:
-                receipt.unmatched += 1
+                unmatched.append(event)
                 continue
             # Nothing changes until the record is in the log: ``apply`` makes the changes.
             row = row.copy()
@@ -353,7 +369,7 @@ class LiveHistory:
         if numbers:
             columns = np.array(numbers).T
             self._fill_amounts(changes, dict(zip(names, columns, strict=True)))
-        return np.array(heads, dtype=np.int64).reshape(-1, _OUTCOME_WORDS), changes
+        return np.array(heads, dtype=np.int64).reshape(-1, _OUTCOME_WORDS), changes, unmatched
 
     def _find_numbers(
         self, list_id: int, item: int, added: Mapping[int, NDArray[np.int64]]
@@ -364,7 +380,7 @@ class LiveHistory:
             words = added.get(list_id)
             if words is None:
                 return None
-            waiting = WaitingList(0, 0, words, is_applied=False)
+            waiting = WaitingList(0, 0, words, False)
         row = waiting.find_row(item)
         if row < 0:
             return None
@@ -384,7 +400,7 @@ class LiveHistory:
             for (list_id, rows), head in zip(_split_lists(lists, words), lists, strict=True):
                 time = int(head[1])
                 # A copy, because outcomes change it.
-                self._lists[list_id] = WaitingList(time, time, rows.copy(), is_applied=False)
+                self._lists[list_id] = WaitingList(time, time, rows.copy(), False)
                 self._n_rows += rows.shape[1]
                 self._push(list_id, time)
             for (list_id, item, time), change in zip(heads.tolist(), changes.T, strict=True):
@@ -492,7 +508,7 @@ class LiveHistory:
             raise _damaged("the sizes of lists do not add up")
         for (list_id, rows), head in zip(_split_lists(heads, words), lists.tolist(), strict=True):
             _, time, end, is_applied, _ = head
-            waiting = WaitingList(time, end, rows.copy(), is_applied=bool(is_applied))
+            waiting = WaitingList(time, end, rows.copy(), bool(is_applied))
             self._lists[list_id] = waiting
             self._n_rows += rows.shape[1]
             if not is_applied:
@@ -501,6 +517,12 @@ class LiveHistory:
         self.last_event = content.last_event
         self.late = content.late
         self.segment = content.segment
+
+
+def _hash_ids(ids: Iterable[str | int | None]) -> list[int]:
+    """Hash the ids of lists, items or events as ids in files."""
+    hashes: list[int] = hash_values(list(ids), "id").view(np.int64).tolist()
+    return hashes
 
 
 def _damaged(reason: str) -> ModelFormatError:
@@ -516,3 +538,21 @@ def _split_lists(
     ends = np.cumsum(lists[:, 2])
     for list_id, size, end in zip(lists[:, 0].tolist(), lists[:, 2].tolist(), ends, strict=True):
         yield list_id, words[:, end - size : end]
+
+
+def compile_kernels() -> None:
+    """Compile everything that a server calls, so that no request waits for it."""
+    feature = HistoryFeature(("item", "user"), rate="clicked", half_life="1d")
+    history = History(("rate",), (feature,), "list", "time")
+    live = LiveHistory(HistoryState(history), join_ttl=10**9)
+    rows = [{"item": "a", "user": 1}]
+    keys = live.state.reader.read_keys({"item": ["a"], "user": [1]}, 1)
+    for time in (1, 3):
+        record, _ = live.prepare([Shown(time, time, time, [1], rows)])
+        live.apply(record)
+        live.read(time + 1, keys)
+        # The second click is late.
+        record, _ = live.prepare([Outcome(-time, 1, time, 1, {"clicked": time})])
+        live.apply(record)
+        live.state = live.state.copy()
+    live.read(5, keys)

@@ -262,7 +262,7 @@ class FeatureTable:
         values: NDArray[np.float64],
     ) -> None:
         """Apply updates and read lists; see ``rankine.history.kernels.run``."""
-        progress = np.zeros(2, dtype=np.int64)
+        progress = np.zeros(3, dtype=np.int64)
         keys = applied.keys[self.group]
         # The kernel stops when the table is full, and goes on from ``progress`` in a larger one.
         while not run(

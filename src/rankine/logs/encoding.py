@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
 from rankine.data.list_ids import hash_ids, pack_hashes
@@ -30,6 +31,7 @@ from rankine.logs.schema import (
     frequent_texts,
     locate_row_errors,
     schema_of,
+    varies_within_lists,
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 PROBE_ROWS = 4
 #: Number of lists in the sample that the summary in a model is computed from.
 SAMPLE_LISTS = 1000
+#: Fewest lists of at least two rows from which a column is called constant within lists.
+MIN_LISTS_FOR_WARNING = 25
 
 
 class LogEncoding:
@@ -105,12 +109,7 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """Return a raw block with features and labels."""
         columns: Any = block.columns
-        X: Any
-        with locate_row_errors(block):
-            if self.spec.tables:
-                X = self.encoder.matrix(columns, block.n_rows)
-            else:
-                X = encode_csr(self.encoder, columns, block.n_rows)
+        X = self.features(block)
         y = np.zeros(block.n_rows)
         if self.label is not None:
             y = self.label({name: _fill_label(columns[name]) for name in self.label.columns})
@@ -122,6 +121,14 @@ class LogEncoding:
             query_index=block.queries,
             encoding=self,
         )
+
+    def features(self, block: Dataset) -> Any:
+        """Return the features of the raw columns of a block."""
+        columns: Any = block.columns
+        with locate_row_errors(block):
+            if self.spec.tables:
+                return self.encoder.matrix(columns, block.n_rows)
+            return encode_csr(self.encoder, columns, block.n_rows)
 
     def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
         """Return the encoding for a ranker of tables.
@@ -346,10 +353,13 @@ class LogRecord:
         if not len(self._list_hashes):
             return finished
         sample = self._reduce_sample()
+        sample = replace(sample, X=self.encoding.features(sample), query_index=sample.queries)
         if self.encoding.spec.tables:
             scores = score_dataset(finished, sample)
         else:
             scores = transformed_scores(model.transforms, sample, model.to_dense())
+        if not self.encoding.spec.tables:
+            self._warn_of_constant_columns(sample)
         summary = summarise(
             self.encoding.spec,
             sample.columns,
@@ -361,6 +371,20 @@ class LogRecord:
         log = msgspec.to_builtins(summary)
         provenance = {**finished.provenance, "log": log, "lists": lists}
         return replace(finished, provenance=provenance)
+
+    def _warn_of_constant_columns(self, sample: Dataset) -> None:
+        """Warn of features that are constant within lists, whose weights rank nothing."""
+        if np.count_nonzero(sample.queries.sizes > 1) < MIN_LISTS_FOR_WARNING:
+            return
+        spec = self.encoding.spec
+        crossed = {*chain(*spec.crosses)}
+        names = [name for name in spec.columns if name not in crossed or name in spec.hashed]
+        constant = [repr(name) for name in names if not varies_within_lists(sample, name)]
+        if constant:
+            warn_user(
+                f"constant within lists, so their weights rank nothing: {', '.join(constant)}. "
+                "Cross them with a column of the items (crosses), or leave them out"
+            )
 
 
 #: Hashes of the sampled lists, the lists, and by column the hashes of all values with their bits.
@@ -375,10 +399,14 @@ def sample_lists(
     selected = np.flatnonzero(hashes <= hash_bound)
     selected = selected[np.argsort(hashes[selected], kind="stable")[:SAMPLE_LISTS]]
     # Rows by number are copies: a slice would keep the whole block in memory.
-    rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, selected.tolist())]
-    # Line numbers and files describe the whole block, not the sampled rows.
-    bare = replace(block, read_counts={}, lines=None, sources=())
-    lists = bare.take(np.concatenate(rows))
+    rows = block.queries.rows_of_queries(selected)
+    # Line numbers and files describe the whole block, not the sampled rows. Features are made again
+    # of the few lists that are still in the sample at the end.
+    no_features = np.zeros((block.n_rows, 0))
+    bare = replace(
+        block, X=no_features, read_counts={}, lines=None, sources=(), query_index=block.queries
+    )
+    lists = bare.take(rows)
     columns: Any = block.columns
     values = {}
     for hasher in hashers:

@@ -571,17 +571,27 @@ _ROLES = {
 _USER = ("user_id", "user", "customer_id", "customer", "visitor_id", "client_id")
 #: Usual names of outcomes, and their weights in a label.
 _OUTCOMES = {"clicked": 1, "click": 1, "label": 1, "added": 2, "purchased": 4, "bought": 4}
-#: Columns with up to this number of values get a feature per value; others are hashed.
-_MAX_ONE_HOT = 50
+#: Columns with up to this number of values get a feature per value, which every export of raw
+#: columns expresses; others are hashed.
+_MAX_ONE_HOT = 200
 #: Columns with more distinct values per row than this are ids and left out.
 _ID_SHARE = 0.5
+#: Numbers have a long tail if the 99th percentile of their sizes is larger than this many medians.
+#: On three generated logs such columns gain .002 to .014 NDCG@10 from ranges.
+_LONG_TAIL = 5.0
+#: Ends of the names of columns whose whole numbers are ids, and no quantities.
+_ID_NAMES = re.compile(
+    r"(^|_)(id|ids|uuid|guid|key|code|sku|asin|ean|upc|item|product|user|zip)$", re.IGNORECASE
+)
 
 
 def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]]:
-    """Propose a schema for a log by the names, types and cardinalities of its columns.
+    """Propose a schema for a log by the names, types and values of its columns.
 
-    Returns the schema and a reason for each column. Only the first rows are read, so check the
-    proposal before you train with it.
+    Columns that are constant within lists rank nothing by themselves and are no features; those
+    with few values are kept (``columns``), for crosses and for propensities by context. Returns the
+    schema and a reason for each column. Only the first rows are read, so check the proposal before
+    you train with it.
     """
     names = column_names(path)
     query = next((name for name in _QUERY if name in names), None)
@@ -604,23 +614,42 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
         **options,
     )
     block = next(iter(raw.blocks()))
+    varying = {name for name in names if varies_within_lists(block, name)}
     fields: dict[str, Any] = {"query": query}
     for field, usual_names in _ROLES.items():
         fields[field] = next((name for name in usual_names if name in names), None)
     outcomes = [name for name in _OUTCOMES if name in names]
     terms = [f"{_OUTCOMES[name]}*{name}" for name in outcomes]
     fields["label"] = " + ".join(term.removeprefix("1*") for term in terms) or None
+    history = _propose_history(block, fields, outcomes)
     not_features = {*outcomes, *(fields[role] for role in _ROLES)}
+    if not history:
+        # What was clicked before is clicked again: without its rate, the item is a feature itself.
+        not_features.discard(fields["item"])
     reasons: dict[str, str] = {}
     for name in names:
         values = block.columns[name]
         if name in not_features or values.dtype.kind == "M":
             continue
-        use, reasons[name] = _propose_use(values, name)
+        use, reasons[name] = _propose_use(values, name, constant=name not in varying)
         if use is not None:
             fields.setdefault(use, []).append(name)
-    fields.update(_propose_history(block, fields, outcomes))
-    return LogSchema.make(fields), reasons
+    return LogSchema.make({**fields, **history}), reasons
+
+
+def varies_within_lists(data: Dataset, name: str) -> bool:
+    """Return whether rows of one list have different values in a column; missing ones are equal."""
+    columns: Any = data.columns
+    coded = columns.coded(name)
+    values = columns[name] if coded is None else coded.codes
+    if values.dtype.kind not in "biuf":
+        values = np.unique(values.astype(str), return_inverse=True)[1]
+    values, starts = data.queries.gather(values), data.queries.starts
+    same = values[1:] == values[:-1]
+    if values.dtype.kind == "f":
+        same |= np.isnan(values[1:]) & np.isnan(values[:-1])
+    same[starts[1:-1] - 1] = True  # a row and the next one, which begins another list
+    return not bool(same.all())
 
 
 def _propose_history(
@@ -660,15 +689,40 @@ def _guess_time_unit(latest: float) -> str:
     return "us"
 
 
-def _propose_use(values: Any, name: str) -> tuple[str | None, str]:
+def _propose_use(values: Any, name: str, *, constant: bool) -> tuple[str | None, str]:
     """Propose the use of a column, with the reason."""
-    if values.dtype.kind in "iuf":
+    whole = values.dtype.kind in "iu"
+    if values.dtype.kind == "O" and {True, False, None}.issuperset(values.tolist()):
+        values = values.astype(np.float64)  # booleans of which some are missing
+    is_number = values.dtype.kind in "biuf" and not (whole and _ID_NAMES.search(name))
+    if is_number and not constant and _has_long_tail(values):
+        return "binned", "numbers with a long tail: a weight for each of some ranges"
+    if is_number and not constant:
         return "numeric", "numbers"
+    if is_number:
+        return None, "constant within lists, so it ranks nothing by itself: left out"
     texts = category_texts(values, name)
     n_distinct = len(set(texts) - {""})
     reason = f"{n_distinct:,} values in {len(texts):,} rows"
-    if n_distinct <= 1 or n_distinct > _ID_SHARE * len(texts):
+    if n_distinct <= 1 or (n_distinct > _ID_SHARE * len(texts) and not constant):
         return None, f"{reason}: left out"
+    if constant:
+        reason += (
+            ", constant within lists, so it ranks nothing by itself: cross it with a column of the "
+            "items"
+        )
+        if n_distinct <= _MAX_ONE_HOT:
+            return "columns", f"{reason}, or use it as the context of propensities"
+        return None, reason
     if n_distinct <= _MAX_ONE_HOT:
         return "one_hot", reason
-    return "categorical", reason
+    return "categorical", f"{reason}: hashed, which exports to engines do not express"
+
+
+def _has_long_tail(values: Any) -> bool:
+    """Return whether a hundredth of a column's numbers is far larger than the median."""
+    sizes = np.abs(values[np.nonzero(np.nan_to_num(values))].astype(np.float64))
+    if len(sizes) == 0:
+        return False
+    median, large = np.quantile(sizes, [0.5, 0.99])
+    return bool(large > _LONG_TAIL * median)

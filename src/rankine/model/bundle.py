@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError, ParameterError
+from rankine.model.checks import check_parts
 from rankine.model.linear import LinearModel
 from rankine.model.weights import (
     PackedNames,
@@ -72,6 +73,7 @@ class ModelBundle(StoredModel, Mapping[str, LinearModel]):
             )
         check_base(self.base)
         check_names(self.names, self.n_features)
+        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)
         indices, values = read_only(self.indices, np.int64), read_only(self.weights, np.float64)
         # Positions increase within each topic only, so each is checked by itself.
         for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import Bins, History, MissingValues
+from rankine.core.errors import ModelError
+from rankine.core.specs import Bins, History, LogColumns, MissingValues
+from rankine.model.checks import check_parts, find_spec
 from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
     PackedNames,
@@ -25,8 +28,6 @@ from rankine.model.weights import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import msgspec
 
     from rankine.model.explain import Explanation
 
@@ -80,6 +81,7 @@ class LinearModel(StoredModel):
         object.__setattr__(self, "values", values)
         check_base(self.base)
         check_names(self.names, self.n_features, len(indices))
+        check_parts(self.transforms, self.n_features, self.parameters, self.provenance)
 
     @classmethod
     def from_weights(
@@ -148,17 +150,17 @@ class LinearModel(StoredModel):
     @property
     def bins(self) -> Bins | None:
         """Bins of a model of tables; None if weights belong to features."""
-        return next((spec for spec in self.transforms if isinstance(spec, Bins)), None)
+        return find_spec(self.transforms, Bins)
 
     @property
     def missing(self) -> MissingValues | None:
         """Rule for missing values; None if they are refused."""
-        return next((spec for spec in self.transforms if isinstance(spec, MissingValues)), None)
+        return find_spec(self.transforms, MissingValues)
 
     @property
     def history(self) -> History | None:
         """How history features are computed; None for models without them."""
-        return next((spec for spec in self.transforms if isinstance(spec, History)), None)
+        return find_spec(self.transforms, History)
 
     @property
     def n_columns(self) -> int:
@@ -193,10 +195,25 @@ class LinearModel(StoredModel):
 
     def compact(self) -> LinearModel:
         """Return the same function of its weighted features; column k is ``weight_names[k]``."""
+        missing = self.missing
+        missing_columns = () if missing is None else missing.columns
+        positions = np.searchsorted(self.indices, missing_columns)
+        if self.bins is not None or not np.isin(missing_columns, self.indices).all():
+            raise ModelError(
+                "its score depends on more than weighted features: on tables, or on whether values "
+                "are missing",
+                fix="Use the model as it is",
+            )
+        # Rows of features have been encoded already.
+        transforms = [spec for spec in self.transforms if not isinstance(spec, LogColumns)]
+        if missing is not None:
+            renumbered = msgspec.structs.replace(missing, columns=tuple(positions.tolist()))
+            transforms[transforms.index(missing)] = renumbered
         return replace(
             self,
             n_features=self.nnz,
             indices=np.arange(self.nnz),
+            transforms=tuple(transforms),
             probes=None,
             state=None,
             names=PackedNames.pack(self.weight_names),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rankine.core.column_values import category_text, number_of
 from rankine.core.errors import FeatureMismatchError
 from rankine.core.specs import Bins, GridAxis, Grids, LogColumns
+from rankine.model.checks import find_spec
 
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
@@ -278,8 +279,8 @@ def find_tables(model: LinearModel) -> Tables | None:
     """Return the tables of a model, or None if its weights belong to features."""
     if model.bins is None:
         return None
-    grids = next((spec for spec in model.transforms if isinstance(spec, Grids)), None)
-    log_columns = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    grids = find_spec(model.transforms, Grids)
+    log_columns = find_spec(model.transforms, LogColumns)
     texts = {}
     if log_columns is not None:
         n_numeric = len(log_columns.numeric)

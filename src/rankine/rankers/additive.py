@@ -17,6 +17,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
+from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
     LOSSES,
@@ -65,10 +66,6 @@ if TYPE_CHECKING:
     from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
     from rankine.solvers.base import Solution
-
-
-#: Most rounds of ``reweight``. Each is kept only if held-out lists gain, which few do.
-MAX_ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,21 +438,13 @@ class AdditiveRanker(PathMixin, BaseRanker):
     ) -> FittedTables:
         """Return plan and parameters of a model's tables, with the cell counts of these rows."""
         plan = self._first_plan(data, reader)
-        certificate: Mapping[str, Any] = {}
+        certificate = Certificate()
         if model is not None:
-            certificate = model.provenance.get("certificate", {})
-        strengths = {
-            name: float(certificate.get(name, getattr(plan.strengths, name)))
-            for name in ("smooth", "pair_smooth", "anchor")
-        }
-        for name, value in strengths.items():
-            check_positive(name, value)
-        plan = replace(
-            plan,
-            grids=tables.grids,
-            strengths=PenaltyStrengths(**strengths),
-            rounds=min(int(certificate.get("rounds", 0)), MAX_ROUNDS),
-        )
+            certificate = read_progress(model.provenance).certificate
+        saved = {name: getattr(certificate, name) for name in ("smooth", "pair_smooth", "anchor")}
+        saved = {name: value for name, value in saved.items() if value is not None}
+        strengths = replace(plan.strengths, **saved)
+        plan = replace(plan, grids=tables.grids, strengths=strengths, rounds=certificate.rounds)
         space = plan.space
         weights, linear = np.split(tables.weights, [space.layout.size])
         if len(linear):

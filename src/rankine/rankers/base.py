@@ -29,6 +29,7 @@ from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.model import LinearModel
+from rankine.model.checks import read_progress
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
 from rankine.rankers.display import DisplayMixin
@@ -38,6 +39,7 @@ from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
 from rankine.rankers.registry import Condition
+from rankine.rankers.scale_choice import CHOOSE, choose_scale
 from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
@@ -62,7 +64,9 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"auto"`` (columns with values outside [-1, 1] are divided by their standard deviation,
         sparse ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
-        and partitions measure ``"auto"`` on their first 10,000 lists.
+        and partitions measure ``"auto"`` on their first 10,000 lists. ``"choose"`` takes the one of
+        ``"auto"`` and ``"query"`` with which this ranker ranks held-out lists better (two folds of
+        at most 2,000 lists, four short fits; not on partitions).
     missing
         What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0
@@ -297,12 +301,17 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
         rule = self._missing(raw_log=data.encoding is not None)
-        return fit_scaling(self._scale(), data, rule)
+        scale = self._scale()
+        if scale == CHOOSE:
+            scale = choose_scale(self, data)
+        return fit_scaling(scale, data, rule)
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
         if not self.scales:
             return None
+        if self.scale == CHOOSE:
+            return CHOOSE
         return check_scale(self.scale)
 
     def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
@@ -360,7 +369,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         elif isinstance(coef_init, LinearModel):
             learned = coef_init.missing
             if coef_init.parameters.get("ranker") == self.system:
-                n_steps = int(coef_init.provenance.get("n_iter", 0))
+                n_steps = read_progress(coef_init.provenance).n_iter
             coef_init = coef_init.to_dense()
         weights = np.asarray(coef_init, dtype=np.float64)
         if weights.shape != (columns.n_features,):

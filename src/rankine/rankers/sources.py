@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.core.user_warnings import warn_user
-from rankine.data.dataset import Dataset, check_weight, concat, first_lists
+from rankine.data.dataset import Dataset, check_weight, concat, drain, first_lists
 from rankine.data.list_ids import pack_ids
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from rankine.distributed.partitions import PartitionedDataset
     from rankine.distributed.worker_pool import WorkerPool
 
+#: Rows of a stream on which scaling and values for missing ones are measured.
+STATISTICS_ROWS = 65_536
 #: Rows in which columns of very different sizes are looked for.
 UNEVEN_ROWS = 2_000
 #: Rules for missing values that need no statistics of the rows.
@@ -77,6 +78,14 @@ class TrainingSource(ABC):
 
         ``earlier`` is the scaling of a run that is continued.
         """
+
+    def sample(self) -> Dataset:
+        """Return the first lists before scaling, in memory."""
+        raise ParameterError(
+            "choosing needs rows in memory or a stream, and these are partitions",
+            parameter="scale",
+            fix="Use 'auto' or 'query', or choose on some of the files",
+        )
 
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
@@ -206,8 +215,9 @@ class MemorySource(TrainingSource):
             weighted = take_some_rows(data)
         else:
             weighted = weight_rows_by_query(data, self.query_weight)
-        statistics = ColumnStatistics(lambda: [weighted], data.n_features, self._threads)
-        scaling = measure_rows(scale, missing, statistics)
+        n_measured = _count_measured(data.encoding, scale, data.n_features)
+        statistics = ColumnStatistics(lambda: [weighted], n_measured, self._threads)
+        scaling = measure_rows(scale, missing, statistics).widened(data.n_features)
         warn_uneven_columns(scaling, self.feature_names)
         if earlier is not None:
             scaling = scaling.following(earlier)
@@ -218,6 +228,10 @@ class MemorySource(TrainingSource):
         self.data = scaling.prepare(self._unscaled)
         self.n_features = self.data.n_features
         return scaling
+
+    def sample(self) -> Dataset:
+        """Return all rows before scaling."""
+        return self._unscaled
 
     def blocks(self) -> Iterator[Dataset]:
         """Return all rows as one block."""
@@ -282,30 +296,33 @@ class StreamSource(TrainingSource):
             self._query_weight = check_weight(query_weight, len(query_weight), "query_weight")
         self._scaling = Scaling("none")
         self._counts: dict[str, Any] = {}
-        #: First blocks of an iterator, kept since they cannot be read again.
+        #: First blocks, kept so that the first pass need not read them again, and the iterator that
+        #: goes on behind them; None before they are needed, and once a pass has begun.
         self._buffered: list[Dataset] = []
+        self._reading: Iterator[Dataset] | None = None
         #: Missing-value rule for the check of uneven columns on the first block that is read.
         self._check_first_block: str | None = None
 
     def measure(self, scale: str | None, missing: str, earlier: Scaling | None = None) -> Scaling:
-        """Measure "standard" and "maxabs" on all rows, other scalings on the first lists."""
+        """Measure "standard" and "maxabs" on all rows, other scalings on some first lists."""
         needs_all_rows = scale in ("standard", "maxabs")
         needs_no_statistics = missing in _RULES_WITHOUT_STATISTICS
         if needs_all_rows:
             self.require_rereadable(f"scale={scale!r} must see all rows first")
-        elif scale == "auto" or not needs_no_statistics:
-            self._buffer_first_lists()
         if scale == "none" and needs_no_statistics:
             # The warning of uneven columns can wait for the first block: no extra reading.
             scale, self._check_first_block = None, missing
         sample: list[Dataset] = []
         if not needs_all_rows and (scale in ("auto", "none") or not needs_no_statistics):
-            sample = list(self._weighted_rows(first_lists(self._buffered or self.stream)))
+            blocks = first_lists(self._first_raw_blocks(), n_rows=STATISTICS_ROWS)
+            sample = list(self._weighted_rows(blocks))
 
         def rows() -> Iterable[Dataset]:
             return self._weighted_rows(self.stream) if needs_all_rows else sample
 
-        scaling = measure_rows(scale, missing, ColumnStatistics(rows, self.n_features))
+        n_measured = _count_measured(self.stream.log_encoding(), scale, self.n_features)
+        scaling = measure_rows(scale, missing, ColumnStatistics(rows, n_measured))
+        scaling = scaling.widened(self.n_features)
         warn_uneven_columns(scaling, self.feature_names)
         if earlier is not None:
             scaling = scaling.following(earlier)
@@ -313,9 +330,20 @@ class StreamSource(TrainingSource):
         self.n_features += self._scaling.n_indicators + self.correction.n_columns
         return self._scaling
 
-    def _buffer_first_lists(self) -> None:
-        if not self._rereadable and not self._buffered:
-            self._buffered = list(first_lists(self.stream, whole=True))
+    def _first_raw_blocks(self) -> Iterator[Dataset]:
+        """Yield blocks from the first one on, and keep them for the first pass."""
+        yield from self._buffered
+        if self._reading is None:
+            self._reading = iter(self.stream)
+        for block in self._reading:
+            self._buffered.append(block)
+            yield block
+
+    def _raw_blocks(self) -> Iterator[Dataset]:
+        """Read the stream once; the first pass goes on behind the blocks that are kept."""
+        reading, self._reading = self._reading, None
+        yield from drain(self._buffered)
+        yield from self.stream if reading is None else reading
 
     def _weighted_rows(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
         first = 0
@@ -327,10 +355,14 @@ class StreamSource(TrainingSource):
     def _prepare(self, block: Dataset) -> Dataset:
         return self._scaling.prepare(self.correction.apply(block))
 
+    def sample(self) -> Dataset:
+        """Return the first lists before scaling; they are kept to be learned from."""
+        first = first_lists(self._first_raw_blocks())
+        return concat([self.correction.apply(block) for block in first])
+
     def first_blocks(self) -> Iterator[Dataset]:
-        """Read the first lists; an iterator's are kept to be learned from."""
-        self._buffer_first_lists()
-        yield from map(self._prepare, first_lists(self._buffered or self.stream))
+        """Read the first lists; they are kept to be learned from."""
+        yield from map(self._prepare, first_lists(self._first_raw_blocks()))
 
     def require_rereadable(self, reason: str) -> None:
         """Raise if the stream can be read only once."""
@@ -341,7 +373,7 @@ class StreamSource(TrainingSource):
 
     def blocks(self) -> Iterator[Dataset]:
         """Read the stream once, scaled."""
-        for block in chain(self._buffered, self.stream):
+        for block in self._raw_blocks():
             if self._check_first_block is not None:
                 self._warn_if_uneven(block, self._check_first_block)
                 self._check_first_block = None
@@ -617,6 +649,13 @@ def read_first_lists(
     if not blocks:
         raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)
+
+
+def _count_measured(encoding: Any, scale: str | None, n_features: int) -> int:
+    """Return the number of first columns to measure: "auto" leaves hashed ones as they are."""
+    if encoding is None or encoding.spec.tables or scale in ("standard", "maxabs"):
+        return n_features
+    return int(encoding.spec.hash_start)
 
 
 def weight_rows_by_query(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError
+from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import Bins, Grids
 from rankine.data.dataset import Dataset, concat, drain, first_lists
+from rankine.model.checks import MAX_TABLE_COLUMNS
 from rankine.model.tables import Tables
 from rankine.rankers.additive_search import TableData
 from rankine.rankers.inputs import FittedColumns
@@ -46,6 +47,11 @@ class TableColumns:
     @classmethod
     def from_columns(cls, columns: FittedColumns, linear: Sequence[Any]) -> TableColumns:
         """Give all columns tables but those named or numbered in ``linear``."""
+        if columns.n_features > MAX_TABLE_COLUMNS:
+            raise SchemaError(
+                f"{columns.n_features} columns are too many for tables",
+                fix=f"Use at most {MAX_TABLE_COLUMNS:,} columns, or a linear ranker",
+            )
         numbers = tuple(sorted(columns.number(column) for column in linear))
         return cls(columns, numbers, np.setdiff1d(np.arange(columns.n_features), numbers))
 

@@ -57,10 +57,10 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
     """Read from the model file how the model was made."""
     ranker = model.parameters.get("ranker")
     defaults = {}
-    if ranker in RANKERS:
-        defaults = ranker_class(ranker)().get_params(deep=False)
+    if str(ranker) in RANKERS:
+        defaults = ranker_class(str(ranker))().get_params(deep=False)
     training = _training_record(model)
-    trained_on = [str(source) for source in training.get("sources") or ()]
+    trained_on = _training_files(model)
     seen: list[str] = []
     trained_share = None
     own_ids = False
@@ -97,6 +97,13 @@ def _training_record(model: LinearModel) -> dict[str, Any]:
     return dict(record)
 
 
+def _training_files(model: LinearModel) -> list[str]:
+    sources = _training_record(model).get("sources")
+    if not isinstance(sources, list):
+        return []
+    return [str(source) for source in sources]
+
+
 def training_command(model: LinearModel) -> str | None:
     """Return the ``rankine train`` command that made a model; None for models made elsewhere."""
     ranker = str(model.parameters.get("ranker"))
@@ -105,8 +112,8 @@ def training_command(model: LinearModel) -> str | None:
         defaults = ranker_class(ranker)().get_params(deep=False)
     except ParameterError:
         return None
-    sources = _training_record(model).get("sources") or ["TRAINING_DATA"]
-    arguments = ["rankine", "train", *map(str, sources), "--ranker", ranker]
+    sources = _training_files(model) or ["TRAINING_DATA"]
+    arguments = ["rankine", "train", *sources, "--ranker", ranker]
     for key, value in model.parameters.items():
         if key not in defaults or value == defaults[key]:
             continue

@@ -45,7 +45,11 @@ def training(model: LinearModel) -> Training:
     # A model file may come from anywhere: nothing in its provenance has a guaranteed type.
     columns = _columns(provenance.get("trace"))
     step_name = next((step for step in STEPS if step in columns), "step")
+    if step_name not in columns:
+        columns = {}
     validation = _columns(provenance.get("validation"))
+    if not {"step", "value"} <= set(validation):
+        validation = {}
     certificate = provenance.get("certificate")
     if not isinstance(certificate, Mapping):
         certificate = {}
@@ -62,10 +66,15 @@ def training(model: LinearModel) -> Training:
         [float(v or 0) for v in validation.get("step", [])],
         validation.get("value", []),
         model.metric,
-        {str(k): float(v) for k, v in certificate.items() if isinstance(v, (int, float))},
+        {str(k): float(v) for k, v in certificate.items() if _is_number(v)},
         n_iter,
         reason,
     )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that float64 can hold."""
+    return isinstance(value, (int, float)) and abs(value) < 1e308
 
 
 def _columns(trace: Any) -> dict[str, list[float | None]]:
@@ -73,7 +82,7 @@ def _columns(trace: Any) -> dict[str, list[float | None]]:
     if not isinstance(trace, Mapping):
         return {}
     columns = {
-        str(key): [float(v) if isinstance(v, (int, float)) else None for v in values]
+        str(key): [float(v) if _is_number(v) else None for v in values]
         for key, values in trace.items()
         if isinstance(values, list)
     }

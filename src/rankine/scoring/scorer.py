@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import Bins, History, ListRange, LogColumns, RunScores
+from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, find_tables
@@ -226,17 +226,6 @@ class Scorer:
         }
         # __setattr__ refuses assignments, also these.
         self.__dict__.update(state)
-        supported = int(scaled) + sum(spec is not None for spec in (encoder, runs, missing))
-        if tables is not None:
-            supported = 1 + int(tables.grids is not None) + int(encoder is not None)
-        # History features are columns like others; who scores raw rows computes them first.
-        supported += sum(isinstance(spec, History) for spec in model.transforms)
-        if len(model.transforms) != supported or (runs is not None and supported > 1):
-            kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
-            raise ModelError(
-                f"the scorer cannot run these transforms together: {kinds}",
-                fix="Use the version of rankine that saved the model",
-            )
 
     @property
     def treats_lists_separately(self) -> bool:

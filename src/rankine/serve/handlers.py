@@ -173,7 +173,7 @@ class ScoringHandler:
                 if each.items:
                     rows = _rows(each, served.model.base, served.model.n_columns)
                     if served.live is not None:
-                        self._add_history(rows, each, time, served.live, issues)
+                        self._add_history(rows, each, time, served, served.live, issues)
                     _name_items(each.items, served.item_column)
                     scorer = self._scorer(request, each, served)
                     result = handle_list(each, time, rows, scorer, issues)
@@ -218,7 +218,13 @@ class ScoringHandler:
         return 0
 
     def _add_history(
-        self, rows: Any, each: ListRequest, time: int, live: LiveHistory, issues: InputIssues
+        self,
+        rows: Any,
+        each: ListRequest,
+        time: int,
+        served: ServedScorer,
+        live: LiveHistory,
+        issues: InputIssues,
     ) -> None:
         """Compute the history features of raw rows, and add them as columns."""
         history, reader = live.history, live.state.reader
@@ -233,12 +239,16 @@ class ScoringHandler:
                 422, "schema", f"{name!r} is computed by the server", "Leave the column out"
             )
         columns = {name: [row.get(name) for row in rows] for name in reader.key_columns}
-        counts = {name: sum(name not in row for row in rows) for name in reader.key_columns}
+        # The scorer counts the columns that it reads itself.
+        names = [name for name in reader.key_columns if name not in served.refusing.required]
+        counts = {name: sum(name not in row for row in rows) for name in names}
         missing = {name: count for name, count in counts.items() if count}
         if missing and self.strict:
-            names = ", ".join(map(repr, missing))
             raise RequestError(
-                422, "feature-mismatch", f"items lack columns of history features: {names}"
+                422,
+                "feature-mismatch",
+                f"items lack columns of history features: {', '.join(map(repr, missing))}",
+                "Send the column, with null for missing values",
             )
         issues.add(missing=missing)
         values = live.read(time, reader.read_keys(columns, len(rows)))

@@ -22,6 +22,7 @@ MAX_CACHED = 1 << 18
 _UNIT = "\x1f"
 #: Types that can be looked up without conversion. Not bool: True equals 1 as a key.
 _KEY_TYPES = frozenset((str, int, type(None)))
+_TEXT_TYPES = frozenset((str,))
 
 
 def category_texts(values: Any, name: str) -> list[str]:
@@ -30,7 +31,7 @@ def category_texts(values: Any, name: str) -> list[str]:
         items = list(values)  # tolist drops the unit of times
     else:
         items = values.tolist() if hasattr(values, "tolist") else list(values)
-    if all(type(value) is str for value in items):
+    if _TEXT_TYPES.issuperset(map(type, items)):
         return items
     return [value if type(value) is str else _text(value, name, i) for i, value in enumerate(items)]
 
@@ -109,7 +110,8 @@ class HashedFeatures(dict[Any, int]):
         super().__init__()
         self._columns = tuple(columns)
         prefix = "".join(name + _UNIT for name in columns)
-        self._hash_of_names = blake2b(prefix.encode("utf-8", "surrogatepass"), digest_size=8)
+        self._prefix = prefix.encode("utf-8", "surrogatepass")
+        self._hash_of_names = blake2b(self._prefix, digest_size=8)
         self._bits = bits
         self._mask = (1 << bits) - 1
         self._start = start
@@ -136,6 +138,17 @@ class HashedFeatures(dict[Any, int]):
             self.clear()
         self[value] = index
         return index
+
+    def add_texts(self, values: Sequence[Any]) -> None:
+        """Compute the indices of many texts, in less time than one after the other."""
+        texts = [value for value in values[:MAX_CACHED] if type(value) is str and value]
+        prefix = self._prefix
+        digests = [
+            blake2b(prefix + text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            for text in texts
+        ]
+        hashed = np.frombuffer(b"".join(digests), dtype="<u8") & np.uint64(self._mask)
+        self.update(zip(texts, (hashed.astype(np.int64) + self._start).tolist(), strict=True))
 
     def name(self, value: Any) -> str:
         """Name the feature of a value, such as ``brand=acme`` or ``brand=acme x size=9``."""

@@ -18,57 +18,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
+from rankine.core.log_summary import GROUP_BITS, ColumnSummary, LogSummary
 from rankine.core.specs import LogColumns
 from rankine.model import LinearModel
+from rankine.model.checks import read_progress
 from rankine.transforms.categories import HashedFeatures, categories, feature_indices
 from rankine.transforms.log_columns import numeric_values
 from rankine.transforms.value_sets import ValueHasher, ValueSet
 
-#: Groups of a category, as a power of two.
-_GROUP_BITS = 4
 #: Minimum share of a group in a PSI.
 _MIN_SHARE = 1e-4
 #: Largest share of a set of hashes at which new values can be told from known ones.
 _MAX_FULL = 0.9
 _DECILES = np.arange(1, 10) / 10
-
-
-class ColumnSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Share of a column's rows with missing values, and the shares of groups among the others.
-
-    ``cuts`` are the upper ends of the groups of numbers; None for categories.
-    """
-
-    missing: float
-    shares: tuple[float, ...]
-    cuts: tuple[float, ...] | None = None
-
-
-class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Summary of a training log.
-
-    Attributes
-    ----------
-    lists, rows
-        Number of sampled lists (selected by a hash of their ids) and of their rows.
-    columns
-        Summaries by name.
-    scores
-        Distances of scores from the mean of their list.
-    values
-        Sets of the values of the whole log by categorical column, packed (``ValueSet``).
-    """
-
-    lists: int
-    rows: int
-    columns: dict[str, ColumnSummary]
-    scores: ColumnSummary
-    values: dict[str, str] = {}
 
 
 class ColumnDrift(NamedTuple):
@@ -137,7 +102,7 @@ def _summarise_categories(values: Any, name: str) -> ColumnSummary:
     groups = feature_indices(_group_features(name), categories(values, name))
     present = groups[groups >= 0]
     # An empty column has shares of 0, rather than a division by zero.
-    shares = np.bincount(present, minlength=1 << _GROUP_BITS) / max(len(present), 1)
+    shares = np.bincount(present, minlength=1 << GROUP_BITS) / max(len(present), 1)
     missing = 1 - len(present) / max(len(groups), 1)
     return ColumnSummary(round(missing, 6), _rounded(shares))
 
@@ -148,20 +113,12 @@ def _rounded(shares: NDArray[np.float64]) -> tuple[float, ...]:
 
 def _group_features(name: str) -> HashedFeatures:
     """Return the group of each value of a categorical column; -1 for a missing one."""
-    return HashedFeatures((name,), _GROUP_BITS, 0)
+    return HashedFeatures((name,), GROUP_BITS, 0)
 
 
 def summary_of(model: LinearModel) -> LogSummary | None:
     """Return the summary of a model's training log; None where it has none."""
-    saved = model.provenance.get("log")
-    if saved is None:
-        return None
-    try:
-        return msgspec.convert(saved, LogSummary)
-    except msgspec.ValidationError as error:
-        raise ModelError(
-            f"the summary of the training log is damaged: {error}", fix="Train the model again"
-        ) from error
+    return read_progress(model.provenance).log
 
 
 class DriftMonitor:
@@ -174,8 +131,12 @@ class DriftMonitor:
         self._summaries = {**summary.columns, "": summary.scores}
         self._lock = threading.Lock()
         self._groups = {name: _group_features(name) for name in summary.columns}
-        self._values = {name: ValueSet.unpack(text) for name, text in summary.values.items()}
         self._hashers = {hasher.column: hasher for hasher in value_hashers(spec)}
+        self._values = {
+            name: ValueSet.unpack(text)
+            for name, text in summary.values.items()
+            if name in self._hashers
+        }
         self._one_hot = {field.column: frozenset(field.values) for field in spec.one_hot}
         self._counts = {
             name: np.zeros(len(column.shares), np.int64) for name, column in self._summaries.items()
@@ -213,7 +174,7 @@ class DriftMonitor:
         keys = categories(columns[name], name)
         groups = feature_indices(self._groups[name], keys)
         self._missing[name] += int((groups < 0).sum())
-        self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << _GROUP_BITS)
+        self._counts[name] += np.bincount(groups[groups >= 0], minlength=1 << GROUP_BITS)
         if name in self._values:
             hashes = self._hashers[name].hash_rows(columns)
             self._unseen[name] += self._values[name].count_new(hashes)

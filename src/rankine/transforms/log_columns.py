@@ -169,6 +169,8 @@ class LogEncoder:
             return values, codes, feature_indices(features, values)
         last = self._last_lookups.get(j)
         if last is None or last[0] is not values:
+            if isinstance(features, HashedFeatures) and not features:
+                features.add_texts(values)
             last = self._last_lookups[j] = (values, feature_indices(features, values))
         return values, codes, last[1]
 

@@ -51,18 +51,21 @@ class MissingPositions(NamedTuple):
     flat: NDArray[np.int64]
 
 
+def has_missing(values: Any) -> bool:
+    """Return whether any value is NaN."""
+    # NaN would make the sum NaN, and summing is several times faster than isnan.
+    with np.errstate(all="ignore"):
+        return bool(not np.isfinite(values.sum()) and np.isnan(values).any())
+
+
 def find_missing(X: Any) -> MissingPositions | None:
     """Find NaN in a dense matrix or in compressed rows of any library; None without any NaN."""
     values = X
     if hasattr(X, "indptr"):
         values = X.data
-    # NaN would make the sum NaN, and summing is several times faster than isnan.
-    with np.errstate(all="ignore"):
-        if np.isfinite(values.sum()):
-            return None
-    flat = np.flatnonzero(np.isnan(values))
-    if len(flat) == 0:
+    if not has_missing(values):
         return None
+    flat = np.flatnonzero(np.isnan(values))
     if not hasattr(X, "indptr"):
         return MissingPositions(*np.divmod(flat, X.shape[1]), flat)
     outer = np.searchsorted(X.indptr, flat, side="right") - 1

@@ -37,6 +37,7 @@ from rankine.transforms.missing import (
     add_missing_indicators,
     fill_dataset,
     find_missing,
+    has_missing,
     measure_missing,
     refuse_missing,
 )
@@ -96,6 +97,8 @@ class Scaling:
         Returns ``data`` itself where nothing changes.
         """
         unfilled = data.X
+        if self._prepares_rows(unfilled):
+            return self._prepare_rows(data)
         if self.missing is not None:
             data = fill_dataset(self.missing, data)
         elif not (self.keeps_missing or data.complete):
@@ -138,11 +141,59 @@ class Scaling:
             missing = msgspec.structs.replace(missing, columns=columns, values=values)
         return replace(self, factors=factors, missing=missing)
 
+    def _prepares_rows(self, X: Any) -> bool:
+        """Return whether rows of X are filled and scaled one by one, in one pass over them."""
+        if self.missing is None or self.missing.rule == "query_min" or self.kind == "query":
+            return False
+        if getattr(X, "format", None) != "csr":
+            return False
+        return self.n_indicators > 0 or has_missing(X.data)
+
+    def _prepare_rows(self, data: Dataset) -> Dataset:
+        """Return compressed rows filled, scaled and with indicators; the zeros are not stored."""
+        missing: Any = self.missing
+        width = max((0, *missing.columns)) + 1
+        columns = np.array(missing.columns, dtype=np.int64)
+        fills, indicators = np.zeros(width), np.full(width, -1)
+        names = data.feature_names
+        if self.n_indicators:
+            indicators[columns] = data.n_features + np.arange(len(columns))
+            if names is not None:
+                names = (*names, *(f"missing {j}" for j in columns.tolist()))
+        else:
+            fills[columns] = missing.values
+        factors = np.zeros(0)
+        if self.factors is not None:
+            factors = self.factors[: self._n_scaled]
+        X: Any = data.X
+        indptr = np.zeros_like(X.indptr)
+        indices, values = np.empty_like(X.indices), np.empty_like(X.data)
+        _prepare_csr(
+            X.indptr, X.indices, X.data, factors, fills, indicators, indptr, indices, values
+        )
+        shape = (data.n_rows, data.n_features + self.n_indicators)
+        stored = slice(0, indptr[-1])
+        # The constructor of X's own class: naming scipy would import it into a server.
+        prepared = type(X)((values[stored], indices[stored], indptr), shape=shape)
+        prepared.has_canonical_format = True
+        return replace(data, X=prepared, feature_names=names, query_index=data.queries)
+
+    def widened(self, n_features: int) -> Scaling:
+        """Return the scaling with further columns, up to ``n_features``, that stay as they are."""
+        factors, decisions = self.factors, dict(self.decisions)
+        if factors is not None:
+            factors = np.concatenate([factors, np.ones(n_features - len(factors))])
+        if decisions:
+            others = decisions["by_deviation"] + decisions["by_largest"]
+            decisions["as_they_are"] = n_features - others
+        return replace(self, factors=factors, decisions=decisions)
+
     @cached_property
     def _n_scaled(self) -> int:
         """Number of columns up to the last that is scaled; hashed ones after it need no lookup."""
         factors: Any = self.factors
-        return len(np.trim_zeros(factors - 1.0, "b"))
+        scaled = np.flatnonzero(factors != 1.0)
+        return int(scaled.max(initial=-1)) + 1
 
     def prepare(self, data: Dataset) -> Dataset:
         """Return training rows: scaled, then with their columns of positions."""
@@ -230,7 +281,7 @@ class ColumnSizes(NamedTuple):
 
 
 class ColumnStatistics:
-    """Statistics of the columns of blocks of rows; each method reads the blocks once.
+    """Statistics of the first ``n_features`` columns of blocks; each method reads the blocks once.
 
     Rows are summed in spans that are counted from the first row, so neither the size of blocks
     nor the number of threads changes a bit of the result. Zeros are never added, so sparse and
@@ -527,6 +578,51 @@ def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
             values[k] *= factors[indices[k]]
 
 
+@jit
+def _prepare_csr(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    factors: Any,
+    fills: Any,
+    indicators: Any,
+    out_indptr: Any,
+    out_indices: Any,
+    out_values: Any,
+) -> None:
+    """Write rows with missing values filled, columns scaled, and 1 in columns of indicators.
+
+    ``fills`` and ``indicators`` (column number, -1 for none) are by column; columns behind them are
+    filled with 0. A row has at most as many entries as before, since 0 is not stored.
+    """
+    n_out = np.uint64(0)
+    for i in range(np.uint64(indptr.shape[0] - 1)):
+        any_missing = False
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j = np.uint64(indices[k])
+            x = float(values[k])
+            if np.isnan(x):
+                any_missing = True
+                x = 0.0
+                if j < fills.shape[0]:
+                    x = fills[j]
+                if x == 0.0:
+                    continue
+            if j < factors.shape[0]:
+                x *= factors[j]
+            out_indices[n_out] = j
+            out_values[n_out] = x
+            n_out += np.uint64(1)
+        if any_missing:
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                j = np.uint64(indices[k])
+                if np.isnan(values[k]) and j < indicators.shape[0] and indicators[j] >= 0:
+                    out_indices[n_out] = indicators[j]
+                    out_values[n_out] = 1.0
+                    n_out += np.uint64(1)
+        out_indptr[i + np.uint64(1)] = n_out
+
+
 @generic
 def column_sizes_into(
     rows: Rows, first: int, last: int, weight: Any, largest: Any, counts: Any
@@ -565,9 +661,11 @@ def _csr_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, coun
     for i in range(first, last):
         if weight[i] > 0.0:
             for k in range(rows.indptr[i], rows.indptr[i + 1]):
+                j = rows.indices[k]
+                if j >= counts.shape[0]:
+                    break  # the indices of a row increase
                 size = abs(rows.values[k])
                 if size > 0.0:
-                    j = rows.indices[k]
                     counts[j] += weight[i]
                     largest[j] = max(largest[j], size)
 
@@ -607,6 +705,8 @@ def _csr_sums(
 ) -> Any:
     for i in range(first, last):
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            if rows.indices[k] >= slots.shape[0]:
+                break  # the indices of a row increase
             p = slots[rows.indices[k]]
             if p >= 0 and rows.values[k] != 0.0:
                 x = rows.values[k] * factors[p]

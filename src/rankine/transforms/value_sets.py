@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.log_summary import MAX_SIZES, unpack_gaps
 from rankine.transforms.categories import HashedFeatures, distinct, feature_indices
 
 FINE_BITS = 28
-#: Bits of hashes -> the largest number of them that a set holds; there is no limit for 20 bits.
-MAX_SIZES = {FINE_BITS: 1 << 16, 24: 1 << 17}
 
 
 class ValueHasher:
@@ -61,7 +60,7 @@ class ValueSet:
         new = hashes[~self._contains(hashes)]
         if len(new):
             self.hashes = np.unique(np.concatenate([self.hashes, new]))
-        while len(self.hashes) > MAX_SIZES.get(self.bits, np.inf):
+        while len(self.hashes) > MAX_SIZES[self.bits]:
             self._shorten(self.bits - 4)
 
     def _shorten(self, bits: int) -> None:
@@ -93,7 +92,7 @@ class ValueSet:
     @classmethod
     def unpack(cls, text: str) -> ValueSet:
         """Return the set of a text made by ``pack``."""
-        bits, _, packed = text.partition(":")
-        planes = np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=np.uint8)
-        gaps = np.ascontiguousarray(planes.reshape(4, -1).T).view("<u4").ravel()
-        return cls(np.cumsum(gaps.astype(np.int64)), int(bits))
+        gaps, bits = unpack_gaps(text)
+        planes = np.frombuffer(gaps, dtype=np.uint8).reshape(4, -1)
+        numbers = np.ascontiguousarray(planes.T).view("<u4").ravel()
+        return cls(np.cumsum(numbers.astype(np.int64)), bits)

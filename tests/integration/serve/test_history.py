@@ -116,7 +116,9 @@ def _replay_with_kill(tmp_path, state_dir, n_lists):
     servers = []
 
     def start():
-        servers.append(Server(str(path), "--state", str(state_dir), "--snapshot-rows", "300"))
+        servers.append(
+            Server(str(path), "--state", str(state_dir), "--snapshot-rows", str(3 * n_lists))
+        )
         return servers[-1]
 
     try:

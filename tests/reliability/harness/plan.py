@@ -64,6 +64,11 @@ KINDS: dict[str, Kind] = {
         "model files changed with knowledge of the format, with the digest recomputed",
         "models", "models:hostile", (10_000, 100_000, 300_000), 10_000,
     ),
+    "used-models": Kind(
+        "models changed in the same way that load, and are then scored, explained, served with "
+        "metrics, compared with a log, trained further and exported",
+        "models", "model_use:trial", (300, 20_000, 200_000), 2_000,
+    ),
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),

@@ -10,6 +10,7 @@ from rankine.core.errors import ParameterError, RankineError, SchemaError
 from rankine.data import Dataset
 from rankine.data.save import ConversionReport, _count_blocks, convert
 from reference.npz import load_npz
+from unit.logs.test_imports import METARANK, write_lines
 
 pytestmark = pytest.mark.cli
 
@@ -245,3 +246,19 @@ def test_joining_logs_prints_unmatched_documents(lists):
     assert (said["rows"], said["queries"], said["features"]) == (2, 1, 1)
     assert (said["logged_without_judgment"], said["judged_without_log"]) == (13, 10)
     assert rankine.load(lists / "out.data").n_rows == 2
+
+
+def test_events_of_other_systems_become_a_log(run, tmp_path):
+    source, target = write_lines(tmp_path / "events.jsonl", METARANK), tmp_path / "log.parquet"
+    assert json.loads(run("--from", "metarank", source, target, "--json").stdout) == {
+        "out": str(target), "rows": 3, "lists": 2, "outcomes": {"click": 1},
+        "unmatched_outcomes": 0, "other_events": 1,
+    }  # fmt: skip
+    run("--from", "metarank", source, target)
+    rankine.logs.scan(target, query="list_id", label="click", numeric=["price"])
+    with pytest.raises(ParameterError, match="not a choice"):
+        run("--from", "solr", source, target)
+    with pytest.raises(ParameterError, match="Parquet"):
+        run("--from", "ubi", source, tmp_path / "log.txt")
+    with pytest.raises(ParameterError, match="cannot be combined"):
+        run("--from", "ubi", source, target, "--query", "list_id")

@@ -25,7 +25,7 @@ from rankine.core.errors import (
 )
 from rankine.data import Dataset
 from rankine.data.options import ReadOptions
-from rankine.data.scan import QueryGuard, _sort_hint, align, regroup, run_ends
+from rankine.data.scan import QueryGuard, align, regroup, run_ends, sort_hint
 
 
 def dataset(qid):
@@ -235,7 +235,7 @@ def test_lines_are_counted_over_bad_rows_and_comments(tmp_path):
     ],
 )
 def test_the_command_that_groups_rows_names_every_file(sources, query, command):
-    assert _sort_hint(sources, query).endswith(command)
+    assert sort_hint(sources, query).endswith(command)
 
 
 # ------------------------------------------------------------------ where blocks end

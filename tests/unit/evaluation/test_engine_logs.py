@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import rankine
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.evaluation import engine_logs
+from rankine.data import json_documents
 from rankine.evaluation.engine_logs import join_logged, read_judgments, read_logged
 
 
@@ -94,7 +94,7 @@ def test_features_that_a_hit_does_not_list_are_missing(tmp_path, judged):
 
 @pytest.mark.parametrize("block", [1, 7, 300, 10**6])
 def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(engine_logs, "_BLOCK", block)
+    monkeypatch.setattr(json_documents, "_BLOCK", block)
     log = jsonl(tmp_path / "log.jsonl", {**ANSWERS, "last": elastic(hit("1"), hit("2"))})
     places = [hit.location[1] for hit in read_logged(log)]
     assert places == [1, 1, 2, 3, 3]

@@ -8,7 +8,6 @@ import pytest
 from contracts import export_readers as readers
 from rankine.core.errors import ExportError, MissingExtraError, ParameterError
 from rankine.export import ExportOptions, export
-from rankine.export.onnx import _MAX_BYTES
 from rankine.model import LinearModel
 from rankine.scoring import Scorer
 
@@ -36,12 +35,15 @@ def test_weights_that_overflow_are_refused_where_they_do(monkeypatch):
         with pytest.raises(ExportError, match="overflows float32"):
             export(model, target)
     assert export(model, "onnx", ExportOptions(dtype="float64")).content
-    assert _MAX_BYTES < 2**31  # where a protobuf message ends
-    monkeypatch.setattr("rankine.export.onnx._MAX_BYTES", 8)
     small = LinearModel.from_weights([1.0, 2.0])
+    monkeypatch.setattr("rankine.export.features.MAX_DENSE_FEATURES", 2)
     assert export(small, "onnx").content
-    with pytest.raises(ExportError, match=r"2 GiB.*2 features"):
-        export(small, "onnx", ExportOptions(dtype="float64"))
+    monkeypatch.setattr("rankine.export.features.MAX_DENSE_FEATURES", 1)
+    for target in ("onnx", "xgboost"):
+        with pytest.raises(ExportError, match=r"has 2 features; the limit is 1") as caught:
+            export(small, target)
+        assert "compact" in caught.value.fix
+    monkeypatch.setattr("rankine.export.features.MAX_DENSE_FEATURES", 2)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"rankine\[onnx\]"):
         export(small, "onnx")

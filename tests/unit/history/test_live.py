@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from rankine.core.errors import DataError, FeatureMismatchError, ParameterError, SchemaError
-from rankine.history.folder import LiveFolder, check_not_live, log_path, log_segments, read_folder
+from rankine.history.folder import (
+    LiveFolder,
+    check_not_live,
+    compact,
+    log_path,
+    log_segments,
+    read_folder,
+)
 from rankine.history.live import LiveHistory, Outcome, Shown
 from rankine.history.state import HistoryState
 from reference.history import history_of, random_log, run_state
@@ -103,10 +110,9 @@ def test_a_crash_loses_nothing(seed, tmp_path):
             repeated = log_into(folder, events)
             assert (repeated.accepted, repeated.duplicates) == (0, receipt.accepted)
         if i % 20 == 10:
-            folder.start_compaction()
-            folder._compaction.wait()
-            assert folder.poll_compaction() is True
-            assert log_segments(tmp_path) == [folder._segment]
+            segment = folder.begin_log()
+            compact(tmp_path, segment, folder.live.state.clock, join_ttl=TTL)
+            assert log_segments(tmp_path) == [segment]
     folder.close()
     assert run_tables(read_folder(tmp_path, history, join_ttl=TTL)) == run_tables(folder.live)
 
@@ -159,6 +165,10 @@ def test_unknown_lists_items_and_repeated_lists_are_counted():
     receipt = submit(live, events)
     assert (receipt.accepted, receipt.duplicates, receipt.unmatched) == (2, 2, 2)
     assert read_rows(live, 20, [{"item": "a"}])[0, 1] == 1
+    # An outcome that overtook its list may be sent again.
+    again = [shown("L2", 20, "a"), events[3], shown("empty", 20)]
+    assert submit(live, again).accepted == 3
+    assert read_rows(live, 30, [{"item": "a"}])[0, 1] == 2
 
 
 def test_lists_and_event_ids_are_forgotten_after_the_join_ttl():
@@ -187,6 +197,41 @@ def test_an_invalid_event_leaves_everything_as_it_was():
         live.prepare([good._replace(rows=[{"item": "a", "position": 0}])])
     assert (live.n_waiting, live.last_event) == (0, None)
     assert submit(live, [good]).accepted == 1
+
+
+def test_a_failed_snapshot_is_reported_and_loses_nothing(tmp_path):
+    folder = LiveFolder(tmp_path, small_history(), join_ttl=TTL)
+    log_into(folder, [shown("L1", 10, "a")])
+    snapshot = tmp_path / "history.safetensors"
+    content = snapshot.read_bytes()
+    snapshot.write_bytes(b"damaged")
+    folder.start_compaction()
+    folder._compaction.wait()
+    assert folder.poll_compaction() is False
+    assert "ModelFormatError" in folder.compaction_error
+    assert folder.poll_compaction() is None
+    snapshot.write_bytes(content)
+    folder.close()
+    again = LiveFolder(tmp_path, small_history(), join_ttl=TTL)
+    assert log_into(again, [shown("L1", 10, "a")]).duplicates == 1
+    # A server that stops does not wait for a snapshot.
+    again.start_compaction()
+    again.close()
+    assert read_folder(tmp_path, small_history(), join_ttl=TTL).n_waiting == 1
+
+
+def test_a_folder_without_its_logs_goes_on_after_its_snapshot(tmp_path):
+    history = small_history()
+    folder = LiveFolder(tmp_path, history, join_ttl=TTL)
+    log_into(folder, [shown("L1", 10, "a")])
+    compact(tmp_path, folder.begin_log(), 20, join_ttl=TTL)
+    folder.close()
+    log_path(tmp_path, 2).unlink()
+    live = read_folder(tmp_path, history, join_ttl=TTL)
+    folder = LiveFolder(tmp_path, history, join_ttl=TTL, live=live)
+    log_into(folder, [shown("L2", 30, "a")])
+    folder.close()
+    assert read_folder(tmp_path, history, join_ttl=TTL).n_waiting == 2
 
 
 def test_a_folder_has_one_writer_and_one_history(tmp_path):

@@ -183,6 +183,9 @@ def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
         qid=rows // 4, rank=rows % 4 + 1, day=rows // 8, sku=[f"s{k}" for k in rows],
         keywords=["boots"] * n, bought=rows % 2, click=rows % 3 == 0, price=rows * 0.5,
         when=pa.array(rows, pa.timestamp("s")), few=[f"v{k % 50}" for k in rows],
+        tail=np.exp(rows / 40), in_stock=rows % 3 == 1, shop_id=rows % 7, user=rows // 8,
+        user_id=rows // 8 + 10, device=[f"d{k // 4 % 3}" for k in rows],
+        flag=[[True, False, None][k % 3] for k in rows],
         more=[f"v{k % 51}" for k in rows], half=[f"v{k % 100}" for k in rows],
         ids=[f"v{k % 101}" for k in rows], one=["v"] * n,
         two=[["v", "w", None][k % 3] for k in rows],
@@ -190,10 +193,15 @@ def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
     assert (found.query, found.position, found.time) == ("qid", "rank", "day")
     assert (found.item, found.search) == ("sku", "keywords")
     assert found.label == "click + 4*bought"
-    assert found.numeric == ("price",)
-    assert found.one_hot == ("few", "two")
-    assert found.categorical == ("more", "half")
-    assert set(why) == {"price", "few", "two", "more", "half", "ids", "one"}
+    assert found.numeric == ("price", "in_stock", "flag")
+    assert found.binned == ("tail",)
+    assert found.one_hot == ("few", "shop_id", "more", "half", "two")
+    assert found.categorical == ()
+    assert found.columns == ("user", "user_id", "device")
+    assert why["device"].startswith("3 values in 200 rows, constant within lists")
+    assert set(why) == {
+        *found.numeric, *found.binned, *found.one_hot, *found.columns, "ids", "one",
+    }  # fmt: skip
     assert why["ids"] == "101 values in 200 rows: left out"
     assert why["one"] == "1 values in 200 rows: left out"
     assert why["two"] == "2 values in 200 rows"
@@ -222,15 +230,15 @@ def test_a_proposed_schema_is_written_and_read_back(log, trained, tmp_path):
     proposed, why = logs.propose_schema(log)
     assert proposed.query == "session_id"
     assert proposed.label == "clicked + 4*purchased"
-    assert (proposed.numeric, proposed.one_hot) == (("price",), ("brand", "category"))
+    assert (proposed.binned, proposed.one_hot) == (("price",), ("brand", "category"))
     assert (proposed.position, proposed.time) == ("position", "ts")
     assert why["brand"] == f"5 values in {pq.read_metadata(log).num_rows:,} rows"
     for said in (proposed, logs.schema_of(trained)):
         file = tmp_path / "schema.toml"
         file.write_text(said.to_toml())
         assert logs.read_schema(file) == said
-    moved = schema.LogSchema.make({"binned": ["price"]}, proposed)
-    assert (moved.binned, moved.numeric, moved.one_hot) == (("price",), (), proposed.one_hot)
+    moved = schema.LogSchema.make({"numeric": ["price"]}, proposed)
+    assert (moved.binned, moved.numeric, moved.one_hot) == ((), ("price",), proposed.one_hot)
     for text, reason in (
         ("query = 3", "schema"), ("numeric = ['a']", "query"), ("query = 'q'\nx = 1", "fields"),
         ("query = 'q'", "no column"), ("query = 'q'\nnumeric = ['a', 'a']", "once"), ("[", "TOML"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,7 @@ from rankine.core.errors import (
     ModelVersionError,
     ParameterError,
 )
-from rankine.core.specs import ListRange, MissingValues, RunScores
+from rankine.core.specs import Bins, ListRange, LogColumns, MissingValues, RunScores
 from rankine.model import LinearModel
 from rankine.model import container as container_module
 from rankine.model.weights import Probe, Probes
@@ -171,6 +173,23 @@ def test_compact_keeps_the_function_over_fewer_columns():
     assert small.feature_names == ("age", "prix é")
     row = np.array([7.0, 2.0, 7.0, 3.0])
     assert small.to_dense() @ row[model.indices] == model.to_dense() @ row
+
+
+def test_compact_renumbers_missing_values_and_drops_the_encoding_of_a_log():
+    missing = MissingValues("mean", (1, 3), (0.5, 0.25))
+    raw = LogColumns(("a", "b", "c", "d"))
+    model = LinearModel.from_weights([0.0, 1.5, 0.0, -2.0], transforms=(raw, missing))
+    small = model.compact()
+    assert small.transforms == (MissingValues("mean", (0, 1), (0.5, 0.25)),)
+    rows = np.array([[7.0, np.nan, 7.0, 3.0], [7.0, 2.0, 7.0, np.nan]])
+    expected = Scorer(replace(model, transforms=(missing,))).score(rows)
+    assert Scorer(small).score(rows[:, [1, 3]]).tolist() == expected.tolist()
+    for other in (
+        replace(model, transforms=(MissingValues("indicator", (0,), (1.0,)),)),
+        LinearModel.from_weights(np.ones(3), transforms=(Bins(((0.5,),)),)),
+    ):
+        with pytest.raises(ModelError, match="depends on more than weighted features"):
+            other.compact()
 
 
 def test_equal_content_has_equal_digests_and_other_content_others():

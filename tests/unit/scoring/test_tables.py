@@ -78,7 +78,7 @@ def test_tables_score_rows_in_every_form():
         scorer.score(X)
 
 
-PLACES = LogColumns(numeric=("x", "y"), one_hot=(OneHot(column="shop", values=("a", "b")),))
+PLACES = LogColumns(numeric=("x", "y"), one_hot=(OneHot("shop", ("a", "b")),), tables=True)
 
 
 CELLS = Bins(((0.5,), (1.0,), (0.5,)), names=("x", "y", "shop"))

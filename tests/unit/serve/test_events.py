@@ -7,8 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import rankine
 from integration.serve.test_history import (
     declare,
     history_model,
@@ -16,6 +19,7 @@ from integration.serve.test_history import (
     offline_scores,
     save_history_model,
 )
+from rankine import Scorer
 from rankine.core.errors import DataError
 from rankine.history.state import HistoryState, load_state, save_state
 from rankine.serve.app import Service, openapi_document
@@ -344,6 +348,41 @@ def test_missing_keys_are_counted(start):
     _, entry = server.ask(b"GET", "/v1/models/shop")
     assert entry["required"] == ["price", "item", "user"]
     assert server.ask(b"POST", "/v1/rank", {"items": entry["example"]})[0] == 200
+
+
+def test_a_column_that_is_also_a_key_is_missing_once(start):
+    server = start(declare({"ctr": {"rate": "clicked", "by": ["price", "item"]}}))
+    _, reply = server.ask(b"POST", "/v1/rank", {"items": [{"raw": {"item": "a"}}]})
+    assert reply["missing_columns"] == {"price": 1}
+
+
+def test_a_trained_model_continues_its_state(tmp_path):
+    """Train on the first lists, and serve the others: the history goes on without a gap."""
+    table = random_log(np.random.default_rng(6), 200, span=1000).drop(columns="outcome_ts")
+    first = table.groupby("session").ts.transform("min")
+    paths = [tmp_path / "train.parquet", tmp_path / "test.parquet"]
+    parts = [table[first <= 800], table[first > 800].reset_index(drop=True)]
+    for path, part in zip(paths, parts, strict=True):
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), path)
+    log = rankine.logs.scan(
+        paths[0], query="session", label="clicked", numeric=["price"], time="ts", history=SMALL
+    )
+    model = rankine.ElasticRanker(random_state=0, missing="zero").fit(log).to_model()
+    model.save(tmp_path / "shop.rankine")
+    save_state(log.history_state(), tmp_path / "state")
+    test = rankine.logs.read_for(model, paths[1], stream=True, state=load_state(tmp_path / "state"))
+    scorer = Scorer(model, unknown="zero")
+    expected = np.concatenate(
+        [scorer.score(dict(block.columns.items())) for block in test.raw.blocks()]
+    )
+    server = StateServer(tmp_path / "shop.rankine", tmp_path / "state")
+    try:
+        for index, request, events in lists_in(parts[1].assign(outcome_ts=parts[1].ts)):
+            assert server.score(**request) == expected[index].tolist()
+            assert server.post(*events)[1]["accepted"] == len(events)
+        assert server.ask(b"GET", "/v1/state")[1]["parity"] is True
+    finally:
+        server.close()
 
 
 def test_tokens(start):
