@@ -24,6 +24,9 @@ LINES = {
     "explain": "logged.rankine log.parquet --qid s1",
     "export": "tables.rankine --to python --out model.py",
     "fuse": "a.run b.run --qrels qrels.txt --n-folds 2 --out fused.rankine",
+    "history apply": "newer.parquet --state state",
+    "history build": "newer.parquet --schema history.toml --state new-state --out built.parquet",
+    "history show": "--state state --by product_id=p00001",
     "inspect": "model.rankine",
     "interleave analyse": "log.parquet --query session_id --label clicked --n-resamples 100",
     "interleave plan": "model.rankine additive.rankine test.txt --out mixed.parquet",
@@ -31,6 +34,7 @@ LINES = {
     "path": "train.txt --valid test.txt --n-steps 3 --out path.rankine",
     "predict": "model.rankine test.txt --out scores.txt",
     "report": "model.rankine test.txt --out report.html",
+    "retrain": "logged.rankine newer.parquet --out logged.rankine",
     "serve": "model.rankine --port 0",
     "sort": "train.txt sorted.txt",
     "train": "train.txt --ranker ranksvm --valid test.txt --out trained.rankine",
@@ -53,6 +57,7 @@ MORE_LINES = (
     "export model.rankine --to json --out model.json",
     "export fusion.rankine --to opensearch --out pipeline.json",
     "compare model.rankine additive.rankine test.txt --n-resamples 100 --per-query --json",
+    "history show --state state",
     "inspect tables.rankine",
     "inspect logged.rankine --top 30",
     "inspect bundle.rankine",
@@ -96,7 +101,7 @@ def shop_table(n_lists: int, seed: int) -> dict[str, Any]:
         "user_id": [f"u{k % 5}" for k in list_number],
         "product_id": [f"p{k:05d}" for k in products],
         "device": [("phone", "desk")[k % 2] for k in list_number],
-        "ts": 1_700_000_000 + 60 * list_number,
+        "ts": 1_700_000_000 + 100_000 * seed + 60 * list_number,
         "position": position,
         "price": [None if rng.random() < 0.05 else float(p) for p in price],
         "rating": np.round(rng.uniform(1, 5, n), 1),
@@ -115,7 +120,9 @@ def write_files(folder) -> None:
     import pyarrow.parquet as pq
 
     import rankine
+    from rankine.logs.build import build_history
     from rankine.logs.propensity import estimate_propensity
+    from rankine.logs.schema import read_schema
     from rankine.logs.source import scan
 
     log = rankine.shop_log(60, random_state=4, list_length=8)
@@ -152,6 +159,16 @@ def write_files(folder) -> None:
         'query = "session_id"\nlabel = "clicked"\nitem = "product_id"\ntime = "ts"\n'
         'position = "position"\nnumeric = ["price", "rating"]\none_hot = ["brand"]\n'
     )
+    declared = (
+        '[history.clicks]\ncount = "clicked"\nby = "product_id"\nhalf_life = "30d"\n'
+        '[history.click_rate]\nrate = "clicked"\nby = ["product_id", "device"]\n'
+    )
+    schema = (folder / "schema.toml").read_text() + declared
+    (folder / "history.toml").write_text(schema)
+    build_history(
+        str(folder / "log.parquet"), str(folder / "built.parquet"),
+        read_schema(folder / "history.toml"), state=str(folder / "state"),
+    )  # fmt: skip
     _write_trec_files(folder, test)
     runs = [str(folder / "a.run"), str(folder / "b.run")]
     rankine.fuse(runs, str(folder / "qrels.txt"), n_folds=2).model.save(folder / "fusion.rankine")

@@ -29,6 +29,8 @@ from rankine.history.state import SNAPSHOT_NAME, HistoryState
 
 _LOG_PATTERN = "events-*.log"
 _LOCK_NAME = "lock"
+#: Held while a snapshot is written, also by a process that has outlived its server.
+_COMPACTION_LOCK_NAME = "snapshot.lock"
 _COMPACT = "import sys; from rankine.history.folder import run_compaction; run_compaction(sys.argv)"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(EventRecord).decode
@@ -134,6 +136,8 @@ class LiveFolder:
         The state with all events of the folder.
     torn_bytes
         Bytes of an incomplete last event, which were cut off.
+    compaction_error
+        Why the last compaction failed.
     n_rows
         Rows and outcomes that were logged since the last snapshot began, in this process.
     """
@@ -149,11 +153,13 @@ class LiveFolder:
     ) -> None:
         self.folder = folder
         self.n_rows = 0
+        self.compaction_error = ""
         self._arguments = (str(join_ttl), str(max_keys or 0))
         self._compaction: subprocess.Popen[bytes] | None = None
         self._is_dirty = False
         folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = _lock(folder)
+        _lock(folder, _COMPACTION_LOCK_NAME, wait=True).close()
         if not (folder / SNAPSHOT_NAME).exists():
             HistoryState(history).save(folder / SNAPSHOT_NAME)
         segments = log_segments(folder)
@@ -207,7 +213,8 @@ class LiveFolder:
         if self._compaction is None or self._compaction.poll() is None:
             return None
         process, self._compaction = self._compaction, None
-        process.communicate()
+        _, errors = process.communicate()
+        self.compaction_error = errors.decode(errors="replace").strip()
         return process.returncode == 0
 
     @property
@@ -216,20 +223,22 @@ class LiveFolder:
         return self._compaction is not None
 
     def close(self) -> None:
-        """Flush and close the log; wait for a compaction."""
+        """Flush and close the log."""
         self._log.close()
         if self._compaction is not None:
+            # Its snapshot is written as a whole or not at all.
+            self._compaction.kill()
             self._compaction.communicate()
         self._lock_file.close()
 
 
-def _lock(folder: Path) -> Any:
+def _lock(folder: Path, name: str = _LOCK_NAME, *, wait: bool = False) -> Any:
     """Lock a folder until the returned file is closed."""
-    file = (folder / _LOCK_NAME).open("wb")
+    file = (folder / name).open("wb")
     try:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except ImportError:  # a system without such locks
         return file
     except OSError as error:
@@ -246,13 +255,14 @@ def compact(
     folder: Path, before: int, clock: int, *, join_ttl: int, max_keys: int | None = None
 ) -> None:
     """Apply the logs before a number to the snapshot, and remove them."""
-    live = read_folder(folder, None, join_ttl=join_ttl, max_keys=max_keys, before=before)
-    live.advance(clock)
-    # First the snapshot, then the logs: after a crash between them old logs are left, not lost.
-    live.state.save(folder / SNAPSHOT_NAME, live.content(before))
-    for number in log_segments(folder):
-        if number < before:
-            log_path(folder, number).unlink()
+    with _lock(folder, _COMPACTION_LOCK_NAME, wait=True):
+        live = read_folder(folder, None, join_ttl=join_ttl, max_keys=max_keys, before=before)
+        live.advance(clock)
+        # First the snapshot, then the logs: after a crash between them old logs are left, not lost.
+        live.state.save(folder / SNAPSHOT_NAME, live.content(before))
+        for number in log_segments(folder):
+            if number < before:
+                log_path(folder, number).unlink()
 
 
 def run_compaction(argv: list[str]) -> None:

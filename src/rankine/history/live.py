@@ -210,10 +210,11 @@ class LiveHistory:
             self._apply_known(max(time, self.state.clock))
             return self.state.read_list(time, keys)
 
-    def replace_state(self, state: HistoryState) -> None:
-        """Read from another state from now on: a newer snapshot of the same features."""
+    def replace(self, other: LiveHistory) -> None:
+        """Become another state of the same features, such as a newer snapshot."""
+        content = {name: value for name, value in vars(other).items() if name != "_lock"}
         with self._lock:
-            self.state = state
+            vars(self).update(content)
 
     def advance(self, time: int) -> None:
         """Apply everything that is known before a time."""
@@ -553,5 +554,5 @@ def compile_kernels() -> None:
         # The second click is late.
         record, _ = live.prepare([Outcome(-time, 1, time, 1, {"clicked": time})])
         live.apply(record)
-        live.replace_state(live.state.copy())
+        live.state = live.state.copy()
     live.read(5, keys)

@@ -625,3 +625,79 @@ def _shop_features(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         "sku_parity": rng.integers(0, 2, n).astype(float),
     }
     return np.round(np.column_stack([columns[name] for name in SHOP]), 5)
+
+
+def market_log(
+    n_lists: int = 2000,
+    *,
+    n_items: int = 300,
+    list_length: int = 10,
+    drift: float = 1.0,
+    new_items: float = 0.5,
+    random_state: int = 0,
+) -> dict[str, NDArray[Any]]:
+    """Simulate 60 days of a shop whose items become popular, lose their appeal and are replaced.
+
+    The appeal of an item is a linear function of price and rating, a fashion that no column shows
+    and that changes with time, and the taste of the user for its brand. Lists show items that have
+    been launched, ordered by the columns and noise; users examine position k with probability
+    k^-0.5. Clicks reveal fashion and taste: history features can learn them, columns cannot.
+
+    Parameters
+    ----------
+    n_lists, n_items, list_length
+        Lists in order of time, items in all, and items in a list.
+    drift
+        Standard deviation of the fashion of an item; it changes by about half in 20 days.
+    new_items
+        Share of the items that are launched during the 60 days.
+    random_state
+        Seed.
+
+    Returns
+    -------
+    dict
+        Columns of a log, and ``relevance``, the true grade from 0 to 4 of the item at that time.
+    """
+    rng = np.random.default_rng(random_state)
+    n_days, n_users, n_brands = 60, 200, 12
+    price, rating = rng.normal(size=(2, n_items))
+    brand = rng.integers(0, n_brands, n_items)
+    taste = rng.normal(0, 0.7, (n_users, n_brands))
+    launched = np.where(rng.random(n_items) < new_items, rng.random(n_items) * n_days, 0.0)
+    # Fashion is an autoregressive process of days, with stationary deviation ``drift``.
+    fading = 0.5 ** (1 / 20)
+    fashion = np.empty((n_days, n_items))
+    fashion[0] = rng.normal(0, drift, n_items)
+    for day in range(1, n_days):
+        noise = rng.normal(0, drift, n_items)
+        fashion[day] = fading * fashion[day - 1] + np.sqrt(1 - fading**2) * noise
+    times = np.sort(rng.random(n_lists)) * n_days
+    users = rng.integers(0, n_users, n_lists)
+    items = np.empty((n_lists, list_length), dtype=np.int64)
+    appeal = np.empty((n_lists, list_length))
+    for i, (time, user) in enumerate(zip(times.tolist(), users.tolist(), strict=True)):
+        candidates = rng.choice(np.flatnonzero(launched <= time), list_length, replace=False)
+        shown = 0.5 * rating[candidates] - 0.5 * price[candidates] + rng.normal(size=list_length)
+        items[i] = candidates[np.argsort(-shown)]
+        appeal[i] = 0.5 * (rating - price)[items[i]] + fashion[int(time)][items[i]]
+        appeal[i] += taste[user][brand[items[i]]]
+    attraction = 1 / (1 + np.exp(1.5 - appeal))
+    positions = np.arange(1, list_length + 1)
+    clicked = rng.random(items.shape) < attraction * positions**-0.5
+    purchased = clicked & (rng.random(items.shape) < 0.5 * attraction)
+    grades = np.digitize(appeal, np.quantile(appeal, (0.5, 0.7, 0.85, 0.95)))
+    flat = items.ravel()
+    return {
+        "session": np.repeat(np.arange(n_lists), list_length),
+        "ts": np.repeat(1_750_000_000 + (times * 86400).astype(np.int64), list_length),
+        "user_id": np.repeat(users, list_length),
+        "product_id": flat,
+        "brand": brand[flat],
+        "position": np.tile(positions, n_lists),
+        "price": np.round(price[flat], 4),
+        "rating": np.round(rating[flat], 4),
+        "clicked": clicked.ravel().astype(np.int64),
+        "purchased": purchased.ravel().astype(np.int64),
+        "relevance": grades.ravel(),
+    }

@@ -250,11 +250,14 @@ def _transform_text(spec: Mapping[str, Any]) -> str:
 
 
 def _summary_value(value: Any) -> str:
-    """Return a value as text; of a long list the number of its values, which --json prints."""
+    """Return a value as text; --json prints what is too long for a line."""
     if isinstance(value, (list, tuple)):
         if len(value) > _MAX_LISTED:
             return f"{len(value):,} values, the last {_summary_value(value[-1])}"
         return f"[{', '.join(map(_summary_value, value))}]"
     if isinstance(value, Mapping):
         return f"{len(value):,} entries"
-    return printable(str(value), _MAX_NAME)
+    text = str(value)
+    if len(text) > _MAX_NAME:
+        return f"{len(text):,} characters"
+    return printable(text)

@@ -13,7 +13,7 @@ from rankine.data.dataset import Dataset
 from rankine.model.tables import Tables, TableTerm
 from rankine.reporting.evaluated import column_of
 from rankine.reporting.html import captions, name
-from rankine.reporting.numbers import number
+from rankine.reporting.numbers import number, signed
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, heat_map, line_chart
 from rankine.reporting.weights import Weights
@@ -86,12 +86,13 @@ def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
 def _curve(picture: Picture) -> Markup:
     if not picture.places:
         rows = [
-            Bar(name(label, 60), value, f"{label}: {value:+.4g}", (f"{value:+.3g}",))
+            Bar(name(label, 60), value, f"{label}: {value:+.4g}", (signed(value, 3),))
             for label, value in zip(picture.labels[0], picture.values, strict=True)
             if value != 0.0
         ]
-        caption = "What each value adds to the score."
-        return bars(picture.name, rows[:MAX_CATEGORIES], caption)
+        rows.sort(key=lambda row: -abs(row.value))
+        caption = captions.table_values(len(rows), MAX_CATEGORIES)
+        return bars(picture.name, rows[:MAX_CATEGORIES], caption, kind=None)
     # Each bin is a level piece: two points at its ends.
     bins = np.repeat(np.arange(len(picture.values) - 1), 2).tolist()
     x = np.repeat(picture.places, 2)[1:-1].tolist()
@@ -116,4 +117,11 @@ def _heat_map(picture: Picture) -> Markup:
     first, second = picture.columns
     caption = captions.heat_map(picture.columns, float(np.abs(values).max()))
     tips = [[f"{a}, {b}" for b in picture.labels[1]] for a in picture.labels[0]]
-    return heat_map(picture.name, values.tolist(), tips, (second, first), caption)
+    labels = _ticks(picture.labels[1], second), _ticks(picture.labels[0], first)
+    return heat_map(picture.name, values.tolist(), tips, (second, first), caption, labels=labels)
+
+
+def _ticks(labels: Sequence[str], column: str) -> list[str]:
+    """Return the labels of an axis without the column's name; of a range, its lower end."""
+    lower_ends = [label.partition(f" <= {column} < ")[0] for label in labels]
+    return [label.removeprefix(f"{column} ").removeprefix("= ") for label in lower_ends]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankine.evaluation.compare import Pair, System, compare_values
 from rankine.metrics import Metric
+from rankine.model.tables import find_tables
 from rankine.reporting.evaluated import EvaluatedModel
 from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import MINUS, NONE, count, number, percent, plural, signed
@@ -119,7 +120,12 @@ def headline_tiles(evaluated: EvaluatedModel, heads: Sequence[Headline]) -> list
     if share < 0.1:
         digits = 1
     size = f"of {count(model.n_features)} features ({percent(share, digits)})"
-    tiles.append(parts.tile("weights", count(model.nnz), size))
+    tables = find_tables(model)
+    if tables is None:
+        tiles.append(parts.tile("weights", count(model.nnz), size))
+    else:
+        size = f"with {count(model.nnz)} entries that are not zero"
+        tiles.append(parts.tile("tables", count(len(tables.terms)), size))
     n_queries = plural(data.n_queries, "query", "queries")
     tiles.append(parts.tile("data", n_queries, f"{count(data.n_rows)} items"))
     return tiles
@@ -130,22 +136,25 @@ def headline_section(
 ) -> Section:
     """Build a table of systems with their intervals, a table of further metrics, and warnings.
 
-    ``note`` follows the first table.
+    ``note`` is a further remark.
     """
     body = []
-    if origin.seen or origin.trained_share is not None:
+    lead = captions.quality()
+    if origin.trained_share == 0:
+        lead = Markup("{} {}").format(sentences.trained_on_this(origin), lead)
+    elif origin.seen or origin.trained_share is not None:
         body.append(parts.note(sentences.trained_on_this(origin)))
+    if note is not None:
+        body.append(note)
     for metric, reason in evaluated.refused.items():
         body.append(parts.note(sentences.unmeasurable(metric, reason)))
     if heads[0].queries < 2:
         body.append(parts.note(captions.single_query()))
     body.append(parts.card(_systems_table(heads[0])))
-    if note is not None:
-        body.append(note)
     if len(heads) > 1:
         body.append(parts.card(_further_metrics(heads[1:])))
     title = "How good is it?"
-    return Section("quality", "Quality", title, captions.quality(), concatenate(body))
+    return Section("quality", "Quality", title, lead, concatenate(body))
 
 
 def _further_metrics(heads: Sequence[Headline]) -> Markup:

@@ -94,6 +94,8 @@ def _round_step(size: float) -> float:
 
 WIDTH, HEIGHT = 400, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 26, 44
+#: Most labels on the axes of a heat map, and the length at which they are cut.
+MAX_X_LABELS, MAX_Y_LABELS, LABEL_LENGTH = 6, 8, 8
 
 #: An SVG element, its attributes, and its text or tooltip.
 Shape = tuple[str, Mapping[str, Any], Any]
@@ -318,22 +320,33 @@ def bars(
     caption: Any,
     *,
     header: Sequence[str] = (),
-    kind: str = "model",
+    kind: str | None = "model",
     largest: float | None = None,
 ) -> Markup:
-    """Draw a figure that is a table with a bar in every row; ``largest`` is a full bar's length."""
+    """Draw a figure that is a table with a bar in every row; ``largest`` is a full bar's length.
+
+    With ``kind`` None, bars start in the middle: positive ones to the right, negative ones to the
+    left.
+    """
     if largest is None:
         largest = max(abs(row.value) for row in rows)
     drawn = [(row.name, _bar(row, largest, kind), row.cells) for row in rows]
     return parts.figure(title, parts.bar_table(header, drawn), caption)
 
 
-def _bar(row: Bar, largest: float, kind: str) -> Markup:
+def _bar(row: Bar, largest: float, kind: str | None) -> Markup:
     share = abs(row.value) / largest if largest > 0 else 0.0
     # The smallest bar stays visible.
-    width = _hundredth(max(100 * share, 0.6 if row.value else 0.0))
-    bar = _shape("rect", f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
-    return drawings.strip([bar], row.tip)
+    width = max(100 * share, 0.6 if row.value else 0.0)
+    left, css = 0.0, f"column {kind}"
+    if kind is None:
+        width /= 2
+        left, css = (50.0, "column plus") if row.value > 0 else (50.0 - width, "column minus")
+    x, width = _hundredth(left), _hundredth(width)
+    shapes = [_shape("rect", css, x=x, y=1, width=width, height=8, rx=1)]
+    if kind is None:
+        shapes.append(_shape("line", "zero", x1=50, x2=50, y1=0, y2=10))
+    return drawings.strip(shapes, row.tip)
 
 
 def interval(
@@ -373,13 +386,18 @@ def heat_map(
     tips: Sequence[Sequence[str]],
     axis_names: tuple[str, str],
     caption: Any,
+    *,
+    labels: tuple[Sequence[str], Sequence[str]],
 ) -> Markup:
-    """Draw a table as coloured cells, the first row at the bottom; opacity grows with |value|."""
+    """Draw a table as coloured cells, the first row at the bottom; opacity grows with |value|.
+
+    ``labels`` name the columns and the rows; so many are shown as there is room for.
+    """
     largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
     height = (HEIGHT - _TOP - _BOTTOM) / len(values)
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     shapes = [
-        _shape("text", "name mid", axis_names[0], x=middle, y=HEIGHT - 24),
+        _shape("text", "name mid", axis_names[0], x=middle, y=HEIGHT - 8),
         _shape("text", "name", axis_names[1], x=4, y=_TOP - 12),
     ]
     for a, row in enumerate(values):
@@ -397,4 +415,27 @@ def heat_map(
                     fill_opacity=round(abs(value) / largest, 3),
                 )
             )
+    column_labels, row_labels = labels
+    width = (WIDTH - _LEFT - _RIGHT) / len(column_labels)
+    for b in _spread_out(len(column_labels), MAX_X_LABELS):
+        # The last label, such as "missing", ends inside the drawing.
+        x, label = _tenth(min(_LEFT + (b + 0.5) * width, WIDTH - 24)), _cut(column_labels[b])
+        shapes.append(_shape("text", "tick mid", label, x=x, y=HEIGHT - _BOTTOM + 14))
+    for a in _spread_out(len(row_labels), MAX_Y_LABELS):
+        y, label = _tenth(HEIGHT - _BOTTOM - (a + 0.5) * height + 4), _cut(row_labels[a])
+        shapes.append(_shape("text", "tick end", label, x=_LEFT - 6, y=y))
     return parts.figure(title, _chart(f"Grid of {title}", shapes), caption)
+
+
+def _spread_out(n: int, most: int) -> list[int]:
+    """Return at most ``most`` of n positions, evenly spread, with the first and the last."""
+    if n <= most:
+        return list(range(n))
+    return [round(k * (n - 1) / (most - 1)) for k in range(most)]
+
+
+def _cut(text: str) -> str:
+    """Shorten the label of a tick."""
+    if len(text) <= LABEL_LENGTH:
+        return text
+    return f"{text[: LABEL_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"

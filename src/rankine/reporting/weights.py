@@ -13,6 +13,7 @@ from rankine.core.specs import LogColumns
 from rankine.data.dataset import row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.model import LinearModel
+from rankine.model.tables import find_tables
 from rankine.reporting.evaluated import EvaluatedModel
 from rankine.reporting.html import captions, name, parts
 from rankine.reporting.numbers import MINUS, count, number, percent, plural, signed
@@ -156,13 +157,15 @@ CUTS = 12
 class SizeCurve:
     """The metric of models that keep only the ``sizes[k]`` weights with the largest effect.
 
-    ``enough`` is the smallest size within one percent of the whole model's value.
+    ``enough`` is the smallest size within one percent of the whole model's value. A model of tables
+    keeps whole tables: ``unit`` is ``"table"``.
     """
 
     metric: str
     sizes: Sequence[int]
     values: Sequence[float]
     enough: int
+    unit: str = "weight"
 
 
 def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
@@ -187,7 +190,8 @@ def size_curve(evaluated: EvaluatedModel, metric: Metric) -> SizeCurve | None:
         close = np.array(values) >= 0.99 * values[-1]
     else:
         close = np.array(values) <= 1.01 * values[-1]
-    return SizeCurve(str(metric), sizes, values, sizes[int(np.argmax(close))])
+    unit = "weight" if find_tables(evaluated.model) is None else "table"
+    return SizeCurve(str(metric), sizes, values, sizes[int(np.argmax(close))], unit)
 
 
 def weights_section(learned: Weights, *, effects: bool) -> Section:
@@ -253,16 +257,16 @@ def _concentration(learned: Weights) -> Markup | None:
 def size_section(curve: SizeCurve, title: str) -> Section:
     """Build a chart of quality against the number of weights that are kept."""
     tips = [
-        f"{plural(size, 'weight')}: {number(value)}"
+        f"{plural(size, curve.unit)}: {number(value)}"
         for size, value in zip(curve.sizes, curve.values, strict=True)
     ]
     line = Line(title, "model", [float(s) for s in curve.sizes], curve.values, tips=tips)
     chart = line_chart(
         "Quality against size",
         [line],
-        ("weights kept", title),
+        (f"{curve.unit}s kept", title),
         captions.size(curve, title),
-        about=f"{title} of the model cut to its strongest weights",
+        about=f"{title} of the model cut to its strongest {curve.unit}s",
         log_x=curve.sizes[-1] > 12,
         rules=[("soft", curve.values[-1])],
     )

@@ -8,6 +8,7 @@ One thread handles events, so that rankings wait neither for it nor for the disk
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from rankine.core.errors import DataError, FeatureMismatchError, RankineError
 from rankine.core.safe_text import printable
 from rankine.core.specs import History
-from rankine.history.folder import LiveFolder, log_segments
+from rankine.history.folder import LiveFolder, log_segments, read_folder
 from rankine.history.live import LiveHistory, Outcome, Receipt, Shown, compile_kernels
 from rankine.history.state import SNAPSHOT_NAME, HistoryState
 from rankine.serve.schemas import RequestError, StateReply
@@ -80,6 +81,8 @@ class HistoryService:
         #: Device, inode, size and time of the snapshot that was read.
         self._version: tuple[int, ...] | None = None
         self._evicted = 0
+        # The first event must not come between reading a snapshot and using it.
+        self._mode_lock = threading.Lock()
         metrics.observe_history(self)
 
     # -- state and models -----------------------------------------------------------------------
@@ -102,12 +105,16 @@ class HistoryService:
         if log_segments(settings.folder):
             return self._go_live(history).live
         self._version = self._read_version()
-        state = HistoryState(history, settings.max_keys)
         if self._version is None:
             _LOG.warning("%s contains no state: history starts empty", settings.folder)
-        else:
-            state, _ = HistoryState.load(self._snapshot, history, settings.max_keys)
-        return LiveHistory(state, settings.join_ttl)
+            return LiveHistory(HistoryState(history, settings.max_keys), settings.join_ttl)
+        return self._read_snapshot(history)
+
+    def _read_snapshot(self, history: History) -> LiveHistory:
+        settings = self.settings
+        return read_folder(
+            settings.folder, history, join_ttl=settings.join_ttl, max_keys=settings.max_keys
+        )
 
     def _go_live(self, history: History, live: LiveHistory | None = None) -> LiveFolder:
         """Open the logs of events, and apply those that are there."""
@@ -141,20 +148,24 @@ class HistoryService:
 
     def refresh(self) -> bool:
         """Load a newer snapshot, unless events feed the state; return whether there is one."""
+        with self._mode_lock:
+            return self._load_newer_snapshot()
+
+    def _load_newer_snapshot(self) -> bool:
         version = self._read_version()
         if self.live is None or self.is_live or version in (None, self._version):
             return False
         self._version = version
         try:
-            state, _ = HistoryState.load(self._snapshot, self.live.history, self.settings.max_keys)
+            loaded = self._read_snapshot(self.live.history)
         except RankineError as error:
             # A model that fits the new state may be among those that were refused.
             _LOG.error("the new state is not used: %s", printable(error.reason, 300))
             self.metrics.reload("refused")
             return True
-        self.live.replace_state(state)
+        self.live.replace(loaded)
         self.metrics.reload("loaded")
-        _LOG.info("state replaced, %d keys", sum(state.n_keys.values()))
+        _LOG.info("state replaced, %d keys", sum(loaded.state.n_keys.values()))
         return True
 
     # -- events, on their own thread ------------------------------------------------------------
@@ -170,7 +181,8 @@ class HistoryService:
         record, receipt = live.prepare(events)
         if receipt.accepted:
             try:
-                folder = self._folder or self._go_live(live.history, live)
+                with self._mode_lock:
+                    folder = self._folder or self._go_live(live.history, live)
                 folder.append(record, receipt.rows + receipt.accepted)
                 if self.settings.always_fsync:
                     folder.sync()
@@ -187,8 +199,8 @@ class HistoryService:
         """Take lists that the server itself returned."""
         try:
             self.submit(shown)
-        except (RankineError, RequestError) as error:
-            _LOG.error("a ranked list was not recorded: %s", printable(str(error), 300))
+        except Exception:  # noqa: BLE001 - the reply has gone, and nobody waits for the result
+            _LOG.exception("ranked lists were not recorded")
 
     def tick(self) -> None:
         """Flush the log, and write a snapshot when enough has come since the last one."""
@@ -205,7 +217,10 @@ class HistoryService:
             self._version = self._read_version()
             self.metrics.count_snapshot(succeeded=has_compacted)
             if not has_compacted:
-                _LOG.error("no snapshot could be written; the logs of events stay")
+                _LOG.error(
+                    "no snapshot could be written; the logs of events stay: %s",
+                    printable(folder.compaction_error, 1000),
+                )
         if folder.n_rows >= self.settings.snapshot_rows and not folder.is_compacting:
             folder.start_compaction()
 

@@ -199,6 +199,41 @@ def test_an_invalid_event_leaves_everything_as_it_was():
     assert submit(live, [good]).accepted == 1
 
 
+def test_a_failed_snapshot_is_reported_and_loses_nothing(tmp_path):
+    folder = LiveFolder(tmp_path, small_history(), join_ttl=TTL)
+    log_into(folder, [shown("L1", 10, "a")])
+    snapshot = tmp_path / "history.safetensors"
+    content = snapshot.read_bytes()
+    snapshot.write_bytes(b"damaged")
+    folder.start_compaction()
+    folder._compaction.wait()
+    assert folder.poll_compaction() is False
+    assert "ModelFormatError" in folder.compaction_error
+    assert folder.poll_compaction() is None
+    snapshot.write_bytes(content)
+    folder.close()
+    again = LiveFolder(tmp_path, small_history(), join_ttl=TTL)
+    assert log_into(again, [shown("L1", 10, "a")]).duplicates == 1
+    # A server that stops does not wait for a snapshot.
+    again.start_compaction()
+    again.close()
+    assert read_folder(tmp_path, small_history(), join_ttl=TTL).n_waiting == 1
+
+
+def test_a_folder_without_its_logs_goes_on_after_its_snapshot(tmp_path):
+    history = small_history()
+    folder = LiveFolder(tmp_path, history, join_ttl=TTL)
+    log_into(folder, [shown("L1", 10, "a")])
+    compact(tmp_path, folder.begin_log(), 20, join_ttl=TTL)
+    folder.close()
+    log_path(tmp_path, 2).unlink()
+    live = read_folder(tmp_path, history, join_ttl=TTL)
+    folder = LiveFolder(tmp_path, history, join_ttl=TTL, live=live)
+    log_into(folder, [shown("L2", 30, "a")])
+    folder.close()
+    assert read_folder(tmp_path, history, join_ttl=TTL).n_waiting == 2
+
+
 def test_a_folder_has_one_writer_and_one_history(tmp_path):
     history = small_history()
     check_not_live(tmp_path)

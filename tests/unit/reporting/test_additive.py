@@ -179,18 +179,37 @@ def test_categories_are_bars_and_zeros_are_left_out():
     values = [0.0, 2.0, -1.0, *[0.5] * 27]
     drawn = Drawn(_curve(Picture("x", ["x"], [labels], [], values, [])))
     bars = drawn.of("column")
-    assert [bar["width"] for bar in bars] == [100, 50, *[25] * 18]
+    assert [bar["width"] for bar in bars] == [50, 25, *[12.5] * 18]
+    assert [bar["x"] for bar in bars] == [50, 25, *[50] * 18]
+    assert "The 20 strongest values are shown; 9 more are weaker." in words(
+        _curve(Picture("x", ["x"], [labels], [], values, []))
+    )
+    few = words(_curve(Picture("x", ["x"], [labels[:3]], [], values[:3], [])))
+    assert "to the left it lowers it." in few
+    assert "more are weaker" not in few
 
 
 def test_a_drawn_grid_is_its_table():
     values = [[0.5, -2.0, 0.0], [1.0, 0.25, 0.125]]
-    one = Picture("a x b", ["a", "b"], [["lo", "hi"], ["p", "q", "r"]], [], values, [])
+    labels = [["a < 2", "2 <= a < 3.5"], ["b = p", "b = q", "b missing"]]
+    one = Picture("a x b", ["a", "b"], labels, [], values, [])
     drawn = Drawn(_heat_map(one))
     assert "a upwards, b to the right" in words(_heat_map(one))
     assert "the fullest colour is 2." in words(_heat_map(one))
     tips = [cell["text"] for cell in drawn.of("column")]
-    assert tips[:3] == ["lo, p: +0.5", "lo, q: -2", "lo, r: +0"]
+    assert tips[:3] == ["a < 2, b = p: +0.5", "a < 2, b = q: -2", "a < 2, b missing: +0"]
+    assert [tick["text"] for tick in drawn.of("tick mid")] == ["p", "q", "missing"]
+    assert [tick["text"] for tick in drawn.of("tick end")] == ["< 2", "2"]
     assert [name["text"] for name in drawn.of("name")] == ["b", "a"]
+
+
+def test_a_large_grid_has_ticks_where_there_is_room():
+    labels = [[f"a = row {k}" for k in range(30)], [f"b = a long name {k}" for k in range(20)]]
+    values = np.ones((30, 20)).tolist()
+    drawn = Drawn(_heat_map(Picture("a x b", ["a", "b"], labels, [], values, [])))
+    rows = [tick["text"] for tick in drawn.of("tick end")]
+    assert (rows[0], rows[-1], len(rows)) == ("row 0", "row 29", 8)
+    assert [tick["text"] for tick in drawn.of("tick mid")] == ["a long \N{HORIZONTAL ELLIPSIS}"] * 6
 
 
 def test_summary_and_notebook_name_columns(fitted):

@@ -58,7 +58,7 @@ def head(opponents=("shown", "feature", "random"), differences=(0.2, 0.1, 0.3), 
 
 
 def sizes(nnz=3, features=30, refused=None):
-    model = SimpleNamespace(nnz=nnz, n_features=features)
+    model = SimpleNamespace(nnz=nnz, n_features=features, bins=None)
     data = SimpleNamespace(n_queries=20, n_rows=1000)
     return SimpleNamespace(model=model, data=data, refused=refused or {})
 

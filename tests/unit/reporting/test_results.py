@@ -207,7 +207,7 @@ def test_the_text_of_a_letor_result():
     line = f"MAP {best.means['map']:.4f} by {best.name} , mean over the test parts of 3 folds."
     assert [f"T{k} : {line}" in told for k in range(4)] == [True, True, True, False]
     assert "LETOR protocol on T0, T1, T2 " in told
-    assert report.html.count('class="tile"') == 5
+    assert report.html.count('class="tile"') == 7
     first = result.tasks[0].methods[1]
     low, high = (f(fold.values["map"] for fold in first.folds) for f in (min, max))
     assert f"own0 {first.means['map']:.4f} folds {low:.3f} to {high:.3f}" in told

@@ -389,7 +389,8 @@ def test_an_interval_is_drawn_at_its_share_of_the_width(zero, ends):
 )
 def test_cells_of_a_heat_map_fill_the_frame(cells):
     tips = [[f"{a} {b}" for b in range(len(row))] for a, row in enumerate(cells)]
-    drawn = Drawn(heat_map("title", cells, tips, ("across", "up"), "words"))
+    labels = ([""] * len(cells[0]), [""] * len(cells))
+    drawn = Drawn(heat_map("title", cells, tips, ("across", "up"), "words", labels=labels))
     found = drawn.of("column")
     most = max(abs(v) for row in cells for v in row) or 1.0
     width, height = (RIGHT - LEFT) / len(cells[0]), (BOTTOM - TOP) / len(cells)
