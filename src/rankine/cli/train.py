@@ -68,7 +68,11 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
     scale: Annotated[
-        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
+        str,
+        typer.Option(
+            help="Scale features by this rule: auto, none, standard, maxabs, query, or choose "
+            "(auto or query, by held-out lists)."
+        ),
     ] = "auto",
     missing: Missing = "auto",
     seed: Seed = 0,
@@ -111,6 +115,9 @@ def train(
     options: dict[str, Any] = {
         "metric": metric, "scale": scale, "missing": missing, "random_state": seed,
     }  # fmt: skip
+    if reading.pairs is not None and not is_written("metric"):
+        # A comparison is a list of two, whose NDCG says little.
+        options["metric"] = "pairwise_error"
     if start is not None:
         if not is_written("ranker"):
             ranker = str(start.parameters.get("ranker", ranker))

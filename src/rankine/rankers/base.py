@@ -38,6 +38,7 @@ from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.inputs import FitArguments, FittedColumns
 from rankine.rankers.pipeline import fit_ranker, partial_fit_ranker
 from rankine.rankers.prediction import PredictionMixin
+from rankine.rankers.scale_choice import CHOOSE, choose_scale
 from rankine.rankers.warm_start import EarlierRun, check_start_model
 from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Callback
@@ -62,7 +63,9 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"auto"`` (columns with values outside [-1, 1] are divided by their standard deviation,
         sparse ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
-        and partitions measure ``"auto"`` on their first 10,000 lists.
+        and partitions measure ``"auto"`` on their first 10,000 lists. ``"choose"`` takes the one of
+        ``"auto"`` and ``"query"`` with which this ranker ranks held-out lists better (two folds of
+        at most 2,000 lists, four short fits; not on partitions).
     missing
         What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0
@@ -277,12 +280,17 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     def fit_scaling(self, data: Dataset) -> Scaling:
         """Return the scaling and missing-value rule of a fit to these rows."""
         rule = self._missing(raw_log=data.encoding is not None)
-        return fit_scaling(self._scale(), data, rule)
+        scale = self._scale()
+        if scale == CHOOSE:
+            scale = choose_scale(self, data)
+        return fit_scaling(scale, data, rule)
 
     def _scale(self) -> str | None:
         """Return the kind of scaling; None where the size of columns does not matter."""
         if not self.scales:
             return None
+        if self.scale == CHOOSE:
+            return CHOOSE
         return check_scale(self.scale)
 
     def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:

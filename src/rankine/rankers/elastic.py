@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.checks import (
     check_choice,
@@ -20,6 +21,7 @@ from rankine.core.checks import (
     reject_sets,
 )
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
 from rankine.kernels.products import Products
@@ -33,7 +35,7 @@ from rankine.rankers.fitting import FitMonitor, FitResult, FitTask
 from rankine.rankers.path import ElasticPath, Step
 from rankine.rankers.path_fitting import PathGrid, PathMixin
 from rankine.rankers.provenance import json_parameters
-from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -56,6 +58,8 @@ SAMPLE_LISTS = 1000
 DEFAULT_STEP, MIN_STEP, MAX_STEP = 0.2, 0.02, 5.0
 #: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
 MIN_LISTS_FOR_STEP, TARGET_DEVIATION = 25, 8.0
+#: Most lists on which the step of the solvers without adaptive steps is measured.
+MOST_LISTS_FOR_STEP = 200
 #: Rows of lists with pairs on which it is measured. Gradients at w = 0 add up over lists, so more
 #: rows would give ever smaller steps, while the best step hardly depends on the number of lists.
 ROWS_FOR_STEP = 8192
@@ -97,13 +101,15 @@ class ElasticRanker(PathMixin, BaseRanker):
     delta
         Where Delta is measured: at the ``"model"``'s ranking (LambdaRank) or at the ``"target"``
         ranking by label (a convex loss).
-    eta0, power
-        Step size eta0 / t^power; for RDA beta_t = t^power / eta0. None: 1, and with ``adaptive``
-        steps 8 / sd, at least 0.02 and at most 5, where sd is the standard deviation of scores
-        within a list (root of the mean of variances) that the first lists would give with
-        eta0 = 1 if weights moved after the last of them alone: w = -sum g / (1 + root of sum g^2).
-        These are the first lists of which those with pairs hold 8,192 rows, and are at least 100.
-        Fewer than 25 lists with pairs take 0.2.
+    eta0, step_factor, power
+        Step size step_factor * eta0 / t^power; for RDA beta_t = t^power / (step_factor * eta0).
+        None: eta0 is measured on the first lists. Without ``adaptive`` steps it is the largest for
+        which no first step, from zero weights, changes scores within one of up to 200 lists by more
+        than 1. With them it is 8 / sd, at least 0.02 and at most 5, where
+        sd is the standard deviation of scores within a list (root of the mean of variances) that
+        the first lists would give with eta0 = 1 if weights moved after the last of them alone:
+        w = -sum g / (1 + root of sum g^2), and 0.2 for fewer than 25 lists with pairs. The first
+        lists are those up to which lists with pairs hold 8,192 rows, and at least 100.
     adaptive
         RDA with a step size per weight, beta = (1 + root of the weight's summed squared gradients)
         / eta0, where features differ in frequency as hashed categories do. None: with RDA.
@@ -133,9 +139,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         (``progressive_``). The scales "standard" and "maxabs" read a whole stream beforehand.
         A model stores where its training ended: a warm start from it, or from the last fit,
         continues with its step sizes, sums of gradients and scaling, as if the lists had followed
-        in the same run, unless ``solver``, ``power``, ``adaptive``, ``eta0``, ``scale`` or
-        ``position_offset`` differ. Models of partitions, and those of early stopping before the
-        end, store none: training starts from their weights.
+        in the same run, unless ``solver``, ``eta0``, ``step_factor``, ``power``, ``adaptive``,
+        ``scale`` or ``position_offset`` differ. Models of partitions, and those of early stopping
+        before the end, store none: training starts from their weights.
 
     Attributes
     ----------
@@ -163,6 +169,7 @@ class ElasticRanker(PathMixin, BaseRanker):
     objective: str = "ndcg"
     delta: str = "model"
     eta0: float | None = None
+    step_factor: float = 1.0
     power: float = 0.5
     adaptive: bool | None = None
     l1: float = 1e-5
@@ -191,17 +198,21 @@ class ElasticRanker(PathMixin, BaseRanker):
         "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
         "eta0": [0.01, 0.1, 1.0],
     }
-    #: What tuning searches: the space of the paper, the step size and the scale.
+    #: What tuning searches: the space of the paper, the scale, and the step size relative to the
+    #: one that is measured on the data.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(lambda: tuple(UPDATES)),
         "loss": Choice(pair_loss_names),
         "objective": Choice(objective_names),
-        "eta0": Number(1e-2, 1e2, log=True),
+        "step_factor": Number(1e-2, 3.0, log=True),
         "l1": Number(1e-6, 1e-1, log=True, unless={"solver": ("psgd",)}),
         "theta": Number(1e-6, 1e-1, log=True, when={"solver": ("psgd",)}),
         "l2": Number(1e-6, 1.0, log=True, unless={"solver": ("tgd",)}),
-        "scale": SCALE,
+        # Without scaling, steps that suit some columns are too large for others.
+        "scale": Choice(("auto", "standard", "maxabs", "query")),
     }
+    #: Searched unless the user gives another parameter: that parameter -> the searched one.
+    search_instead: ClassVar[dict[str, str]] = {"eta0": "step_factor"}
 
     def _weighs_lists(self) -> bool:
         return True
@@ -216,6 +227,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             check_count("shuffle_buffer", self.shuffle_buffer)
         if self.max_nonzero is not None:
             check_count("max_nonzero", self.max_nonzero)
+        check_positive("step_factor", self.step_factor)
         self._objective()
         make_update(self.solver, **self._update_options())
 
@@ -240,14 +252,15 @@ class ElasticRanker(PathMixin, BaseRanker):
             state, missing, eta0 = self._training_state(), self.scaling_.missing, self.eta0_
         else:
             parameters = json_parameters(self)
-            same = ("solver", "power", "adaptive", "scale", "position_offset")
+            same = ("solver", "step_factor", "power", "adaptive", "scale", "position_offset")
             if model.parameters.get("ranker") != self.system or any(
                 model.parameters.get(name) != parameters[name] for name in same
             ):
                 return None
             state, missing = model.state, model.missing
             eta0 = check_positive("eta0", training_entry(model, "eta0"))
-        if state is None or self.eta0 not in (None, eta0):
+        other_step = self.eta0 is not None and self._default_eta0 != eta0
+        if state is None or other_step:
             return None
         return EarlierRun(state, missing, eta0)
 
@@ -267,11 +280,13 @@ class ElasticRanker(PathMixin, BaseRanker):
         """
         if task.earlier is not None:
             return task.earlier.eta0
-        if self.eta0 is not None or not self._adaptive:
+        if self.eta0 is not None:
             return self._default_eta0
         data, weight = read_first_lists(task.source, ROWS_FOR_STEP)
+        if not self._adaptive:
+            return self._step_of_unit_changes(data, weight)
         if len(data.labels.queries_with_pairs) < MIN_LISTS_FOR_STEP:
-            return DEFAULT_STEP
+            return self._default_eta0
         # With such small steps all gradients are taken at w = 0. Dividing by the step size gives
         # the weights that eta0 = 1 would reach with these gradients.
         probe = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=TINY_STEP)
@@ -282,7 +297,24 @@ class ElasticRanker(PathMixin, BaseRanker):
         means = np.add.reduceat(scores, index.starts[:-1]) / index.sizes
         squares = (scores - np.repeat(means, index.sizes)) ** 2
         variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)
-        return float(np.clip(TARGET_DEVIATION / np.sqrt(variance or 1.0), MIN_STEP, MAX_STEP))
+        step = np.clip(TARGET_DEVIATION / np.sqrt(variance or 1.0), MIN_STEP, MAX_STEP)
+        return float(self.step_factor * step)
+
+    def _step_of_unit_changes(self, data: Dataset, weight: NDArray[np.float64]) -> float:
+        """Return the step size for which a first step changes scores within its list by 1.
+
+        Larger steps overshoot: losses have margins and curvatures of this size. Of up to 200 lists
+        the largest change counts, since one list is enough to diverge.
+        """
+        learner = self._learner(data.n_features, seed=0)
+        order = np.arange(0, data.n_queries, -(-data.n_queries // MOST_LISTS_FOR_STEP))
+        _, slopes = learner.losses(data, learner.lists(data, weight), order, np.zeros(data.n_rows))
+        largest = 0.0
+        for query in order.tolist():
+            rows = data.queries.rows_of(query)
+            X = data.X[rows]
+            largest = max(largest, float(np.ptp(X @ (X.T @ slopes[rows]))))
+        return float(self.step_factor / (largest or 1.0))
 
     def _solve_in_one_process(self, task: FitTask, eta0: float) -> FitResult:
         source = task.source
@@ -326,6 +358,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         result = task.run(solve)
         # One call, so one run; its learner is needed beyond the solution.
         (run,) = runs
+        message = run.require_convergence(at_end=True)
+        if message is not None:
+            warn_user(message, ConvergenceWarning)
         # ``partial_fit`` continues this run without its callbacks and checkpoints.
         run.callbacks, run.checkpointer = (), None
         if isinstance(source, StreamSource):
@@ -412,6 +447,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             learner = self._learner(source.n_features, task.seed, start, steps, eta0)
             run = OnePassRun(learner, ProgressiveMetric(self.metric), max_nonzero=self.max_nonzero)
         run.learn_block(source.data, np.arange(source.data.n_queries), source.query_weight)
+        run.require_convergence()
         _record_counts(source, run)
         result = FitResult([_solution(run, "partial")], [[]])
         return result.with_attributes(_run=run, eta0_=eta0, progressive_=run.progressive.value)
@@ -425,11 +461,10 @@ class ElasticRanker(PathMixin, BaseRanker):
     @property
     def _default_eta0(self) -> float:
         """The parameter ``eta0``, or its default before any list is read."""
-        if self.eta0 is not None:
-            return float(self.eta0)
-        if self._adaptive:
-            return DEFAULT_STEP
-        return 1.0
+        eta0 = self.eta0
+        if eta0 is None:
+            eta0 = DEFAULT_STEP if self._adaptive else 1.0
+        return float(self.step_factor * eta0)
 
     def _objective(self) -> ListObjective:
         return parse_objective(
@@ -540,6 +575,8 @@ class ElasticRanker(PathMixin, BaseRanker):
         """Create a learner of the same ranker with another solver."""
         adaptive = self._adaptive and solver == "rda"
         variant = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
+        if "eta0" in options:
+            variant.step_factor = 1.0
         return ElasticRanker._learner(variant, task.source.n_features, task.seed)
 
 

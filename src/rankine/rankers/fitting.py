@@ -124,11 +124,20 @@ class FitMonitor:
         value = record["value"]
         # NaN compares as not better, so such reports count against the patience.
         signed = evaluator.metric.sign * value
-        if signed > self.best_value:
+        if signed > self.best_value or self._replaces_no_weights(evaluator, coef):
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
         else:
             self.since_best += 1
         return self.patience is not None and self.since_best >= self.patience
+
+    def _replaces_no_weights(self, evaluator: Evaluator, coef: NDArray[np.float64]) -> bool:
+        """Return whether the best weights so far are all 0 and these are as good in their interval.
+
+        Weights of 0 order every list at random.
+        """
+        if self.best_coef is None or np.any(self.best_coef) or not np.any(coef):
+            return False
+        return evaluator.largest_gain(coef) >= 0
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and metadata for a checkpoint."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError
+from rankine.core.specs import ListRange
 from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
@@ -29,6 +30,7 @@ from rankine.rankers.inputs import (
     read_rows,
 )
 from rankine.rankers.provenance import json_parameters
+from rankine.rankers.scale_choice import CHOOSE, choose_scale
 from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
@@ -78,7 +80,7 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
     source = MemorySource(data, arguments.query_weight, ranker._click_correction())
     if first_call:
         scaling = source.measure(
-            ranker._scale(), ranker._missing(raw_log=source.log_record is not None)
+            resolve_scale(ranker, source), ranker._missing(raw_log=source.log_record is not None)
         )
     else:
         scaling = source.scale(ranker.scaling_)
@@ -131,7 +133,8 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     if earlier is not None:
         earlier_scaling = earlier.scaling(columns.n_features)
     rule = ranker._missing(raw_log=source.log_record is not None, start_model=start_model)
-    scaling = source.measure(ranker._scale(), rule, earlier_scaling)
+    scale = resolve_scale(ranker, source, start_model)
+    scaling = source.measure(scale, rule, earlier_scaling)
     start, steps_seen = ranker._start(coef_init, columns, scaling)
     if earlier is not None:
         earlier = earlier.renumbered(scaling, columns.n_features)
@@ -154,6 +157,19 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
         checkpoint_metadata=metadata,
         reservoir=reservoir,
     )
+
+
+def resolve_scale(
+    ranker: BaseRanker, source: TrainingSource, start_model: LinearModel | None = None
+) -> str | None:
+    """Return the kind of scaling; ``scale="choose"`` keeps that of a model to start from."""
+    scale = ranker._scale()
+    if scale != CHOOSE:
+        return scale
+    if start_model is not None:
+        by_list = any(isinstance(spec, ListRange) for spec in start_model.transforms)
+        return "query" if by_list else "auto"
+    return choose_scale(ranker, source.sample())
 
 
 def check_parameters(ranker: BaseRanker, arguments: FitArguments, action: str) -> Metric:

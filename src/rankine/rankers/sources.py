@@ -79,6 +79,14 @@ class TrainingSource(ABC):
         ``earlier`` is the scaling of a run that is continued.
         """
 
+    def sample(self) -> Dataset:
+        """Return the first lists before scaling, in memory."""
+        raise ParameterError(
+            "choosing needs rows in memory or a stream, and these are partitions",
+            parameter="scale",
+            fix="Use 'auto' or 'query', or choose on some of the files",
+        )
+
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
         """Read the rows once, ready to learn from."""
@@ -221,6 +229,10 @@ class MemorySource(TrainingSource):
         self.n_features = self.data.n_features
         return scaling
 
+    def sample(self) -> Dataset:
+        """Return all rows before scaling."""
+        return self._unscaled
+
     def blocks(self) -> Iterator[Dataset]:
         """Return all rows as one block."""
         yield self.data
@@ -342,6 +354,11 @@ class StreamSource(TrainingSource):
 
     def _prepare(self, block: Dataset) -> Dataset:
         return self._scaling.prepare(self.correction.apply(block))
+
+    def sample(self) -> Dataset:
+        """Return the first lists before scaling; they are kept to be learned from."""
+        first = first_lists(self._first_raw_blocks())
+        return concat([self.correction.apply(block) for block in first])
 
     def first_blocks(self) -> Iterator[Dataset]:
         """Read the first lists; they are kept to be learned from."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import ListRange, MissingValues
+from rankine.rankers.scale_choice import CHOOSE
 from rankine.transforms.log_columns import columns_of
 from rankine.transforms.missing import rule_of
 from rankine.transforms.scaling import Scaling
@@ -87,7 +88,7 @@ def check_start_model(ranker: BaseRanker, model: LinearModel, columns: FittedCol
     _require_equal("missing", rule, rule_of(model.missing))
     by_list = any(isinstance(spec, ListRange) for spec in model.transforms)
     scale = ranker._scale()  # noqa: SLF001
-    if by_list != (scale == "query"):
+    if scale != CHOOSE and by_list != (scale == "query"):
         expected = "query" if by_list else model.parameters.get("scale", "auto")
         _require_equal("scale", scale, expected)
 

@@ -201,6 +201,41 @@ def learn_lists(
     return -1
 
 
+@jit
+def list_losses(
+    lists: ListBlock,
+    order: Any,
+    objective: Any,
+    scores: Any,
+    bias: float,
+    work: ListWork,
+    losses: Any,
+    slopes: Any,
+    seed: Any,
+) -> None:
+    """Compute the losses of some lists at given scores, and the derivatives by row."""
+    for p in range(order.shape[0]):
+        q = order[p]
+        start = lists.starts[q]
+        n, levels_differ = _fill(lists, q, work)
+        if needs_pairs(objective) and not levels_differ:
+            continue
+        for k in range(n):
+            row = lists.rows[start + k] if lists.has_rows else start + k
+            work.scores[k] = scores[row] + bias
+        importance = lists.list_weights[q] if lists.has_list_weights else 1.0
+        list_seed = random_bits(seed, p)
+        losses[p] = importance * list_loss(objective, work, n, lists.cutoffs[q], list_seed)
+        for k in range(n):
+            row = lists.rows[start + k] if lists.has_rows else start + k
+            slopes[row] = importance * work.slopes[k]
+
+
+@jit
+def _read_one(optimizer: Any, clock: Any, state: Any, j: Any) -> float:
+    return float(read_weight(optimizer, open_step(optimizer, clock), state, np.uint64(j)))
+
+
 def _optional_weights(weights: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], bool]:
     """Return weights for ``ListBlock``, and whether there are any."""
     if weights is None:
@@ -332,6 +367,34 @@ class OnePassLearner:
             *_optional_weights(list_weight),
             self.objective.cutoffs(data),
         )
+
+    def losses(
+        self,
+        data: Dataset,
+        lists: ListBlock,
+        order: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        bias: float = 0.0,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the losses of some lists at given scores, and their derivatives by row."""
+        longest = int(data.queries.sizes.max(initial=0))
+        losses, slopes = np.zeros(len(order)), np.zeros(data.n_rows)
+        list_losses(
+            lists,
+            order,
+            self.objective.spec(longest),
+            scores,
+            bias,
+            list_work(longest),
+            losses,
+            slopes,
+            stream_seed(self.seed, LIST_DRAWS),
+        )
+        return losses, slopes
+
+    def constant(self) -> float:
+        """Return the constant term of the pointwise objectives (0 for the others)."""
+        return float(_read_one(self.optimizer, self.clock, self.state, len(self.state) - 1))
 
     def coef(self) -> NDArray[np.float64]:
         """Return the current weights; raise DivergenceError if they are not finite."""

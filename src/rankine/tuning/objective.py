@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import check_count, check_positive
+from rankine.core.errors import DivergenceError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.metrics.engine import HALF_WIDTH, gain_over_constant
@@ -63,6 +64,10 @@ class TrialMonitor:
         if n < FIRST_REPORT or n & (n - 1):  # neither 4, 8, 16 ...
             return False
         scores = self._scores(progress.coef())
+        if not np.isfinite(scores).all():
+            raise DivergenceError(
+                "scores of held-out rows are not finite", fix="Search smaller steps"
+            )
         value = evaluate_on(self.held_out, scores=scores, metric=self.metric)
         return self._report(float(np.mean([*self.means, value])))
 

@@ -1,7 +1,7 @@
 """The search space of one ranker, or of several at once.
 
 Parameters of a single ranker keep their names. With several (``--ranker auto``) the choice of the
-ranker is a parameter too, and the others are called ``spd.l2``, ``elastic.eta0`` ...
+ranker is a parameter too, and the others are called ``spd.l2``, ``elastic.l1`` ...
 """
 
 from __future__ import annotations
@@ -79,6 +79,9 @@ class Space:
         for name, ranker in self.rankers.items():
             for parameter, dimension in getattr(ranker, "search_space", {}).items():
                 self.dimensions[self._full(name, parameter)] = self._prefixed(name, dimension)
+            for given, searched in getattr(ranker, "search_instead", {}).items():
+                if {self._full(name, given)} & {*(changes or {}), *(fixed or {})}:
+                    self.dimensions.pop(self._full(name, searched), None)
         self.fixed: dict[str, Any] = {}
         for name, change in (changes or {}).items():
             self._check_name(name, "space")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rankine
 import rankine.distributed
@@ -206,11 +208,13 @@ def test_warm_start_continues_from_the_weights():
 
 def test_coef_init_continues_the_step_sizes_of_a_model():
     """The next list moves weights by eta_0 / sqrt(t) times a gradient of its own."""
-    first = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0).fit(shop(lists=99))
+    first = ElasticRanker(random_state=0, solver="fobos", eta0=1.0, l1=0.0, l2=0.0).fit(
+        shop(lists=99)
+    )
     one = shop(2, lists=1)
     moved = []
     for start in (first.to_model(), first.coef_):
-        ranker = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0)
+        ranker = ElasticRanker(random_state=0, solver="fobos", eta0=1.0, l1=0.0, l2=0.0)
         moved.append(ranker.fit(one, coef_init=start).coef_ - first.coef_)
     np.testing.assert_allclose(moved[1], 10 * moved[0], rtol=1e-9)
 
@@ -384,7 +388,6 @@ def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch)
     assert ranker.eta0_ == pytest.approx(8 / spread, rel=1e-6)
     assert ranker.solution_.certificate["eta0"] == ranker.eta0_
     assert ElasticRanker(adaptive=True, eta0=0.3).fit(data).eta0_ == 0.3
-    assert ElasticRanker(solver="fobos").fit(data).eta0_ == 1.0
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
     n_used = len(data.labels.queries_with_pairs)
     for enough, usual in ((n_used, False), (n_used + 1, True)):
@@ -569,3 +572,47 @@ def test_a_killed_process_resumes(stream, tmp_path):
     again = ElasticRanker(n_passes=20, random_state=3)
     again.fit(stream, checkpoint=tmp_path, every=29, resume=True)
     np.testing.assert_array_equal(again.coef_, whole.coef_)
+
+
+def raw_columns(lists=60):
+    """Rows whose columns are of very different sizes."""
+    data = shop(lists=lists)
+    return replace(data, X=data.X * 10.0 ** np.arange(-2, 6), query_index=None)
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "hinge"])
+@pytest.mark.parametrize("solver", ["fobos", "tgd", "psgd"])
+def test_measured_steps_do_not_diverge_on_columns_of_any_size(solver, loss):
+    """The first step changes the scores of one list by 1, and those of the others by less."""
+    data = raw_columns()
+    told = {"solver": solver, "loss": loss, "scale": "none", "objective": "pairwise"}
+    ranker = ElasticRanker(**told, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ranker.fit(data)
+        tenth = ElasticRanker(**told, step_factor=0.1).fit(data)
+    assert tenth.eta0_ == pytest.approx(0.1 * ranker.eta0_)
+    moved = []
+    for query in range(20):
+        one = data.take_queries(np.array([query]))
+        step = ElasticRanker(**told, eta0=ranker.eta0_, n_passes=1, l1=0.0, l2=0.0, theta=0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            moved.append(np.ptp(step.fit(one).predict(one)))
+    assert 0.02 < max(moved) < 1.0 + 1e-9
+
+
+def test_a_diverged_run_raises_and_a_run_above_zero_weights_warns():
+    data = shop(lists=120)
+    told = {"solver": "tgd", "objective": "pointwise", "loss": "squared", "random_state": 0}
+    with pytest.raises(DivergenceError, match="times that of zero weights") as caught:
+        ElasticRanker(**told, eta0=3.0, l2=0.0, power=0.0, scale="none").fit(data)
+    assert "Lower eta0" in str(caught.value)
+    with pytest.raises(DivergenceError, match="times that of zero weights"):
+        ElasticRanker(**told, eta0=3.0, power=0.0, scale="none").partial_fit(data)
+    noise = replace(data, y=np.random.default_rng(0).permutation(data.y), query_index=None)
+    steps = ElasticRanker(solver="fobos", eta0=3.0, power=0.0, l1=0.0, random_state=0, n_passes=1)
+    with pytest.warns(ConvergenceWarning, match=r"the loss of the last lists is [1-9]"):
+        steps.fit(noise)
+    half = ElasticRanker(eta0=0.1, step_factor=0.5, random_state=0).fit(data)
+    assert (half.coef_ == ElasticRanker(eta0=0.05, random_state=0).fit(data).coef_).all()

@@ -168,3 +168,17 @@ def test_the_warning_names_certificate_and_tolerance():
         warn_not_converged("A", 0.01, {0: run(np.nan)})
     with pytest.warns(ConvergenceWarning, match=r"^A in 1 of 2 runs, b the worst, stopped"):
         warn_not_converged("A", 0.01, {"a": run(0.001), "b": run(0.011)})
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.0, 2.0), (-0.1, 0.0)])
+def test_no_weights_are_kept_only_if_the_others_are_worse_with_their_interval(gain, kept):
+    metric = SimpleNamespace(sign=1.0)
+    evaluator = SimpleNamespace(
+        metric=metric,
+        record=lambda step, coef: {"step": step, "value": -float(coef[0])},
+        largest_gain=lambda _: gain,
+    )
+    monitor = FitMonitor(evaluator, None, ())
+    for step, weight in enumerate((0.0, 2.0, 3.0)):
+        monitor(Progress("fit", step, None, {}, lambda w=weight: np.array([w])))
+    assert monitor.best_coef[0] == kept

@@ -63,11 +63,11 @@ def test_unreadable_ranges_are_refused(text):
 
 def test_conditions_decide_what_is_read():
     space = Space({"elastic": ElasticRanker()})
-    asked = {"solver": "psgd", "loss": "hinge", "objective": "ndcg", "scale": "none"}
-    numbers = {"eta0": 1.0, "l1": 1e-3, "l2": 1e-3, "theta": 1e-3}
-    assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l2", "theta"}
+    asked = {"solver": "psgd", "loss": "hinge", "objective": "ndcg", "scale": "auto"}
+    numbers = {"step_factor": 1.0, "l1": 1e-3, "l2": 1e-3, "theta": 1e-3}
+    assert set(suggest(space, **asked, **numbers)) == {*asked, "step_factor", "l2", "theta"}
     asked["solver"] = "tgd"
-    assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l1"}
+    assert set(suggest(space, **asked, **numbers)) == {*asked, "step_factor", "l1"}
 
 
 def test_a_fixed_condition_counts():
@@ -94,12 +94,15 @@ def test_narrowing_keeps_conditions_and_adds_parameters():
          "theta": Number(0.1, 0.2, unless={"solver": ("rda",)})},
     )  # fmt: skip
     assert rewritten.dimensions["l1"] == Number(1e-4, 1e-2, unless={"solver": ("psgd",)})
-    declared = Space({"elastic": ElasticRanker()}).dimensions["l2"]
+    declared_names = Space({"elastic": ElasticRanker()}).dimensions
+    declared = declared_names["l2"]
     assert rewritten.dimensions["l2"] == replace(declared, low=1e-3, high=1e-1)
     assert rewritten.dimensions["margin"].values == (0, 1, 2)
     assert rewritten.dimensions["theta"].unless == {"solver": ("rda",)}
     assert not rewritten.dimensions["theta"].when
     assert rewritten.fixed == {"eta0": 3.0}
+    assert "step_factor" in declared_names
+    assert "step_factor" not in rewritten.dimensions  # eta0 is given
     distributions = space.distributions()
     assert distributions["l1"] == optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)
 

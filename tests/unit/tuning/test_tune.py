@@ -302,6 +302,27 @@ def test_bad_settings_fail_alone():
     assert found.best_params["flip"] is False
 
 
+def test_diverged_trials_fail_and_the_study_goes_on_and_resumes(tmp_path):
+    """Many step sizes are far too large: those trials fail with a reason, and the others do not."""
+    given = {
+        "ranker": "elastic",
+        "space": {"eta0": "1e-4..1e8:log"},
+        "parameters": {
+            "solver": "tgd",
+            "loss": "squared",
+            "objective": "pairwise",
+            "scale": "none",
+        },
+        "study": tmp_path / "study.db",
+    }
+    tune(trials=4, **given)
+    result = tune(trials=8, **given)
+    failed = [record for record in result.trace if record.state == "failed"]
+    assert 0 < len(failed) < len(result.trace) == 8
+    assert all("zero weights" in r.reason or "finite" in r.reason for r in failed)
+    assert 0 < result.best_value <= 1
+
+
 def test_a_search_in_which_everything_fails_says_why():
     with pytest.raises(DivergenceError, match="finite"):
         tune(ranker=Means(breaks="always"), trials=30)
