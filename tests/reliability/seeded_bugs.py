@@ -69,7 +69,7 @@ BUGS: dict[str, Bug] = {
     "the model written in place": Bug(
         "model/store.py",
         "    with atomic_file(path) as file:\n",
-        '    with Path(path).open("wb") as file:\n',
+        '    with open(path, "wb") as file:\n',
         "save-kills", 20, ("torn",),
     ),
     "the digest not checked": Bug(

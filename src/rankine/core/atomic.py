@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The bytes are written to a new file in the same folder and flushed to disk, and the file is
     renamed to ``path``; then the folder is flushed. After an error, a full disk or a kill the old
-    file is unchanged; after an error the new file is removed. Pipes and devices are written to
-    directly. A symbolic link is followed, so the link itself remains.
+    file is unchanged; after an error the new file is removed. The permissions of an existing file
+    are kept, a new file has those of the umask. A symbolic link is replaced, and the file that it
+    names is unchanged. Pipes, devices and links in ``/dev`` are written to directly.
 
     Examples
     --------
@@ -29,18 +31,25 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> (folder / "model.bin").read_bytes()
     b'whole'
     """
-    target = Path(os.path.realpath(path))
-    # A pipe or a device cannot be replaced by renaming a file.
-    if target.exists() and not target.is_file():
+    target = Path(path).absolute()
+    # A pipe or a device cannot be replaced by renaming a file, and /dev/stdout must stay a link.
+    is_device = target.parts[1:2] in (("dev",), ("proc",))
+    if target.exists() and (is_device or not target.is_file()):
         with target.open("wb") as device:
             yield device
         return
+    mode = None
+    if target.exists():
+        mode = stat.S_IMODE(target.stat().st_mode)
     # In the same folder: a rename is atomic only within one file system.
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
+    # A private file is private from the start.
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
             yield file
             file.flush()
             os.fsync(file.fileno())

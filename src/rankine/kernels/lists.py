@@ -110,6 +110,11 @@ def exchange(gain: Any, work: ListWork, i: int, j: int, cutoff: int) -> Any:
     """Return |Delta(i, j)| without the common factor, for level_i > level_j."""
 
 
+@generic
+def deciding_ranks(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
+    """Return k such that |Delta| is 0 for two items that both rank below k; n if there is none."""
+
+
 @uses_ranking.implementation(UnitGain)
 def _unit_ignores_ranking(_gain: Any) -> Any:
     return False
@@ -118,6 +123,23 @@ def _unit_ignores_ranking(_gain: Any) -> Any:
 @uses_ranking.implementation(object)
 def _others_use_ranking(_gain: Any) -> Any:
     return True
+
+
+@deciding_ranks.implementation(UnitGain)
+@deciding_ranks.implementation(AveragePrecisionGain)
+def _all_ranks_decide(_gain: Any, _work: Any, n: Any, _cutoff: Any) -> Any:
+    return n
+
+
+@deciding_ranks.implementation(DcgGain)
+@deciding_ranks.implementation(RecallGain)
+def _ranks_to_the_cutoff_decide(_gain: Any, _work: Any, n: Any, cutoff: Any) -> Any:
+    return min(n, cutoff)
+
+
+@deciding_ranks.implementation(ReciprocalRankGain)
+def _ranks_to_the_first_relevant_decide(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
+    return int(min(float(min(n, cutoff)), work.first[0]))
 
 
 @open_list.implementation(UnitGain)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.kernels.lists import exchange, open_list, rank_into, uses_ranking
+from rankine.kernels.lists import deciding_ranks, exchange, open_list, rank_into, uses_ranking
 from rankine.losses.base import list_loss, needs_pairs, pair_loss
 
 
@@ -62,11 +62,22 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
     total = 0.0
     if common_factor == 0.0:
         return total
+    # Below the cutoff an item is exchanged with those above it only: O(n k) for a long list. They
+    # stay in file order, which fixes the order of the sums.
+    n_ranks = deciding_ranks(objective.gain, work, n, cutoff)
+    n_top = 0
+    if n_ranks < n:
+        for j in range(n):
+            if work.ranks[j] <= n_ranks:
+                work.order[n_top] = j
+                n_top += 1
     for i in range(n):
         if levels[i] <= lowest:
             continue  # no item is below this one
         slope_i = 0.0
-        for j in range(n):
+        with_all = n_ranks >= n or work.ranks[i] <= n_ranks
+        for k in range(n if with_all else n_top):
+            j = k if with_all else work.order[k]
             if levels[j] < levels[i]:
                 delta = exchange(objective.gain, work, i, j, cutoff)
                 if delta > 0.0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -93,8 +92,16 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that contains a model of this class (``StoredModel``: a model or a bundle)."""
     # Unbuffered: a buffered file would copy the content once more.
-    with attach_file_to_errors(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
+    with (
+        attach_file_to_errors(os.fspath(path)),
+        open(path, "rb", buffering=0, opener=open_without_waiting) as file,
+    ):
         return decode(read_model_bytes(file), kind)
+
+
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file for ``open``, and do not wait for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:

@@ -1,5 +1,8 @@
 import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,14 +70,52 @@ def test_a_failing_system_call_keeps_the_old_file(tmp_path, monkeypatch, call):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
 
 
-def test_a_link_stays_a_link(tmp_path):
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_is_replaced_and_its_file_unchanged(tmp_path, dangling):
     real, link = tmp_path / "real", tmp_path / "link"
-    real.write_bytes(b"old")
     link.symlink_to(real)
+    if not dangling:
+        real.write_bytes(b"old")
     with atomic_file(link) as file:
         file.write(b"new")
-    assert link.is_symlink()
-    assert real.read_bytes() == b"new"
+    assert not link.is_symlink()
+    assert link.read_bytes() == b"new"
+    if dangling:
+        assert not real.exists()
+    else:
+        assert real.read_bytes() == b"old"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of POSIX")
+def test_an_existing_file_keeps_its_permissions_and_a_new_one_follows_the_umask(tmp_path):
+    target = tmp_path / "out.bin"
+    before = os.umask(0o027)
+    try:
+        with atomic_file(target) as file:
+            file.write(b"new")
+        assert stat.S_IMODE(target.stat().st_mode) == 0o640
+        for mode in (0o600, 0o400, 0o666, 0o644):
+            target.chmod(mode)
+            with atomic_file(target) as file:
+                # Never readable by more than the old file, also before it is complete.
+                (temporary,) = tmp_path.glob(".*.tmp")
+                assert not stat.S_IMODE(temporary.stat().st_mode) & ~mode
+                file.write(b"newer")
+            assert stat.S_IMODE(target.stat().st_mode) == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
+def test_a_redirected_output_is_written_directly(tmp_path):
+    code = (
+        "from rankine.core.atomic import atomic_file\n"
+        "with atomic_file('/dev/stdout') as file: file.write(b'through')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=out)
+    assert (tmp_path / "out").read_bytes() == b"through"
+    assert Path("/dev/stdout").is_symlink()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names are of POSIX")

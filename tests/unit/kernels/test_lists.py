@@ -12,6 +12,7 @@ from rankine.kernels.lists import (
     RecallGain,
     ReciprocalRankGain,
     UnitGain,
+    deciding_ranks,
     exchange,
     list_work,
     open_list,
@@ -63,6 +64,8 @@ def test_exchange_equals_recomputing_the_metric(name, discount, cutoff):
         work.levels[:n], work.ranks[:n] = levels, ranks
         k = 10**9 if cutoff is None else cutoff
         deltas = all_exchanges(specs(name, discount), work, n, k)
+        below = ranks > deciding_ranks(specs(name, discount), work, n, k)
+        assert not deltas[np.ix_(below, below)][levels[below, None] > levels[below]].any()
         for i in range(n):
             for j in range(n):
                 if levels[i] > levels[j]:
@@ -115,6 +118,26 @@ def test_only_the_unit_gain_ignores_the_ranking():
     assert not uses_ranking(UnitGain())
     assert uses_ranking(RecallGain())
     assert uses_ranking(DcgGain(np.ones(3), False))
+
+
+@pytest.mark.parametrize(
+    ("gain", "cutoff", "expected"),
+    [
+        (UnitGain(), 2, 6),
+        (AveragePrecisionGain(), 2, 6),
+        (DcgGain(np.ones(6), True), 2, 2),
+        (DcgGain(np.ones(6), True), 10, 6),
+        (RecallGain(), 4, 4),
+        (ReciprocalRankGain(), 10, 3),  # the first relevant item has rank 3
+        (ReciprocalRankGain(), 2, 2),
+    ],
+)
+def test_ranks_that_decide(gain, cutoff, expected):
+    work = list_work(6)
+    work.ranks[:6] = np.arange(6) + 1
+    work.levels[:6] = [0.0, 0, 1, 0, 1, 0]
+    open_list(gain, work, 6, cutoff)
+    assert deciding_ranks(gain, work, 6, cutoff) == expected
 
 
 def test_only_equal_keys_are_exchanged():

@@ -1,4 +1,5 @@
 import hashlib
+import os
 
 import numpy as np
 import pytest
@@ -216,3 +217,14 @@ def test_the_tensors_that_are_missing_are_named():
         LinearModel.from_bytes(packed(DOCUMENT, {**TENSORS, "names": np.zeros(2, np.uint8)}))
     with pytest.raises(ModelFormatError, match=r"expected \['indices', 'values'\]"):
         LinearModel.from_bytes(packed(DOCUMENT, {**TENSORS, "name_ends": np.array([1, 2])}))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX")
+@pytest.mark.timeout(30)
+def test_a_pipe_or_a_folder_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFormatError, match="not a regular file") as caught:
+        LinearModel.load(tmp_path / "pipe")
+    assert caught.value.file == str(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        LinearModel.load(tmp_path)
