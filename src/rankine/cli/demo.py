@@ -35,6 +35,8 @@ _TITLE = "A shop's search, ranked by what shoppers clicked and bought"
 _TRAIN_SHARE = 0.8
 #: Training steps at which the objective is recorded, for the report.
 _RECORDED_STEPS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+#: A history needs some lists to learn from.
+_MIN_MARKET = 100
 #: Names of the labels 0, 1 and 2.
 _FEEDBACK = ("", "clicked", "bought")
 
@@ -122,11 +124,37 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
     page.save(files["report"])
     stopwatch.lap("report")
-    additive = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(train)
-    files["curves"] = str(target / "curves.html")
-    rankine.report(additive, test, title="The same search by curves").save(files["curves"])
+    files["market"], files["curves"] = str(target / "market.parquet"), str(target / "curves.html")
+    _report_history(files, max(n_queries, _MIN_MARKET), seed)
     stopwatch.lap("curves")
     return DemoResult(train, test, model, scores, metrics, files, stopwatch.seconds)
+
+
+def _report_history(files: dict[str, str], n_lists: int, seed: int) -> None:
+    """Write the log of a market that changes, and a report with curves of its history."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import rankine
+    from rankine.logs.simulation import market_log
+
+    pq.write_table(pa.table(market_log(n_lists, random_state=seed)), files["market"])
+    history = {
+        "item_rate": {"rate": "clicked", "by": "product_id", "half_life": "7d"},
+        "user_brand_rate": {"rate": "clicked", "by": ["user_id", "brand"], "half_life": "60d"},
+    }
+    log = rankine.logs.scan(
+        files["market"],
+        query="session",
+        label="clicked",
+        numeric=["price", "rating"],
+        time="ts",
+        history=history,
+    )
+    parts = log.split("time:0.8,0.2")
+    additive = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(parts["train"])
+    page = rankine.report(additive, parts["valid"].load(), title="A market that changes, by curves")
+    page.save(files["curves"])
 
 
 def _write_data(folder: Path, train: Dataset, test: Dataset) -> dict[str, str]:
@@ -234,5 +262,5 @@ def _print_next_commands(result: DemoResult) -> None:
     _console.print_result(
         "\nOpen in a browser:\n"
         f"  {Path(files['report']).resolve()} (report on the model)\n"
-        f"  {Path(files['curves']).resolve()} (an additive model, as curves)"
+        f"  {Path(files['curves']).resolve()} (an additive model of two history features)"
     )

@@ -115,6 +115,9 @@ def train(
     options: dict[str, Any] = {
         "metric": metric, "scale": scale, "missing": missing, "random_state": seed,
     }  # fmt: skip
+    if reading.pairs is not None and not is_written("metric"):
+        # A comparison is a list of two, whose NDCG says little.
+        options["metric"] = "pairwise_error"
     if start is not None:
         if not is_written("ranker"):
             ranker = str(start.parameters.get("ranker", ranker))

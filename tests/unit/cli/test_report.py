@@ -71,6 +71,8 @@ def test_the_demo_ends_by_saying_where_its_report_is(tmp_path):
     assert "Objective" in page.read_text(encoding="utf-8")
     curves = (tmp_path / "d" / "curves.html").read_text(encoding="utf-8")
     assert "1 table of pairs" in curves
+    assert "item_rate" in curves
+    assert "user_brand_rate" in curves
 
 
 def test_a_fitted_ranker_is_a_subject_too():

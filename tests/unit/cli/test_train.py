@@ -720,3 +720,11 @@ def test_a_warm_start_of_tables_needs_no_options(files, tmp_path):
     assert warm["ranker"] == "additive"
     words = [today, "--warm-start", out, "--ranker", "elastic", "--out", tmp_path / "w.rankine"]
     assert str(run(*words).exception).startswith("--ranker: the model to start from")
+
+
+@pytest.mark.cli
+def test_comparisons_are_judged_by_pairwise_error(tmp_path):
+    (tmp_path / "votes.csv").write_text("winner,loser\na,b\nb,c\na,c\nb,a\n")
+    words = [tmp_path / "votes.csv", "--pairs", "winner,loser", "--ranker", "ranksvm"]
+    assert train(*words, "--out", tmp_path / "m")["metric"] == "pairwise_error"
+    assert train(*words, "--metric", "map", "--out", tmp_path / "m")["metric"] == "map"
