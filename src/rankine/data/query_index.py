@@ -167,6 +167,11 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
     )
 
 
+def id_texts(ids: Any) -> NDArray[np.str_]:
+    """Return ids as texts of fixed width, also those of Parquet files, which NumPy cannot cast."""
+    return np.array([str(value) for value in np.asarray(ids).tolist()], dtype=np.str_)
+
+
 def _check_objects(values: NDArray[Any]) -> NDArray[Any]:
     """Return ids given as Python objects as int64 or strings."""
     types = {type(value) for value in values}

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from rankine.core.checks import check_count
 from rankine.core.errors import SchemaError
 from rankine.data.dataset import Dataset, as_rows
+from rankine.data.query_index import id_texts
 from rankine.evaluation.significance import check_confidence
 from rankine.evaluation.tables import Table
 from rankine.kernels.products import Products
@@ -119,7 +120,7 @@ def item_strengths(
             "the data are not comparisons of items", fix="Use Dataset.from_pairs with ids"
         )
     names = np.array(data.feature_names)
-    items = np.unique(data.docid.astype(str))
+    items = np.unique(id_texts(data.docid))
     item_columns = np.flatnonzero(np.isin(names, items))
     check_confidence(confidence)
     if n_resamples != 0:

@@ -19,7 +19,7 @@ from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset, check_finite, concat
 from rankine.data.options import ReadOptions
-from rankine.data.query_index import QueryIndex
+from rankine.data.query_index import QueryIndex, id_texts
 from rankine.data.sources import find_sources
 from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_run, run_metric
 from rankine.kernels.sorting import rank_order, rank_order_by_key
@@ -199,7 +199,7 @@ def _score_system(name: str, system: Any, judged: Dataset | Qrels, with_runs: bo
         qrels: Any = judged
         if isinstance(judged, Dataset):
             # Runs have text ids; those of the data are compared in the same form.
-            qrels = Qrels(judged.qid.astype(str), np.asarray(judged.docid).astype(str), judged.y)
+            qrels = Qrels(id_texts(judged.qid), id_texts(judged.docid), judged.y)
         lists = judged_lists(system, qrels)
         return ScoredSystem(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
     if not isinstance(judged, Dataset):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import LabelError, ParameterError, SchemaError
-from rankine.data.query_index import QueryIndex
+from rankine.data.query_index import QueryIndex, id_texts
 from rankine.kernels.compile import jit
 
 #: Flag columns that are used by default, if the data has them.
@@ -93,7 +93,7 @@ def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
     """Return a sort key that orders document ids descending, as trec_eval breaks ties."""
     ids = _column("docid", columns, n_rows, "tie order")
     # Compared as text, as trec_eval compares them.
-    _, ascending = np.unique(ids.astype(str), return_inverse=True)
+    _, ascending = np.unique(id_texts(ids), return_inverse=True)
     return -ascending.astype(np.float64)
 
 

@@ -332,3 +332,17 @@ def test_rankings_of_different_length_are_shown_side_by_side(lengths):
     assert {len(row) for row in shown} == {5}
     assert [row[1] for row in shown if row[1]] == [item["doc"] for item in one]
     assert [row[3] for row in shown if row[3]] == [item["doc"] for item in two]
+
+
+def test_a_run_and_a_model_on_the_joined_rows_of_a_fusion(tmp_path):
+    """Ids of Parquet files are variable-width text, which NumPy cannot cast."""
+    rng = np.random.default_rng(0)
+    qid, docid = np.repeat([f"q{k}" for k in range(12)], 6), np.tile(list("abcdef"), 12)
+    labels = rng.integers(0, 2, 72).astype(float)
+    runs = {name: Run(qid, docid, rng.random(72) + labels, name) for name in ("x", "y")}
+    fused = rankine.fuse(runs, Qrels(qid, docid, labels), n_resamples=100)
+    fused.data.save(tmp_path / "joined.parquet")
+    data = rankine.load(tmp_path / "joined.parquet")
+    found = rankine.compare({"run": runs["x"], "model": fused.model}, data, n_resamples=100)
+    alone = next(system.mean for system in fused.systems if system.name == "x alone")
+    assert found.systems[0].mean == pytest.approx(alone)
