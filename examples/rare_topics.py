@@ -93,8 +93,9 @@ def main() -> None:
         )
 
     # 4. Draw quality against size for one topic.
+    one_list = np.zeros(len(train))  # all documents are ranked together
     path = rankine.domination_path(
-        X[train], Y[train, 0], eval_set=(X[valid], Y[valid, 0]), metric="map", n_steps=15
+        X[train], Y[train, 0], one_list, eval_set=(X[valid], Y[valid, 0]), metric="map", n_steps=15
     )
     axes = rankine.plot.path(path)
     axes.set_title("grain: average precision against number of words")

@@ -49,6 +49,7 @@ PLAIN = {
     "data/readers/arrow_guard.py",
     "data/readers/parquet_guard.py",
     "kernels/dispatch.py",
+    "model/checks.py",
     "model/container.py",
     "scoring/scorer.py",
 }

@@ -107,6 +107,21 @@ def test_training_goes_on_from_the_state(shop, tmp_path):
     assert (tmp_path / "at_once").read_bytes() == saved
 
 
+def test_retrain_carries_the_state_on(shop, tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    before = (shop / "state" / "history.safetensors").read_bytes()
+    (state / "history.safetensors").write_bytes(before)
+    words = ["retrain", shop / "may.rankine", shop / "june.parquet", "--out", tmp_path / "new",
+             "--max-drift", 100, "--publish-if-worse"]  # fmt: skip
+    assert fail(*words).startswith("--state: ")
+    run(*words, "--state", state, "--dry-run")
+    assert (state / "history.safetensors").read_bytes() == before
+    run(*words, "--state", state)
+    assert rankine.LinearModel.load(tmp_path / "new").history is not None
+    assert "applied before" in fail(*words, "--state", state)
+
+
 def test_held_out_files_streams_and_resumed_runs_have_the_history(shop, tmp_path):
     words = ["train", shop / "may.parquet", "--schema", shop / "shop.toml", "--ranker", "elastic",
              "--propensity", "auto", "--valid", shop / "june.parquet", "--stream"]  # fmt: skip

@@ -121,7 +121,7 @@ class LogOptions:
         str | None,
         _log(
             help="Folder of the state of history features, which the log continues. rankine train "
-            "creates it if necessary, and saves the state after the log there.",
+            "creates it if necessary; train and retrain save the state after the log there.",
             metavar="DIR",
         ),
     ] = None

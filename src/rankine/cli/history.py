@@ -28,8 +28,16 @@ _EPILOG = """
 
   rankine history build log.parquet --schema shop.toml \\
       --out features.parquet --state state
+"""
+_APPLY_EPILOG = """
+[bold]Examples[/bold]
 
   rankine history apply today.parquet --state state
+"""
+_SHOW_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine history show --state state
 
   rankine history show --state state --by product_id=P1
 """
@@ -83,7 +91,7 @@ def build(
     )
 
 
-@history.command()
+@history.command(epilog=_APPLY_EPILOG)
 def apply(log: Files, state: State, json: AsJson = False) -> None:
     """Apply a new log, such as that of the last day, to a state.
 
@@ -98,7 +106,7 @@ def apply(log: Files, state: State, json: AsJson = False) -> None:
         _print_summary(after)
 
 
-@history.command()
+@history.command(epilog=_SHOW_EPILOG)
 def show(
     state: State,
     by: Annotated[

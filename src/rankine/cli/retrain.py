@@ -85,6 +85,8 @@ def retrain(
     if the model was published and with 3 if the old one was kept.
     """
     from rankine.core.checks import check_count, check_not_negative
+    from rankine.history.folder import check_not_live
+    from rankine.history.state import save_state
     from rankine.metrics import parse_metric
     from rankine.model import LinearModel
 
@@ -94,6 +96,8 @@ def retrain(
         check_not_negative(name, limit)
     check_not_negative("max_drift", max_drift)
     check_output_paths(out=out)
+    if reading.state is not None:
+        check_not_live(reading.state)
     live = LinearModel.load(model)
     target = parse_metric(metric or live.metric or "ndcg@10")
     if reading.split is None:
@@ -113,6 +117,9 @@ def retrain(
             reasons.append(f"the new model is proven worse in {target} on the newest lists")
     if candidate is not None and not reasons and not dry_run:
         publish(candidate, out, keep)
+        # Last, and not for a log that was refused: a log is applied once.
+        if reading.state is not None:
+            save_state(data.history_state(), reading.state)
     result |= {"published": not reasons and not dry_run, "reasons": reasons}
     if json:
         _console.print_json(result)

@@ -473,11 +473,15 @@ def power(
 
 
 def _check_shares(**shares: float) -> None:
-    """Raise for a share that is not above 0 and at most 1, or a probability that is 1."""
+    """Raise for a share that is not between 0 and 1, or an end that makes no test."""
     for name, value in shares.items():
-        if not 0 < value <= 1 or (value == 1 and name in ("level", "chance")):
+        # A ranker may lose always; but no test has a level, a power or sessions of 0.
+        too_low = value < 0 or (value == 0 and name != "preference")
+        if too_low or not value <= 1 or (value == 1 and name in ("level", "chance")):
             raise ParameterError(
-                f"{value} is not between 0 and 1", fix="Use a share such as 0.5", parameter=name
+                f"the share {value} is not between 0 and 1",
+                fix="Use a share such as 0.5",
+                parameter=name,
             )
 
 

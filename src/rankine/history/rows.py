@@ -87,7 +87,10 @@ class RowReader:
         if hasattr(columns, "coded"):
             coded = columns.coded(name)
         if coded is None:
-            return hash_values(columns[name], name)
+            values = columns[name]
+            if _is_constant(values):  # a column that all items of a request share
+                return np.repeat(hash_values(values[:1], name), n_rows)
+            return hash_values(values, name)
         # Blocks of one file often share their dictionary, whose texts are then hashed once.
         last = self._last_texts.get(name)
         if last is None or last[0] is not coded.texts:
@@ -157,6 +160,16 @@ def read_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
 
 
 # ------------------------------------------------------------------------------------------ keys
+def _is_constant(values: Any) -> bool:
+    """Whether a list contains one value only; 1 and True are two."""
+    return (
+        isinstance(values, list)
+        and len(values) > 1
+        and values.count(values[0]) == len(values)
+        and len(set(map(type, values))) == 1
+    )
+
+
 def hash_values(values: Any, name: str) -> NDArray[np.uint64]:
     """Hash the values of a column as categories; a missing value is 0.
 

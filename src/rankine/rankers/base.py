@@ -64,9 +64,10 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         ``"auto"`` (columns with values outside [-1, 1] are divided by their standard deviation,
         sparse ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
         ``"query"`` (by the range within each list). All but the last fold into the weights. Streams
-        and partitions measure ``"auto"`` on their first 10,000 lists. ``"choose"`` takes the one of
-        ``"auto"`` and ``"query"`` with which this ranker ranks held-out lists better (two folds of
-        at most 2,000 lists, four short fits; not on partitions).
+        and partitions measure ``"auto"`` on their first 10,000 lists, streams on at most 65,536
+        rows. ``"choose"`` takes the one of ``"auto"`` and ``"query"`` with which this ranker ranks
+        held-out lists better (two folds of at most 2,000 lists, four short fits; not on
+        partitions).
     missing
         What replaces missing values (NaN and null): ``"error"`` raises for them; ``"zero"``, the
         ``"mean"`` of the training rows, the smallest value within the list (``"query_min"``), or 0

@@ -366,9 +366,11 @@ class ElasticRanker(PathMixin, BaseRanker):
         result = task.run(solve)
         # One call, so one run; its learner is needed beyond the solution.
         (run,) = runs
-        message = run.require_convergence(at_end=True)
-        if message is not None:
-            warn_user(message, ConvergenceWarning)
+        # Early stopping keeps weights from before the last lists.
+        if result.solution.stop_reason != "early_stopping":
+            message = run.require_convergence(at_end=True)
+            if message is not None:
+                warn_user(message, ConvergenceWarning)
         # ``partial_fit`` continues this run without its callbacks and checkpoints.
         run.callbacks, run.checkpointer = (), None
         if isinstance(source, StreamSource):

@@ -239,10 +239,12 @@ class ScoringHandler:
                 422, "schema", f"{name!r} is computed by the server", "Leave the column out"
             )
         columns = {name: [row.get(name) for row in rows] for name in reader.key_columns}
-        # The scorer counts the columns that it reads itself.
-        names = [name for name in reader.key_columns if name not in served.refusing.required]
-        counts = {name: sum(name not in row for row in rows) for name in names}
-        missing = {name: count for name, count in counts.items() if count}
+        missing = {}
+        for name, column in columns.items():
+            # The scorer counts the columns that it reads itself.
+            if None in column and name not in served.refusing.required:
+                missing[name] = sum(name not in row for row in rows)
+        missing = {name: count for name, count in missing.items() if count}
         if missing and self.strict:
             raise RequestError(
                 422,

@@ -140,8 +140,10 @@ class HashedFeatures(dict[Any, int]):
         return index
 
     def add_texts(self, values: Sequence[Any]) -> None:
-        """Compute the indices of many texts, in less time than one after the other."""
-        texts = [value for value in values[:MAX_CACHED] if type(value) is str and value]
+        """Compute the indices of new texts, in less time than one after the other."""
+        texts = [value for value in values if type(value) is str and value and value not in self]
+        if len(self) + len(texts) > MAX_CACHED:
+            return
         prefix = self._prefix
         digests = [
             blake2b(prefix + text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

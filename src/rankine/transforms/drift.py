@@ -25,7 +25,7 @@ from rankine.core.log_summary import GROUP_BITS, ColumnSummary, LogSummary
 from rankine.core.specs import LogColumns
 from rankine.model import LinearModel
 from rankine.model.checks import read_progress
-from rankine.transforms.categories import HashedFeatures, categories, feature_indices
+from rankine.transforms.categories import HashedFeatures, categories, distinct, feature_indices
 from rankine.transforms.log_columns import numeric_values
 from rankine.transforms.value_sets import ValueHasher, ValueSet
 
@@ -74,7 +74,7 @@ def summarise(
         if name in numeric:
             summaries[name] = _summarise_numbers(numeric_values(columns[name], name))
         else:
-            summaries[name] = _summarise_categories(columns[name], name)
+            summaries[name] = _summarise_categories(columns, name)
     packed = {name: value_set.pack() for name, value_set in values.items()}
     return LogSummary(lists, len(scores), summaries, _summarise_numbers(scores), packed)
 
@@ -98,8 +98,11 @@ def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
     return ColumnSummary(missing, _rounded(shares), tuple(cuts.tolist()))
 
 
-def _summarise_categories(values: Any, name: str) -> ColumnSummary:
-    groups = feature_indices(_group_features(name), categories(values, name))
+def _summarise_categories(columns: Mapping[str, Any], name: str) -> ColumnSummary:
+    values, codes = distinct(columns, (name,))
+    groups = feature_indices(_group_features(name), values)
+    if codes is not None:
+        groups = groups[codes]
     present = groups[groups >= 0]
     # An empty column has shares of 0, rather than a division by zero.
     shares = np.bincount(present, minlength=1 << GROUP_BITS) / max(len(present), 1)

@@ -169,7 +169,7 @@ class LogEncoder:
             return values, codes, feature_indices(features, values)
         last = self._last_lookups.get(j)
         if last is None or last[0] is not values:
-            if isinstance(features, HashedFeatures) and not features:
+            if isinstance(features, HashedFeatures):
                 features.add_texts(values)
             last = self._last_lookups[j] = (values, feature_indices(features, values))
         return values, codes, last[1]

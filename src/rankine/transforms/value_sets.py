@@ -42,7 +42,9 @@ class ValueHasher:
             # A dictionary may hold values that no row has.
             present = np.flatnonzero(np.bincount(codes, minlength=len(values)))
             values = [values[code] for code in present.tolist()]
-        hashes = feature_indices(self._hashes, list(dict.fromkeys(values)))
+        values = list(dict.fromkeys(values))
+        self._hashes.add_texts(values)
+        hashes = feature_indices(self._hashes, values)
         return np.unique(hashes[hashes >= 0])
 
 

@@ -234,7 +234,7 @@ def test_click_columns_are_taken_from_the_schema_unless_named(tmp_path):
         'query = "list"\nlabel = "bought"\nposition = "place"\nitem = "sku"\nnumeric = ["x"]\n'
     )
     assert ClickColumnOptions().columns(item="i") == {
-        "query": "session", "label": "clicked", "position": "position", "search": None, "item": "i",
+        "query": "qid", "label": "clicked", "position": "position", "search": None, "item": "i",
     }  # fmt: skip
     found = ClickColumnOptions(label="paid", search="words", schema=str(schema)).columns(item=None)
     assert found == {

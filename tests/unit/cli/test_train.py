@@ -65,7 +65,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("how", [[], ["--stream"], ["--dask", "here"]])
 def test_early_stopping_works_wherever_the_lists_are(files, tmp_path, how):
     lists, valid = files
-    words = [lists, "--ranker", "elastic", "--set", "eta0=50", "--valid", valid, *how]
+    words = [lists, "--ranker", "elastic", "--set", "eta0=10", "--valid", valid, *how]
     words += ["--early-stopping", "1", "--n-passes", "9", "--out", tmp_path / "m.rankine"]
     result = train(*words)
     assert result["stop_reason"] == "early_stopping"
@@ -292,7 +292,8 @@ def test_missing_values_of_a_raw_log_are_counted(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     words = [tmp_path / "log.parquet", "--query", "session", "--label", "clicked", "--numeric"]
     words += ["price,stars", "--categorical", "brand", "--hash-bits", "6", "--out", tmp_path / "m"]
-    assert "'price'] is missing" in str(run(*words, "--ranker", "ranksvm").exception)
+    strict = [*words, "--missing", "error", "--ranker", "ranksvm"]
+    assert "'price'] is missing" in str(run(*strict).exception)
     words += ["--missing", "mean"]
     assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
     assert "3 values" in run(*words, "--ranker", "elastic").output
@@ -374,7 +375,9 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
 )
 def test_the_next_command_judges_on_held_out_lists(valid, split, time, paths, held_out):
     reading = SimpleNamespace(split=split, time=time)
-    job = SimpleNamespace(valid=valid, paths=paths, reading=reading, schema=None, out="m")
+    job = SimpleNamespace(
+        valid=valid, paths=paths, reading=reading, schema=None, out="m", state_folder=None
+    )
     assert _next_commands(job)[0] == ["rankine", "report", "m", *held_out]
 
 

@@ -21,8 +21,8 @@ from rankine.distributed.journal import Journal
 WIDTH = 1000
 
 
-class LostError(Exception):
-    """The cluster is gone."""
+class LostError(BaseException):
+    """The cluster is gone, or a user interrupts; a journal must keep its records in both cases."""
 
 
 class Cluster:

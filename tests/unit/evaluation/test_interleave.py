@@ -18,6 +18,7 @@ from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.evaluation.interleave import (
     _draft,
+    _preferences,
     analyse_interleaving,
     bootstrap_p,
     interleave,
@@ -352,3 +353,16 @@ def test_commands_interleave_and_analyse(tmp_path):
     assert f"{sessions_needed(0.6):,} sessions" in text
     with pytest.raises(ParameterError, match="--out"):
         CliRunner().invoke(app, ["interleave", "plan", *names], catch_exceptions=False)
+
+
+def test_a_p_value_at_the_level_is_no_verdict():
+    points = np.column_stack([np.zeros(6), np.ones(6)])  # the p-value of 6 wins is exactly 1/32
+    for confidence, verdict in ((1 - 1 / 32, "undecided"), (0.96, "better")):
+        (preference,) = _preferences(("a", "b"), points, confidence, 100, 0)
+        assert preference.exact_holm == 1 / 32
+        assert preference.verdict == verdict
+
+
+def test_power_counts_whole_decided_sessions():
+    assert power(7, 0.6, decided=0.5) == power(3, 0.6, decided=1.0)
+    assert power(100, 0.9, decided=0.29) == power(28, 0.9, decided=1.0)  # 28.999...

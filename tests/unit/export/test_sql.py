@@ -22,6 +22,7 @@ from rankine.core.specs import (
     OneHot,
 )
 from rankine.export import ExportOptions, export
+from rankine.export.sql import _literal
 from rankine.model import LinearModel
 from rankine.scoring import Scorer
 
@@ -199,3 +200,11 @@ def test_missing_numbers_of_raw_columns(rule):
     assert found == [5.0 if rule == "mean" else 2.5, 12.0]
     with pytest.raises(ExportError, match=f"missing='{rule}'"):
         export(model, "python")
+
+
+def test_numbers_are_written_as_doubles():
+    texts = [_literal(x) for x in (0.5, -3.0, 1e-7, 1e22, 0.1)]
+    assert texts == ["0.5e0", "-3.0e0", "1e-07", "1e+22", "0.1e0"]
+    assert all(
+        float(text) == x for text, x in zip(texts, (0.5, -3.0, 1e-7, 1e22, 0.1), strict=True)
+    )

@@ -9,7 +9,7 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.metrics import evaluate
-from rankine.metrics.gains import _look_up, discounts
+from rankine.metrics.gains import _look_up, discounts, docid_key
 
 pytestmark = pytest.mark.kernels
 
@@ -111,3 +111,9 @@ class TestColumns:
     def test_bad_columns_are_refused(self, column, match):
         with pytest.raises(SchemaError, match=match):
             evaluate("recall@2:displayed=seen", [1, 0], [0.0, 1.0], columns={"seen": column})
+
+
+def test_document_ids_are_compared_as_text_in_descending_order():
+    key = docid_key({"docid": np.array([10, 9, 2, 9])}, 4)
+    assert np.argsort(key, kind="stable").tolist() == [1, 3, 2, 0]
+    assert key[1] == key[3]

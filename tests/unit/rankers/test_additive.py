@@ -631,3 +631,13 @@ def test_pairs_are_searched_among_columns_with_cuts_and_without_constraints():
         assert len(ranker.pairs_) == len(wanted) * (len(wanted) - 1) // 2, "each once"
     alone = AdditiveRanker(smooth=1.0, pairs=20, tol=1e-2).fit(wide[:, [0, 2]], y, qid=qid)
     assert alone.pairs_ == []
+
+
+def test_grids_have_the_strength_of_the_curves_unless_another_is_given():
+    def strengths(**given):
+        return AdditiveRanker(**given)._given_strengths()
+
+    assert strengths() == {}
+    assert strengths(smooth=2.0) == {"smooth": 2.0, "pair_smooth": 2.0}
+    assert strengths(pair_smooth=3.0) == {"pair_smooth": 3.0}
+    assert strengths(smooth=2.0, pair_smooth=3.0) == {"smooth": 2.0, "pair_smooth": 3.0}

@@ -144,3 +144,15 @@ def test_rows_that_do_not_fit_tables_are_refused():
     with pytest.raises(FeatureMismatchError, match="no column 'w'"):
         scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0, "w": 0.0}])
     assert scorer.score([{"x": 1.0, "y": 1.0, "z": True}]).tolist() == [by_hand(1.0, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize("cell", range(8))
+def test_a_column_counts_if_any_of_its_cells_does(cell):
+    weights = np.zeros(8)
+    weights[cell] = 2.0
+    model = LinearModel.from_weights(weights, transforms=(Bins(((0.0, 1.0), (0.0, 1.0))),))
+    x = np.array([-1.0, 0.5, 2.0, np.nan])[cell % 4]
+    rows = np.full((1, 2), 7.0)
+    rows[0, cell // 4] = x
+    # Elsewhere 7 is in the third cell, whose entry is 0 for the other column.
+    assert Scorer(model).score(rows).tolist() == [2.0]

@@ -389,6 +389,30 @@ def test_what_takes_long_is_answered_by_the_thread():
     assert house.pool.large.queued == 0
 
 
+def test_events_have_a_queue_of_their_own(monkeypatch):
+    """A full queue of events answers 429; rankings and large requests go on."""
+    house = House(event_queue=1, queue=1)
+    first, second, large, small = (house.connect() for _ in range(4))
+
+    def handle(request, on_event_loop):
+        if request.body == b"body" and on_event_loop:
+            return house.pool.events
+        return answer(request, on_event_loop)
+
+    for connection in (first, second):
+        connection.handler = handle
+        feed(connection, LATER)
+    status, fields, told = error(second)
+    assert (status, told["code"], fields["retry-after"]) == (429, "overload", "1")
+    assert (house.refused("event_queue"), house.pool.events.queued) == (1, 1)
+    feed(large, LATER)
+    feed(small, GET)
+    assert (large.state, house.pool.large.queued) == (State.WORKING, 1)
+    assert replies(small)[0][0] == 200
+    house.loop.work()
+    assert house.pool.events.queued == 0
+
+
 def test_a_fault_of_the_server_is_one_reply(caplog):
     house = House()
     one = house.connect()

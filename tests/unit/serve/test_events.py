@@ -367,7 +367,7 @@ def test_a_trained_model_continues_its_state(tmp_path):
     log = rankine.logs.scan(
         paths[0], query="session", label="clicked", numeric=["price"], time="ts", history=SMALL
     )
-    model = rankine.ElasticRanker(random_state=0, missing="zero").fit(log).to_model()
+    model = rankine.RankSVM(missing="zero").fit(log).to_model()
     model.save(tmp_path / "shop.rankine")
     save_state(log.history_state(), tmp_path / "state")
     test = rankine.logs.read_for(model, paths[1], stream=True, state=load_state(tmp_path / "state"))

@@ -21,7 +21,7 @@ from rankine.serve.handlers import (
 )
 from rankine.serve.limits import Limits
 from rankine.serve.registry import _category_values
-from rankine.serve.schemas import Item, RequestError
+from rankine.serve.schemas import Item, ListRequest, RequestError
 
 
 def test_an_error_names_the_model_if_it_is_known():
@@ -253,3 +253,9 @@ def test_an_error_names_the_expected_type():
         with pytest.raises(RequestError) as caught:
             items_of([{form: {"a": [1]}}])
         assert caught.value.message.endswith(wanted)
+
+
+def test_a_raw_item_overrides_the_context():
+    items = [Item(raw={"a": 2, "b": 3}), Item(raw={})]
+    each = ListRequest(items, context={"a": 1, "c": 4})
+    assert _rows(each, 1, 3) == [{"a": 2, "b": 3, "c": 4}, {"a": 1, "c": 4}]

@@ -134,3 +134,19 @@ def test_a_folder_keeps_the_given_number_of_checkpoints(tmp_path):
     for step in range(5):
         folder.save(make(step))
     assert [read_checkpoint(path).step for path in folder.paths()] == [2, 3, 4]
+
+
+def test_the_digest_covers_names_types_shapes_and_values():
+    header = {"step": "1"}
+    arrays = [
+        {"a": np.zeros(4)},
+        {"b": np.zeros(4)},
+        {"a": np.zeros(4, dtype=np.int64)},
+        {"a": np.zeros((2, 2))},
+        {"a": np.zeros((4, 1))},
+        {"a": np.ones(4)},
+        {"a": np.zeros(2), "b": np.zeros(2)},
+    ]
+    digests = {module._digest(header, entry) for entry in arrays}
+    digests.add(module._digest({"step": "2"}, arrays[0]))
+    assert len(digests) == len(arrays) + 1

@@ -295,3 +295,15 @@ def test_hashed_columns_follow_binned_ones():
     X = dense(spec, {"price": [0.5, 9.0], "brand": ["acme", "zed"]}, 2)
     for row, (cell, brand) in enumerate(((0, "acme"), (2, "zed"))):
         assert set(np.flatnonzero(X[row])) == {cell, place(spec, "brand", brand)}
+
+
+@pytest.mark.parametrize("columns", [("brand",), ("item", "size")])
+def test_texts_that_are_hashed_together_have_the_same_features(columns):
+    texts = ["acme", "", "bête", "\ud800", "acme", "7", 7, None]
+    together, alone = (HashedFeatures(columns, 20, 5) for _ in range(2))
+    together.add_texts(texts)
+    assert len(together) == 4
+    assert feature_indices(together, texts).tolist() == feature_indices(alone, texts).tolist()
+    before = dict(together)
+    together.add_texts([*texts, "new"])
+    assert dict(together) == {**before, "new": alone["new"]}

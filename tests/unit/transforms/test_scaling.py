@@ -282,3 +282,14 @@ def test_runs_are_normalised_list_by_list_for_any_storage(shuffled):
     for q in (0, 1):
         spans = np.ptp(X[qid == q], axis=0)
         np.testing.assert_allclose(ranges[qid == q], X[qid == q] / spans, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("spread", "is_constant"), [(1e-14, True), (1e-9, False)])
+def test_a_deviation_of_rounding_errors_counts_as_none(spread, is_constant):
+    rng = np.random.default_rng(0)
+    noise = rng.choice([-1.0, 1.0], 40)
+    X = np.column_stack([4.0 * (1.0 + spread * noise), rng.normal(size=40)])
+    y, qid = np.tile([0, 1], 20), np.repeat(np.arange(10), 4)
+    factor = LeastSquaresRanker(scale="standard").fit(X, y, qid=qid).scaling_.factors[0]
+    expected = 0.25 if is_constant else 1 / X[:, 0].std()
+    assert factor == pytest.approx(expected, rel=0.1)

@@ -337,3 +337,11 @@ def test_invalid_parameters_are_refused():
         assert [caught.value.parameter] == list(bad)
     least = ThompsonSampler(n_startup_trials=1, n_candidates=1, n_local=0)
     assert (least.n_startup_trials, least.n_candidates, least.n_local) == (1, 1, 0)
+
+
+def test_steps_count_from_the_lower_end():
+    dist = FloatDistribution(0.05, 1.05, step=0.25)
+    for x, value in ((0.0, 0.05), (0.12, 0.05), (0.13, 0.3), (0.5, 0.55), (1.0, 1.05)):
+        assert _from_unit(dist, x) == pytest.approx(value, abs=1e-12)
+    whole = IntDistribution(3, 11, step=4)
+    assert {_from_unit(whole, x) for x in np.linspace(0, 1, 50)} == {3, 7, 11}

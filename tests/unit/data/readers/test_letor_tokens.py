@@ -69,3 +69,26 @@ def test_a_disk_that_fails_is_a_data_error():
     for rows in (0, 1, 200):
         with pytest.raises(DataError, match="Input/output error"):
             rankine.load(Broken(b"1 qid:1 1:1\n" * rows))
+
+
+@pytest.mark.parametrize(
+    ("qid", "fits"),
+    [
+        (2**63 - 1, True),
+        (2**63, False),
+        (-(2**63), True),
+        (-(2**63) - 1, False),
+        (2**63 + 9, False),
+        (2**64 + 5, False),
+        (10 * 2**63, False),
+        (922337203685477580, True),
+        (9223372036854775809, False),
+    ],
+)
+def test_query_ids_fit_into_64_bits_or_are_refused(qid, fits):
+    text = f"1 qid:{qid} 1:1\n0 qid:{qid} 1:2\n".encode()
+    if fits:
+        assert rankine.load(io.BytesIO(text)).qid.tolist() == [qid, qid]
+    else:
+        with pytest.raises(DataError):
+            rankine.load(io.BytesIO(text))
