@@ -206,7 +206,7 @@ class OnePassRun:
         sample = part[:: -(-len(part) // COMPARED_LISTS)]
         bias = self.learner.constant()
         losses, _ = self.learner.losses(block, lists, sample, scores, bias)
-        of_zero, _ = self.learner.losses(block, lists, sample, np.zeros(block.n_rows))
+        of_zero, _ = self.learner.losses(block, lists, sample, _nearly_zero(scores))
         with np.errstate(over="ignore", invalid="ignore"):  # infinite sums are noticed by the check
             squares = np.square(losses - of_zero).sum()
             self.compared[0] += (losses.sum(), of_zero.sum(), len(sample), squares)
@@ -386,3 +386,16 @@ def _select_lists(
         return index, None
     ends = np.concatenate([[0], np.cumsum(index.sizes[order])])
     return QueryIndex(order, ends), index.rows_of_queries(order)
+
+
+def _nearly_zero(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores in the same order whose loss is that of zero weights.
+
+    The weights of pairs depend on the ranking. With scores of 0, equal for all items, the two
+    losses would weigh other pairs.
+    """
+    # Rows of lists that are not learned from have the score NaN.
+    largest = float(np.nanmax(np.abs(scores), initial=1.0))
+    if not np.isfinite(largest):
+        return np.zeros_like(scores)
+    return scores * (2.0**-100 / largest)
