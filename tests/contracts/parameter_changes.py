@@ -103,6 +103,7 @@ CHANGES = {
         "objective": [{"objective": name} for name in ("pairwise", "pointwise", "map")],
         "delta": [{"delta": "target"}],
         "eta0": [{"eta0": 0.5}],
+        "step_factor": [{"step_factor": 0.5}],
         "power": [{"adaptive": False, "power": 0.3}],
         "adaptive": [{"adaptive": False}],
         "l1": [{"l1": 0.05}],

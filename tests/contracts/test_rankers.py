@@ -19,7 +19,11 @@ from rankine import AdditiveRanker, LeastSquaresRanker, RankSVM, SPDRanker, shop
 from rankine.rankers.registry import RANKERS, ranker_class
 
 # The checks cut max_iter to 5 and expect a warning rather than an error.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    # Some checks pass columns of small whole numbers, which look like query ids.
+    pytest.mark.filterwarnings("ignore:.*rows came without query ids"),
+]
 
 #: Parameters that keep a check short.
 SHORT = {"spd": {"n_steps": 2000}, "additive": {"smooth": 1.0, "pairs": 2}}

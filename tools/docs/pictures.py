@@ -69,9 +69,11 @@ def spd(small: bool = False) -> Picture:
     curves = {}
     for name, chosen in settings.items():
         reached = []
+        if chosen["solver"] != "passive_aggressive":  # which has no l2
+            chosen["l2"] = l2
         for n in steps:
             ranker = rankine.SPDRanker(
-                l2=l2, n_steps=n, record_at=[n], scale="standard", random_state=0, **chosen
+                n_steps=n, record_at=[n], scale="standard", random_state=0, **chosen
             )
             reached.append(ranker.fit(log).record_[-1]["objective"] / exact - 1)
         curves[name] = (steps, reached)

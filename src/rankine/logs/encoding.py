@@ -104,7 +104,7 @@ class LogEncoding:
         label = None
         if self.label is not None:
             label = self.label.text
-        return repr((msgspec.to_builtins(self.spec), msgspec.to_builtins(self.schema), label))
+        return repr((msgspec.to_builtins(self.spec), msgspec.structs.asdict(self.schema), label))
 
     def encode(self, block: Dataset) -> Dataset:
         """Return a raw block with features and labels."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -112,6 +112,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     #: Parameter -> another parameter and its values with which the first has no effect. It is then
     #: refused unless it has its default.
     no_effect_with: ClassVar[Mapping[str, Condition]] = {}
+    #: Parameters that have several values along a path.
+    path_varies: ClassVar[tuple[str, ...]] = ()
     #: Whether rows may hold missing values (NaN).
     takes_missing: ClassVar[bool] = False
     #: Whether the size of a column's values matters, so that ``scale`` does.
@@ -282,9 +284,12 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
         return data, None
 
     # ------------------------------------------------------------- what the parameters mean
-    def _check_effects(self) -> None:
-        """Raise for a parameter that has no effect beside the others."""
-        defaults = {each.name: each.default for each in fields(self) if each.init}
+    def _check_effects(self, varied: tuple[str, ...] = ()) -> None:
+        """Raise for a parameter that has no effect beside the others.
+
+        What depends on a parameter of several values (``varied``) may have an effect with some.
+        """
+        defaults = type(self)().get_params(deep=False)
         shared = {"max_weight": {"propensity": (None,)}}
         for name, conditions in {**shared, **self.no_effect_with}.items():
             value = getattr(self, name)
@@ -292,7 +297,7 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             if is_off or value is defaults[name] or value == defaults[name]:
                 continue
             for other, values in conditions.items():
-                if _is_one_of(getattr(self, other), values):
+                if other not in varied and _is_one_of(getattr(self, other), values):
                     raise ParameterError(
                         f"it has no effect with {other}={getattr(self, other)!r}",
                         parameter=name,

@@ -200,6 +200,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         "margin": {"loss": ("logistic",)},
         "delta": {"objective": ("pairwise", "pointwise")},
     }
+    path_varies: ClassVar[tuple[str, ...]] = ("solver",)
     path_grid: ClassVar[PathGrid] = PathGrid(n_steps=10, min_ratio=1e-3)
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "solver": ["rda", "fobos"],
@@ -257,13 +258,12 @@ class ElasticRanker(PathMixin, BaseRanker):
         if model is None:
             if not (self.warm_start and hasattr(self, "coef_")):
                 return None
+            if not self._steps_like(self._fitted_parameters):
+                return None
             state, missing, eta0 = self._training_state(), self.scaling_.missing, self.eta0_
         else:
-            parameters = json_parameters(self)
-            same = ("solver", "step_factor", "power", "adaptive", "scale", "position_offset")
-            if model.parameters.get("ranker") != self.system or any(
-                model.parameters.get(name) != parameters[name] for name in same
-            ):
+            is_elastic = model.parameters.get("ranker") == self.system
+            if not is_elastic or not self._steps_like(model.parameters):
                 return None
             state, missing = model.state, model.missing
             eta0 = check_positive("eta0", training_entry(model, "eta0"))
@@ -271,6 +271,12 @@ class ElasticRanker(PathMixin, BaseRanker):
         if state is None or other_step:
             return None
         return EarlierRun(state, missing, eta0)
+
+    def _steps_like(self, earlier: Mapping[str, Any]) -> bool:
+        """Return whether a run with these parameters took steps as this ranker does."""
+        parameters = json_parameters(self)
+        same = ("solver", "step_factor", "power", "adaptive", "scale", "position_offset")
+        return all(earlier.get(name) == parameters[name] for name in same)
 
     def _training_state(self) -> TrainingState | None:
         """Return the state of the run; None if its last weights are not those of the model."""
@@ -290,7 +296,12 @@ class ElasticRanker(PathMixin, BaseRanker):
             return task.earlier.eta0
         if self.eta0 is not None:
             return self._default_eta0
-        data, weight = read_first_lists(task.source, ROWS_FOR_STEP)
+        return self._measure_step(task, *read_first_lists(task.source, ROWS_FOR_STEP))
+
+    def _measure_step(
+        self, task: FitTask, data: Dataset, weight: NDArray[np.float64] | None
+    ) -> float:
+        """Return the default step size, measured on the first lists."""
         if not self._adaptive:
             return self._step_of_unit_changes(data, weight)
         if len(data.labels.queries_with_pairs) < MIN_LISTS_FOR_STEP:
@@ -531,7 +542,8 @@ class ElasticRanker(PathMixin, BaseRanker):
         for block in read_ahead(blocks):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, SAMPLE_LISTS)))
-                members = self._members(task, sample, solvers, grid)
+                weights = source.query_weights(sample, 0)
+                members = self._members(task, sample, weights, solvers, grid)
             weights = source.query_weights(block, n_queries)
             n_queries += block.n_queries
             for member in members:
@@ -554,25 +566,38 @@ class ElasticRanker(PathMixin, BaseRanker):
         )
 
     def _members(
-        self, task: FitTask, sample: Dataset, solvers: Sequence[str], grid: PathGrid
+        self,
+        task: FitTask,
+        sample: Dataset,
+        weights: NDArray[np.float64] | None,
+        solvers: Sequence[str],
+        grid: PathGrid,
     ) -> list[_PathMember]:
         """Create a learner for each solver and strength; the first lists set the largest ones."""
         members = []
         for solver in solvers:
-            largest = self._largest_strength(task, sample, solver)
+            step: dict[str, float] = {}
+            if self.eta0 is None:
+                alone = clone(self).set_params(
+                    solver=solver, adaptive=self._adaptive and solver == "rda"
+                )
+                step["eta0"] = alone._measure_step(task, sample, weights)
+            largest = self._largest_strength(task, sample, solver, step)
             name = "theta" if solver == "psgd" else "l1"
             for strength in grid.values(largest):
-                learner = self._variant(task, solver, **{name: strength})
+                learner = self._variant(task, solver, **{**step, name: strength})
                 members.append(_PathMember(solver, float(strength), learner))
         return members
 
-    def _largest_strength(self, task: FitTask, sample: Dataset, solver: str) -> float:
+    def _largest_strength(
+        self, task: FitTask, sample: Dataset, solver: str, step: Mapping[str, float]
+    ) -> float:
         """Return a strength that leaves hardly any weight: the largest mean gradient.
 
         For PSGD it is the largest weight.
         """
         if solver == "psgd":
-            probe = self._variant(task, "psgd", theta=0.0)
+            probe = self._variant(task, "psgd", theta=0.0, **step)
             probe.learn(sample)
             return max(float(np.abs(probe.coef()).max(initial=0.0)), MIN_STRENGTH)
         # With steps close to nothing the weights stay 0, and RDA's state is the sum of gradients.

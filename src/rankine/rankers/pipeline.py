@@ -191,7 +191,7 @@ def check_parameters(ranker: BaseRanker, arguments: FitArguments, action: str) -
                 fix="Pass an eval_set, or None",
             )
     ranker._check()
-    ranker._check_effects()
+    ranker._check_effects(ranker.path_varies if action == "path" else ())
     if action == "path" and ranker._click_correction().n_positions:
         raise ParameterError(
             "a path of models has no offsets",

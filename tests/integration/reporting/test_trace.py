@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import rankine
 from rankine import Dataset, ElasticRanker
@@ -41,6 +42,7 @@ class Blocks:
         return self.data.blocks(self.rows)
 
 
+@pytest.mark.filterwarnings("ignore:the loss of the last lists")  # the labels are random
 def test_a_stream_tells_the_same_story_however_it_is_cut():
     data = random_data(130, 5, 4)
     models = [

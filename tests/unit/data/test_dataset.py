@@ -318,8 +318,7 @@ def test_blocks_are_as_long_as_they_may_be():
 
 
 @pytest.mark.parametrize(("count", "read"), [(1, 1), (4, 1), (5, 2), (8, 2), (12, 3), (99, 3)])
-@pytest.mark.parametrize("whole", [False, True])
-def test_the_first_lists_however_they_are_cut(count, read, whole):
+def test_the_first_lists_however_they_are_cut(count, read):
     data = Dataset.from_arrays(np.zeros((24, 1)), np.zeros(24), np.repeat(np.arange(12), 2))
     given = []
 
@@ -328,8 +327,8 @@ def test_the_first_lists_however_they_are_cut(count, read, whole):
             given.append(first)
             yield data.take_queries(np.arange(first, first + 4))
 
-    found = [q for block in first_lists(blocks(), count, whole=whole) for q in block.queries.ids]
-    assert found == list(range(4 * read if whole else min(count, 12)))
+    found = [q for block in first_lists(blocks(), count) for q in block.queries.ids]
+    assert found == list(range(min(count, 12)))
     assert len(given) == read
 
 

@@ -16,6 +16,9 @@ from reference.history import DECLARATIONS, brute_force, history_of, random_log
 NAMES = tuple(DECLARATIONS)
 PROPENSITY = (1.0, 0.5, 0.25)
 
+# Small logs have columns without any variation.
+pytestmark = pytest.mark.filterwarnings("ignore:constant within lists")
+
 
 def _log(seed=0, n_lists=60):
     return random_log(np.random.default_rng(seed), n_lists=n_lists)

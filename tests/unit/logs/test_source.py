@@ -45,6 +45,9 @@ from rankine.rankers.registry import ranker_class
 from rankine.transforms.apply import score_dataset
 from reference.raw_logs import BRANDS, COLUMNS, KINDS, options, write_log
 
+# Small logs have columns without any variation.
+pytestmark = pytest.mark.filterwarnings("ignore:constant within lists")
+
 
 def stopping(*blocks):
     yield from blocks

@@ -94,12 +94,12 @@ def test_results_do_not_depend_on_the_blocks_of_a_stream(options):
 
 def test_a_stream_keeps_the_order_of_the_file():
     data = shop()
-    stream = ElasticRanker(random_state=0).fit(Blocks(data, 50))
-    pieces = ElasticRanker(random_state=0)
+    stream = ElasticRanker(eta0=0.1, random_state=0).fit(Blocks(data, 50))
+    pieces = ElasticRanker(eta0=0.1, random_state=0)
     for block in Blocks(data, 30):
         pieces.partial_fit(block)
     np.testing.assert_array_equal(stream.coef_, pieces.coef_)
-    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit(Blocks(data, 50))
+    shuffled = ElasticRanker(eta0=0.1, random_state=0, shuffle_buffer=50).fit(Blocks(data, 50))
     assert (shuffled.coef_ != stream.coef_).any()
 
 
@@ -302,7 +302,7 @@ def test_query_weights_in_a_stream_are_those_of_memory():
 
 def one_step(data, query_weight=None, **how):
     """Weights after the first list, which is minus its gradient times the step."""
-    told = {"objective": "pairwise", "solver": "fobos", "l1": 0.0, "l2": 0.0} | how
+    told = {"objective": "pairwise", "solver": "fobos", "l1": 0.0, "l2": 0.0, "eta0": 0.1} | how
     return ElasticRanker(**told, random_state=0).fit(data, query_weight=query_weight).coef_
 
 
@@ -611,7 +611,7 @@ def test_a_diverged_run_raises_and_a_run_above_zero_weights_warns():
     with pytest.raises(DivergenceError, match="times that of zero weights"):
         ElasticRanker(**told, eta0=3.0, power=0.0, scale="none").partial_fit(data)
     noise = replace(data, y=np.random.default_rng(0).permutation(data.y), query_index=None)
-    steps = ElasticRanker(solver="fobos", eta0=3.0, power=0.0, l1=0.0, random_state=0, n_passes=1)
+    steps = ElasticRanker(solver="fobos", eta0=1.0, power=0.0, l1=0.0, random_state=0, n_passes=1)
     with pytest.warns(ConvergenceWarning, match=r"the loss of the last lists is [1-9]"):
         steps.fit(noise)
     half = ElasticRanker(eta0=0.1, step_factor=0.5, random_state=0).fit(data)

@@ -54,7 +54,7 @@ def test_all_members_of_a_path_are_trained_in_one_reading(path, stream):
 
 
 def test_a_member_equals_a_training_alone(path):
-    alone = ElasticRanker(random_state=0, metric="recall@1", prune_every=10, scale="none")
+    alone = ElasticRanker(random_state=0, metric="recall@1", scale="none")
     alone.set_params(l1=float(path.l1[2])).fit(OneReading(lists(0)))
     np.testing.assert_array_equal(path.coef(2), alone.coef_)
     held = lists(1)

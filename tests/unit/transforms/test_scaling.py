@@ -139,6 +139,7 @@ def test_units_of_features_do_not_change_the_model():
     np.testing.assert_allclose(first.coef_, second.coef_ * [1e-2, 1e5], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the loss of the last lists")
 @pytest.mark.parametrize("source", ["memory", "stream", "once"])
 def test_uneven_columns_warn_by_name(source, tmp_path):
     data = _lists(np.random.default_rng(5))

@@ -72,6 +72,7 @@ def test_the_share_of_new_values_is_within_half_a_point(n_values, n_new):
         assert unseen == pytest.approx(is_new.mean(), abs=0.005)
 
 
+@pytest.mark.filterwarnings("ignore:the loss of the last lists")  # the clicks are random
 def test_every_value_of_a_log_is_known_in_any_kind_of_column(tmp_path):
     rng = np.random.default_rng(0)
     n = 6000

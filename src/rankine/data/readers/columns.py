@@ -94,6 +94,9 @@ def _rows_to_dataset(
     if plan.position is not None:
         position = _to_positions(batch.column(plan.position), plan.position, faults)
     columns = {name: to_values(batch.column(name), name, faults, plan) for name in plan.extra}
+    if faults.bad is not None:
+        # Bad rows are left out below; until then a dataset needs their labels to be numbers.
+        y = np.where(faults.bad, 0.0, y)
     data = Dataset(
         X,
         y,
