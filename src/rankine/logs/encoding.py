@@ -104,7 +104,8 @@ class LogEncoding:
         label = None
         if self.label is not None:
             label = self.label.text
-        return repr((msgspec.to_builtins(self.spec), msgspec.structs.asdict(self.schema), label))
+        # All fields of the schema: msgspec leaves out a default only if it is the same object.
+        return repr((msgspec.to_builtins(self.spec), self.schema, label))
 
     def encode(self, block: Dataset) -> Dataset:
         """Return a raw block with features and labels."""

@@ -581,7 +581,7 @@ class ElasticRanker(PathMixin, BaseRanker):
                 alone = clone(self).set_params(
                     solver=solver, adaptive=self._adaptive and solver == "rda"
                 )
-                step["eta0"] = alone._measure_step(task, sample, weights)
+                step["eta0"] = ElasticRanker._measure_step(alone, task, sample, weights)
             largest = self._largest_strength(task, sample, solver, step)
             name = "theta" if solver == "psgd" else "l1"
             for strength in grid.values(largest):

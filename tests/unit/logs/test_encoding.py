@@ -97,7 +97,7 @@ def stopping(*blocks):
 
 def test_features_have_names_unless_some_are_hashed(log):
     plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"])
-    plain.log_encoding()
+    plain.log_encoding()  # collects the values of one-hot columns
     assert set(plain.feature_names) == {"price", *(f"category={kind}" for kind in KINDS)}
     assert plain.n_features == 4
     hashed = logs.scan(log, **options(hash_bits=5))

@@ -147,7 +147,7 @@ def test_uneven_columns_warn_by_name(source, tmp_path):
     named.save(tmp_path / "rows.parquet")
     sources = {"memory": named, "stream": rankine.scan(tmp_path / "rows.parquet")}
     with pytest.warns(UserWarning, match=r"'price' [^,]*e\+03; 'share' .*scale='auto'"):
-        rankine.ElasticRanker(scale=None).fit(sources.get(source, _Once(named)))
+        rankine.ElasticRanker(scale=None, eta0=1e-6).fit(sources.get(source, _Once(named)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LeastSquaresRanker(scale="none").fit(data.X[:, [3, 4]], data.y, qid=data.qid)
