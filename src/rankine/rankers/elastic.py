@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -296,12 +296,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             return task.earlier.eta0
         if self.eta0 is not None:
             return self._default_eta0
-        return self._measure_step(task, *read_first_lists(task.source, ROWS_FOR_STEP))
-
-    def _measure_step(
-        self, task: FitTask, data: Dataset, weight: NDArray[np.float64] | None
-    ) -> float:
-        """Return the default step size, measured on the first lists."""
+        data, weight = read_first_lists(task.source, ROWS_FOR_STEP)
         if not self._adaptive:
             return self._step_of_unit_changes(data, weight)
         if len(data.labels.queries_with_pairs) < MIN_LISTS_FOR_STEP:
@@ -533,6 +528,8 @@ class ElasticRanker(PathMixin, BaseRanker):
         """Train all models in one reading (the paper's figure 3)."""
         solvers = options.get("solvers", ("rda", "fobos", "psgd"))
         source = task.source
+        # Measured on the first lists, which a stream keeps: the path still reads it once.
+        steps = {solver: self._path_step(task, solver) for solver in solvers}
         blocks = source.blocks()
         if isinstance(source, MemorySource):
             blocks = source.data.blocks()
@@ -542,8 +539,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         for block in read_ahead(blocks):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, SAMPLE_LISTS)))
-                weights = source.query_weights(sample, 0)
-                members = self._members(task, sample, weights, solvers, grid)
+                members = self._members(task, sample, steps, grid)
             weights = source.query_weights(block, n_queries)
             n_queries += block.n_queries
             for member in members:
@@ -565,23 +561,23 @@ class ElasticRanker(PathMixin, BaseRanker):
             max_latency=options.get("max_latency"),
         )
 
+    def _path_step(self, task: FitTask, solver: str) -> dict[str, float]:
+        """Return the step size of a solver as an option of ``_variant``, unless it is given."""
+        if self.eta0 is not None:
+            return {}
+        alone = clone(self).set_params(solver=solver, adaptive=self._adaptive and solver == "rda")
+        return {"eta0": ElasticRanker._choose_eta0(alone, task)}
+
     def _members(
         self,
         task: FitTask,
         sample: Dataset,
-        weights: NDArray[np.float64] | None,
-        solvers: Sequence[str],
+        steps: Mapping[str, Mapping[str, float]],
         grid: PathGrid,
     ) -> list[_PathMember]:
         """Create a learner for each solver and strength; the first lists set the largest ones."""
         members = []
-        for solver in solvers:
-            step: dict[str, float] = {}
-            if self.eta0 is None:
-                alone = clone(self).set_params(
-                    solver=solver, adaptive=self._adaptive and solver == "rda"
-                )
-                step["eta0"] = ElasticRanker._measure_step(alone, task, sample, weights)
+        for solver, step in steps.items():
             largest = self._largest_strength(task, sample, solver, step)
             name = "theta" if solver == "psgd" else "l1"
             for strength in grid.values(largest):

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine import Dataset, ElasticRanker
-from rankine.core.errors import ParameterError
+from rankine.core.errors import NoPairsError, ParameterError
 from rankine.scoring.latency import parse_latency, scoring_latency
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -108,7 +108,7 @@ def test_a_callback_ends_the_reading_and_sizes_are_bounded(path):
         def __iter__(self):
             return iter(())
 
-    with pytest.raises(ParameterError, match="no lists"):
+    with pytest.raises(NoPairsError, match="no lists"):
         ranker.path(Nothing(lists(0)))
     for wrong in ({"solvers": ("adam",)}, {"max_latency": 0.0}, {"n_steps": 0}):
         with pytest.raises(ParameterError):
