@@ -35,6 +35,7 @@ PEERS = {
 GROUPS = {
     "inputs": "mutated input files",
     "models": "mutated model files",
+    "arrays": "hostile arrays passed to compiled code",
     "checkpoints": "damaged checkpoints",
     "kills": "SIGKILL during saving, training, tuning and serving",
     "workers": "Dask workers killed during training",

@@ -69,6 +69,11 @@ KINDS: dict[str, Kind] = {
         "metrics, compared with a log, trained further and exported",
         "models", "model_use:trial", (300, 20_000, 200_000), 2_000,
     ),
+    "arrays": Kind(
+        "hostile sparse matrices, query ids, sizes of lists, positions, weights and model files "
+        "passed to everything that fits, scores and evaluates",
+        "arrays", "arrays:trial", (1_000, 100_000, 1_000_000), 5_000, 300.0,
+    ),
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),
