@@ -133,7 +133,7 @@ def test_parameters_without_effect_are_refused_and_have_none(name, monkeypatch):
                     make(name, **context).fit(DATA)
                 assert error.value.parameter == parameter
                 with monkeypatch.context() as patch:
-                    patch.setattr(kind, "_check_effects", lambda _self: None)
+                    patch.setattr(kind, "_check_effects", lambda *_: None)
                     try:
                         before, after = (
                             outcome(name, options) for options in ({other: value}, context)

@@ -14,6 +14,7 @@ display (``display``).
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -289,9 +290,12 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
 
         What depends on a parameter of several values (``varied``) may have an effect with some.
         """
-        defaults = type(self)().get_params(deep=False)
+        parameters = inspect.signature(type(self).__init__).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items()}
         shared = {"max_weight": {"propensity": (None,)}}
         for name, conditions in {**shared, **self.no_effect_with}.items():
+            if name not in defaults:  # a subclass may have its own constructor
+                continue
             value = getattr(self, name)
             is_off = not isinstance(value, bool) and value == 0
             if is_off or value is defaults[name] or value == defaults[name]:
