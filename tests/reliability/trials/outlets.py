@@ -297,8 +297,9 @@ def _measured(problem: Problem, data: rankine.Dataset, scores: Any, rng: Any) ->
     if (problem.y < 0).any() or (problem.y != np.round(problem.y)).any():
         return ""
     name = rng.choice(sorted(_SLOW))
+    in_file_order = f"{name}:ties=file"  # as the definitions order equal scores
     slowly = [_SLOW[name](slow.ranked(list(y), list(s))) for y, s in lists if y.max() > 0]
-    fast = evaluate(name, data.y, scores, data.queries, per_query=True)
+    fast = evaluate(in_file_order, data.y, scores, data.queries, per_query=True)
     known_values = [value for value, (y, _) in zip(fast, lists, strict=True) if y.max() > 0]
     if not np.allclose(known_values, slowly):
         return f"{name} {known_values} is {slowly} by definition"
@@ -306,10 +307,10 @@ def _measured(problem: Problem, data: rankine.Dataset, scores: Any, rng: Any) ->
     if not known.any():
         return ""
     weights = np.arange(1.0, len(lists) + 1)
-    mean = evaluate(name, data.y, scores, data.queries, query_weight=weights)
+    mean = evaluate(in_file_order, data.y, scores, data.queries, query_weight=weights)
     if not np.isclose(mean, np.average(fast[known], weights=weights[known])):
         return f"the weighted mean of {name} is {mean}"
     places = np.unique(scores, return_inverse=True)[1].astype(np.float64)
     same = (scores, scores * 2.0**-4, places, places + 7.0, -100.0 + places)
-    values = {evaluate(name, data.y, one, data.queries) for one in same}
+    values = {evaluate(in_file_order, data.y, one, data.queries) for one in same}
     return "" if len(values) == 1 else f"{name} of other scores in the same order: {values}"
