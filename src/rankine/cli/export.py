@@ -12,6 +12,7 @@ from rankine.cli import _console
 from rankine.cli._console import check_stdout_unused
 from rankine.cli._options import ModelFile, Topic
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -84,7 +85,14 @@ def export(
     check_stdout_unused(out, json=json)
     linear_model = select_model(load_any(model), topic)
     if feature_names is not None:
-        names = Path(feature_names).read_text(encoding="utf-8").splitlines()
+        try:
+            names = Path(feature_names).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise ParameterError(
+                f"{feature_names} is not UTF-8 text",
+                parameter="feature_names",
+                fix="Write one name a line, UTF-8",
+            ) from error
         linear_model = linear_model.renamed(names)
     options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(linear_model, to, options)

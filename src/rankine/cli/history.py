@@ -67,8 +67,8 @@ def build(
     from rankine.logs.build import build_history
     from rankine.logs.schema import read_schema
 
+    check_output_paths(out=out)  # before a suffix is added to a name that is none
     schema_out = str(Path(out).with_suffix(".toml"))
-    check_output_paths(out=out)
     if Path(schema_out).exists() and Path(schema_out).samefile(schema):
         raise ParameterError(
             f"the new schema would replace {schema}", parameter="out", fix="Choose another name"

@@ -145,7 +145,13 @@ def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None 
     """
     import pyarrow as pa
 
-    table = pa.concat_tables([_read_table(source) for source in find_sources(paths)])
+    tables = [_read_table(source) for source in find_sources(paths)]
+    try:
+        table = pa.concat_tables(tables)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            "the files have different columns", fix="Pass files with the same columns"
+        ) from error
     prefixes = (f"{winner}_", f"{loser}_")
     columns = [[c for c in table.column_names if c.startswith(prefix)] for prefix in prefixes]
     features = [name.removeprefix(prefixes[0]) for name in columns[0]]
