@@ -25,7 +25,7 @@ SOLVERS = {
     "ranksvm-hinge": ("ranksvm", {"tol": 1e-2}),
     "ranksvm-squared": ("ranksvm", {"loss": "squared_hinge"}),
     "least-squares-cg": ("least-squares", {}),
-    "least-squares-egdm": ("least-squares", {"solver": "egdm", "n_passes": 5}),
+    "least-squares-egdm": ("least-squares", {"solver": "egdm", "max_iter": 5}),
     "domination": ("domination", {"l1": 1.0, "tol": 1e-2}),
     "elastic": ("elastic", {"n_passes": 2, "batch_lists": 3, "shuffle_buffer": 40}),
 }
