@@ -65,7 +65,7 @@ def export(
     query: Annotated[
         str | None,
         typer.Option(
-            help="SQL, for models with scale=query: query column (default: that of the log)."
+            help="SQL, for models with scale=query: query column (default: the log's)."
         ),
     ] = None,
     topic: Topic = None,
