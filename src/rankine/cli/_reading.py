@@ -72,8 +72,7 @@ class LogOptions:
     schema: Annotated[
         str | None,
         _log(
-            help="TOML file that describes the columns; rankine inspect LOG --schema "
-            "proposes one."
+            help="TOML file that describes the columns; rankine inspect LOG --schema proposes one."
         ),
     ] = None
     categorical: Annotated[

@@ -69,7 +69,9 @@ def retrain(
     ] = True,
     keep: Annotated[
         int,
-        typer.Option(help="Keep the last N published files in previous/ in the folder of OUT.", metavar="N"),
+        typer.Option(
+            help="Keep the last N published files in OUT's folder, in previous/.", metavar="N"
+        ),
     ] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything but publish the model.")
