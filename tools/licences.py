@@ -110,10 +110,8 @@ def page() -> str:
         "",
         "<!-- Written by tools/licences.py; do not edit. -->",
         "",
-        "rankine itself is BSD-3-Clause. `pip install 'rankine[all]'` also installs these "
-        "packages;",
-        "each row is what the package's own metadata states. rankine depends directly on those "
-        "in bold.",
+        "rankine itself is BSD-3-Clause. `pip install 'rankine[all]'` also installs packages:",
+        "Each row shows the package's metadata. rankine depends directly on those in bold.",
         "",
         "| package | licence | MB |",
         "|---|---|---:|",
