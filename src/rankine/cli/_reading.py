@@ -359,12 +359,14 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             return replace(self, state=None).open(paths, like=data, **more)
         return self.open(paths, **{**more, "n_features": data.n_features})
 
-    def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
-        """Read data into memory, with all columns that these models read."""
+    def open_for(
+        self, paths: Any, models: Sequence[LinearModel], columns: Sequence[str] = ()
+    ) -> Any:
+        """Read data into memory, with all columns that these models read, and further ones."""
         from rankine.evaluation.systems import select_reader
 
-        model, columns = select_reader(models)
-        return self.open(paths, model=model, columns=columns)
+        model, model_columns = select_reader(models)
+        return self.open(paths, model=model, columns=(*model_columns, *columns))
 
     def parts(self, data: Any) -> dict[str, Any]:
         """Return the parts of ``--split`` by name, or all of the data as ``"train"``."""

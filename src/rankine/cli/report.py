@@ -57,12 +57,13 @@ def report(
     ] = False,
 ) -> None:
     """Write an HTML page about a model: quality, queries, weights, training and data."""
+    from rankine.metrics import metric_columns
     from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)
     page = make_report(
         model,
-        lambda models: reading.open_for(data, models),
+        lambda models: reading.open_for(data, models, metric_columns([metric])),
         against=against,
         metric=metric,
         title=title,
