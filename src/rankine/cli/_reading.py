@@ -72,8 +72,7 @@ class LogOptions:
     schema: Annotated[
         str | None,
         _log(
-            help="TOML file that says how to use each column; rankine inspect LOG --schema "
-            "proposes one."
+            help="TOML file that describes the columns; rankine inspect LOG --schema proposes one."
         ),
     ] = None
     categorical: Annotated[
@@ -140,7 +139,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
     format: _Format = None
     base: Annotated[
         int | None,
-        _option(help="Index of the first feature in text files (default: that of the model)."),
+        _option(help="Index of the first feature in text files (default: the model's)."),
     ] = None
     qid_type: _QidType = "int"
     feature_names: Annotated[str | None, _option(help="File with one feature name per line.")] = (

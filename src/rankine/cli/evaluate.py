@@ -49,7 +49,7 @@ def evaluate(
         typer.Option(
             "--metric",
             "-m",
-            help="Compute this metric (default: that of the model), repeatable: {metrics}.",
+            help="Compute this metric (default: the model's), repeatable: {metrics}.",
         ),
     ] = None,
     run: Annotated[

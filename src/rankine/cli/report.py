@@ -41,7 +41,7 @@ def report(
         typer.Option(
             "--metric",
             "-m",
-            help="Show this metric first (default: that of the model), repeatable: {metrics}.",
+            help="Show this metric first (default: the model's), repeatable: {metrics}.",
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,

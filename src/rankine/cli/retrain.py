@@ -43,7 +43,7 @@ def retrain(
         str, typer.Option("--out", "-o", help="Publish the model as this file, often MODEL.")
     ],
     metric: Annotated[
-        str | None, typer.Option(help="Compare by this metric (default: that of the model).")
+        str | None, typer.Option(help="Compare by this metric (default: the model's).")
     ] = None,
     max_drift: Annotated[
         float,
@@ -69,7 +69,9 @@ def retrain(
     ] = True,
     keep: Annotated[
         int,
-        typer.Option(help="Keep the last N published files in previous/ beside OUT.", metavar="N"),
+        typer.Option(
+            help="Keep the last N published files in OUT's folder, in previous/.", metavar="N"
+        ),
     ] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything but publish the model.")

@@ -62,7 +62,7 @@ def train(
     data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Write the model to this file.")],
     ranker: Annotated[
-        str, typer.Option(help="Train this ranker: {rankers}; by default that of --warm-start.")
+        str, typer.Option(help="Train this ranker: {rankers}; with --warm-start, the model's.")
     ] = "spd",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
