@@ -63,7 +63,9 @@ def report(
     check_output_paths(out=out)
     page = make_report(
         model,
-        lambda models: reading.open_for(data, models, metric_columns([metric])),
+        lambda models: reading.open_for(
+            data, models, metric_columns(metric or [each.metric for each in models])
+        ),
         against=against,
         metric=metric,
         title=title,
