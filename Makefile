@@ -108,6 +108,7 @@ mutants: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m tools.docs.generate
+	$(BIN)/python -m tools.docs.site_pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

@@ -19,7 +19,15 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
+#: Text of other files, whose tests run it.
+INCLUDED = re.compile(r"<!-- generated include .*?<!-- end generated -->", re.DOTALL)
+
+
+def blocks(page):
+    return BLOCK.findall(INCLUDED.sub("", page.read_text(encoding="utf-8")))
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 
 
 def _write_raw_log(path, log):
@@ -110,7 +118,7 @@ def test_python_blocks_run_in_order(page, readers_folder, tmp_path, monkeypatch)
         "names": ["grain", "oil"],
     }
     before = len(names)
-    for number, block in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1):
+    for number, block in enumerate(blocks(page), 1):
         exec(compile(block, f"{page.name} block {number}", "exec"), names)  # noqa: S102
     assert len(names) >= before
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.docs
 WRITE = """
 import json
 from tools.docs.generate import fill_in, pages
-print(json.dumps({str(path): fill_in(path.read_text(encoding="utf-8")) for path in pages()}))
+print(json.dumps({str(path): fill_in(path) for path in pages()}))
 """
 
 

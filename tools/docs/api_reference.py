@@ -137,6 +137,8 @@ def _entry(names: str, meaning: str) -> str:
 def _markdown(text: str) -> list[str]:
     """Return paragraphs of a docstring as Markdown."""
     blocks = []
+    # The body of the directive may follow a blank line; it belongs to the same paragraph.
+    text = re.sub(r"\.\. math::\s+", ".. math:: ", text)
     for paragraph in re.split(r"\n\s*\n", text):
         formula = re.match(r"\.\. math::\s*(.*)", paragraph, re.DOTALL)
         if formula is not None:

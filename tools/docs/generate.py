@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.docs.api_reference import api_reference
 from tools.docs.cli_reference import cli_reference
 from tools.docs.decisions import decisions
-from tools.docs.includes import ROOT
+from tools.docs.includes import ROOT, include
 
 __all__ = ["fill_in", "pages"]
 
@@ -31,12 +31,18 @@ def pages() -> Iterator[Path]:
             yield path
 
 
-def fill_in(text: str) -> str:
-    """Return a page with its generated parts written anew."""
-    return _PART.sub(lambda found: f"{found[1]}\n{_text(found[2], found[3])}\n\n{found[5]}", text)
+def fill_in(path: Path) -> str:
+    """Return the text of a page with its generated parts written anew."""
+    page = path.relative_to(ROOT / "docs").as_posix()
+    return _PART.sub(
+        lambda part: f"{part[1]}\n{_text(part[2], part[3], page)}\n\n{part[5]}",
+        path.read_text(encoding="utf-8"),
+    )
 
 
-def _text(name: str, argument: str | None) -> str:
+def _text(name: str, argument: str | None, page: str) -> str:
+    if name == "include":
+        return include(f"<!-- include {argument} -->", page)
     if argument is not None:
         text = api_reference(argument)
     else:
@@ -45,5 +51,5 @@ def _text(name: str, argument: str | None) -> str:
 
 
 if __name__ == "__main__":
-    for page in pages():
-        page.write_text(fill_in(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in pages():
+        path.write_text(fill_in(path), encoding="utf-8")

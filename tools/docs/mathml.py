@@ -1,25 +1,35 @@
-"""Formulas become MathML while the site is built: no script runs in the reader's browser."""
+"""Replace formulas by MathML, so that no script runs in the reader's browser."""
 
 from __future__ import annotations
 
-import html
 import re
 
 from latex2mathml.converter import convert
 
 __all__ = ["formulas_to_mathml"]
 
-_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+#: Code, in which a dollar sign is a dollar sign; formulas of their own lines; formulas in a line.
+#: An opening dollar is before a character, a closing one after a character: "$5 and $7" is text.
+_TOKEN = re.compile(
+    r"^ *```.*?^ *```$|`[^`\n]+`"
+    r"|\$\$(?P<block>.+?)\$\$"
+    r"|(?<![\w$\\])\$(?=[^\s$])(?P<inline>[^$]*?[^\s$])\$(?![\w$])",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-def formulas_to_mathml(page: str) -> str:
-    """Replace what ``pymdownx.arithmatex`` marked in a page's HTML."""
-    return _FORMULA.sub(_mathml, page)
+def formulas_to_mathml(markdown: str) -> str:
+    r"""Replace ``$...$`` and ``$$...$$`` outside code by MathML elements."""
+    return _TOKEN.sub(_to_mathml, markdown)
 
 
-def _mathml(found: re.Match[str]) -> str:
-    element, opening, latex = found.groups()
-    display = "block" if opening == "[" else "inline"
-    # latex2mathml takes \lVert as an unknown word; the plain bar stretches as well.
-    mathml = convert(html.unescape(latex).strip(), display=display)
-    return f'<{element} class="formula">{mathml}</{element}>'
+def _to_mathml(token: re.Match[str]) -> str:
+    if token["block"]:
+        return f'\n<div class="formula">{_mathml(token["block"], "block")}</div>\n'
+    if token["inline"]:
+        return f'<span class="formula">{_mathml(token["inline"], "inline")}</span>'
+    return token[0]
+
+
+def _mathml(latex: str, display: str) -> str:
+    return convert(" ".join(latex.split()), display=display)
