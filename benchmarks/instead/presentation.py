@@ -20,7 +20,7 @@ HEADER = (
     "chosen",
 )
 HOW = (
-    "Each learner's settings are trained in processes of their own with one thread; NDCG@10 on the "
+    "Each learner's settings are trained in separate processes with one thread; NDCG@10 on the "
     "validation rows chooses one, and its scores of the test rows are what the table shows, best "
     "first. *Against ours* is the mean difference to the ranker of ours that validation prefers, "
     "with its standard error over the queries. Dense features are divided by their standard "

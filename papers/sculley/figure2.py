@@ -32,7 +32,7 @@ LEARNERS = {
     "ROMMA, guarded": {"solver": "romma"},
     "hybrid": {"solver": "hybrid", "hybrid_steps": HAND_OVER},
 }
-#: Learners whose points are runs of their own, of 10^6 steps at most.
+#: Learners whose points are separate runs, of 10^6 steps at most.
 APART = {
     "logistic": {"solver": "logistic", "average": False},
     "Pegasos, averaged": {"solver": "pegasos"},
@@ -164,7 +164,7 @@ def markdown(results):
         (
             "lam is RankSVM's and C passive-aggressive's choice by validation MAP. Curves are "
             f"of last iterates; the hybrid hands over after {HAND_OVER:,} steps; points of the "
-            "logistic and averaged curves are runs of their own, at the same hinge objective."
+            "logistic and averaged curves are separate runs, at the same hinge objective."
         )
     ]
     for task, task_result in results["tasks"].items():

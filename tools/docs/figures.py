@@ -446,7 +446,7 @@ def additive_speed() -> list[tuple[str, float | None, float]]:
             0.2,
         ),
         ("ns a look-up in a product with all tables", found["ns_a_look_up"], 1.2),
-        ("bytes a row beside the codes while training", found.get("bytes_a_row"), 100.0),
+        ("bytes a row while training, codes not counted", found.get("bytes_a_row"), 100.0),
         (f"CPU s at a fixed `smooth`, {found['rows'][-1]:,} rows", found["seconds"][-1], 60.0),
         (f"exponent of CPU s from {found['rows'][0]:,} rows on", found["exponent"], 1.1),
     ]

@@ -72,8 +72,7 @@ class LogOptions:
     schema: Annotated[
         str | None,
         _log(
-            help="TOML file that says how to use each column; rankine inspect LOG --schema "
-            "proposes one."
+            help="TOML file that describes the columns; rankine inspect LOG --schema proposes one."
         ),
     ] = None
     categorical: Annotated[
@@ -140,7 +139,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
     format: _Format = None
     base: Annotated[
         int | None,
-        _option(help="Index of the first feature in text files (default: that of the model)."),
+        _option(help="Index of the first feature in text files (default: the model's)."),
     ] = None
     qid_type: _QidType = "int"
     feature_names: Annotated[str | None, _option(help="File with one feature name per line.")] = (
@@ -360,12 +359,14 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             return replace(self, state=None).open(paths, like=data, **more)
         return self.open(paths, **{**more, "n_features": data.n_features})
 
-    def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
-        """Read data into memory, with all columns that these models read."""
+    def open_for(
+        self, paths: Any, models: Sequence[LinearModel], columns: Sequence[str] = ()
+    ) -> Any:
+        """Read data into memory, with all columns that these models read, and further ones."""
         from rankine.evaluation.systems import select_reader
 
-        model, columns = select_reader(models)
-        return self.open(paths, model=model, columns=columns)
+        model, model_columns = select_reader(models)
+        return self.open(paths, model=model, columns=(*model_columns, *columns))
 
     def parts(self, data: Any) -> dict[str, Any]:
         """Return the parts of ``--split`` by name, or all of the data as ``"train"``."""

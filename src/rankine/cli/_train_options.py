@@ -33,7 +33,7 @@ class ClusterOptions:
     ] = False
     repartition_to: Annotated[
         str | None,
-        _dask(help="Folder of the grouped file (default: rankine-partitions/ beside the data)."),
+        _dask(help="Folder of the grouped file (default: rankine-partitions/ with the data)."),
     ] = None
     partition_mb: Annotated[int, _dask(help="Approximate partition size in MB.")] = 64
     timeout: Annotated[float, _dask(help="Fail if no task finishes within this many seconds.")] = (

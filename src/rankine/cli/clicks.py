@@ -161,13 +161,13 @@ class CounterfactualOptions:
     ] = None
     position: Annotated[
         str | None,
-        _option(help="Column of displayed positions (default: that of the model, or position)."),
+        _option(help="Column of displayed positions (default: the model's, or position)."),
     ] = None
     item: Annotated[
-        str | None, _option(help="Column of the displayed item (default: that of the model).")
+        str | None, _option(help="Column of the displayed item (default: the model's).")
     ] = None
     search: Annotated[
-        str | None, _option(help="Column of the search text (default: that of the model).")
+        str | None, _option(help="Column of the search text (default: the model's).")
     ] = None
     top: Annotated[
         int | None, _option(help="Count only the first N positions (default: all).", metavar="N")

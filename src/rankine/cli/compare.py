@@ -15,6 +15,8 @@ from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankine.evaluation.compare import Comparison
 
 #: Exit code of ``--fail-if-worse``.
@@ -87,7 +89,7 @@ def compare(
 ) -> None:
     """Compare models and runs query by query: means, intervals, tests and changed queries."""
     from rankine.evaluation.compare import compare_systems
-    from rankine.metrics import parse_metric
+    from rankine.metrics import metric_columns, parse_metric
 
     check_output_paths(report=report)
     require_one_format(json=json, latex=latex, markdown=markdown)
@@ -99,7 +101,7 @@ def compare(
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
     metrics = [parse_metric(name) for name in metric or ["ndcg@10"]]
-    systems = _score_systems(inputs[:-1], inputs[-1], reading)
+    systems = _score_systems(inputs[:-1], inputs[-1], reading, metric_columns(metrics))
     comparisons = [
         compare_systems(
             systems,
@@ -125,7 +127,9 @@ def compare(
         raise typer.Exit(WORSE)
 
 
-def _score_systems(paths: list[str], data_path: str, reading: ModelReadingOptions) -> Any:
+def _score_systems(
+    paths: list[str], data_path: str, reading: ModelReadingOptions, columns: Sequence[str]
+) -> Any:
     """Load models and runs, and return their scores on labelled data or judgements."""
     from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
     from rankine.evaluation.trec import read_qrels, read_run
@@ -144,9 +148,9 @@ def _score_systems(paths: list[str], data_path: str, reading: ModelReadingOption
         reject_options(option_names(ModelReadingOptions), "has no effect on judgements (qrels)")
         return load_systems(systems, read_qrels(data_path))
     if models:
-        data = reading.open_for(data_path, models)
+        data = reading.open_for(data_path, models, columns)
     else:
-        data = reading.newest(reading.open(data_path))
+        data = reading.newest(reading.open(data_path, columns=columns))
     return load_systems(systems, data)
 
 

@@ -49,7 +49,7 @@ def evaluate(
         typer.Option(
             "--metric",
             "-m",
-            help="Compute this metric (default: that of the model), repeatable: {metrics}.",
+            help="Compute this metric (default: the model's), repeatable: {metrics}.",
         ),
     ] = None,
     run: Annotated[
@@ -142,13 +142,15 @@ def evaluate_model(
         count_without_value,
         data_columns,
         evaluate_on,
+        metric_columns,
         parse_metric,
         random_expectation,
     )
     from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)
-    data = reading.open(files, model=model)
+    names = metrics or [model.metric or "ndcg@10"]
+    data = reading.open(files, model=model, columns=metric_columns(names))
     # Scored once for all metrics.
     scores = score_dataset(model, data)
     columns = data_columns(data)
@@ -159,7 +161,7 @@ def evaluate_model(
         "queries": data.n_queries,
         "metrics": {},
     }
-    for name in metrics or [model.metric or "ndcg@10"]:
+    for name in names:
         metric = parse_metric(name)
         entry: dict[str, Any] = {
             "value": evaluate_on(data, scores=scores, metric=metric),

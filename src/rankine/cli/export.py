@@ -64,9 +64,7 @@ def export(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(
-            help="SQL, for models with scale=query: query column (default: that of the log)."
-        ),
+        typer.Option(help="SQL, for models with scale=query: query column (default: the log's)."),
     ] = None,
     topic: Topic = None,
     json: Annotated[

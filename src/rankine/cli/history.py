@@ -93,7 +93,7 @@ def build(
 
 @history.command(epilog=_APPLY_EPILOG)
 def apply(log: Files, state: State, json: AsJson = False) -> None:
-    """Apply a new log, such as that of the last day, to a state.
+    """Apply a new log, such as yesterday's, to a state.
 
     A log that was applied before is refused.
     """

@@ -150,12 +150,15 @@ def _read(
     estimator: Any, files: list[str], valid: str | None, reading: ReadingOptions
 ) -> tuple[Any, Any]:
     """Return the training data and held-out data (or None) of a path."""
+    from rankine.metrics import metric_columns
+
     estimator.capabilities.require("path", "memory", type(estimator).__name__)
     # A stream whose number of features is known is read once and never held in memory. Without
     # this number it would have to be read twice.
     has_known_width = reading.raw or reading.n_features is not None
     stream = "stream" in estimator.capabilities.path and has_known_width
-    rows = reading.open(files, stream=stream)
+    columns = metric_columns([estimator.metric])
+    rows = reading.open(files, stream=stream, columns=columns)
     if reading.split is not None:
         if valid is not None:
             raise ParameterError(
@@ -167,7 +170,7 @@ def _read(
         return parts["train"], parts["valid"]
     if valid is None:
         return rows, None
-    return rows, reading.open_like(valid, rows)
+    return rows, reading.open_like(valid, rows, columns=columns)
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:

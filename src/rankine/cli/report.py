@@ -41,7 +41,7 @@ def report(
         typer.Option(
             "--metric",
             "-m",
-            help="Show this metric first (default: that of the model), repeatable: {metrics}.",
+            help="Show this metric first (default: the model's), repeatable: {metrics}.",
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
@@ -57,12 +57,15 @@ def report(
     ] = False,
 ) -> None:
     """Write an HTML page about a model: quality, queries, weights, training and data."""
+    from rankine.metrics import metric_columns
     from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)
     page = make_report(
         model,
-        lambda models: reading.open_for(data, models),
+        lambda models: reading.open_for(
+            data, models, metric_columns(metric or [each.metric for each in models])
+        ),
         against=against,
         metric=metric,
         title=title,

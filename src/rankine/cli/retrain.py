@@ -17,6 +17,8 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankine.metrics import Metric
     from rankine.model import LinearModel
 
@@ -43,7 +45,7 @@ def retrain(
         str, typer.Option("--out", "-o", help="Publish the model as this file, often MODEL.")
     ],
     metric: Annotated[
-        str | None, typer.Option(help="Compare by this metric (default: that of the model).")
+        str | None, typer.Option(help="Compare by this metric (default: the model's).")
     ] = None,
     max_drift: Annotated[
         float,
@@ -69,7 +71,9 @@ def retrain(
     ] = True,
     keep: Annotated[
         int,
-        typer.Option(help="Keep the last N published files in previous/ beside OUT.", metavar="N"),
+        typer.Option(
+            help="Keep the last N published files in OUT's folder, in previous/.", metavar="N"
+        ),
     ] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything but publish the model.")
@@ -102,7 +106,7 @@ def retrain(
     target = parse_metric(metric or live.metric or "ndcg@10")
     if reading.split is None:
         reading = replace(reading, split=DEFAULT_SPLIT)
-    data = _open(log, live, reading)
+    data = _open(log, live, reading, target.columns)
     drift = _measure_drift(live, data, max_drift, max_unseen, max_missing)
     result: dict[str, Any] = {"model": model, "out": out, "live": live.digest, "drift": drift}
     reasons = list(drift["alarms"]) if drift else []
@@ -129,20 +133,22 @@ def retrain(
         raise typer.Exit(KEPT)
 
 
-def _open(paths: list[str], live: LinearModel, reading: ModelReadingOptions) -> Any:
+def _open(
+    paths: list[str], live: LinearModel, reading: ModelReadingOptions, columns: Sequence[str]
+) -> Any:
     """Open the new log as the model's training was read."""
     from rankine.logs.clicks import coec_formula
 
     schema = reading.log_schema(live)
     if schema is None:
-        return reading.open(paths, n_features=live.n_columns, base=live.base)
+        return reading.open(paths, n_features=live.n_columns, base=live.base, columns=columns)
     if schema.label is not None and coec_formula(schema.label) is not None:
         raise ParameterError(
             "clicks over expected clicks are estimated from more than one day",
             parameter="label",
             fix="Train on all days with rankine train --warm-start MODEL --label coec",
         )
-    return reading.open(paths, stream=True, like=live, log_schema=schema)
+    return reading.open(paths, stream=True, like=live, log_schema=schema, columns=columns)
 
 
 def _measure_drift(

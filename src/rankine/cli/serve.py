@@ -65,7 +65,7 @@ class HistoryOptions:
         int | None,
         _history(
             min=1,
-            help="Number of keys per history feature; beyond it the least recently updated ones "
+            help="Number of keys per history feature; with more, the least recently updated ones "
             "go, and features may differ from those of training (default: no limit).",
         ),
     ] = None

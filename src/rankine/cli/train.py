@@ -62,7 +62,7 @@ def train(
     data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Write the model to this file.")],
     ranker: Annotated[
-        str, typer.Option(help="Train this ranker: {rankers}; by default that of --warm-start.")
+        str, typer.Option(help="Train this ranker: {rankers}; with --warm-start, the model's.")
     ] = "spd",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
@@ -413,7 +413,8 @@ class TrainingJob:
 
     def _read(self, paths: list[str], *, stream: bool) -> Any:
         """Read rows, or open a stream; a raw log is a stream, which rankers load if they must."""
-        options: dict[str, Any] = {"columns": self.correction.columns}
+        columns = (*self.correction.columns, *self._metric_columns)
+        options: dict[str, Any] = {"columns": columns}
         options["position"] = self.correction.options.position
         if self.schema is not None:
             like = self.start if log_schema_of(self.start) is not None else None
@@ -423,6 +424,12 @@ class TrainingJob:
         if self.start is not None:
             options["n_features"] = self.start.n_columns
         return self.reading.open(paths, stream=stream, **options)
+
+    @property
+    def _metric_columns(self) -> tuple[str, ...]:
+        from rankine.metrics import metric_columns
+
+        return metric_columns([self.estimator.metric])
 
     def _correct(self, train: Any, source: Any) -> Any:
         return self.correction.apply(train, source, self.reading, self.estimator)
@@ -445,6 +452,7 @@ class TrainingJob:
                 fix="Leave out one of --valid and --split",
             )
         options: dict[str, Any] = {"position": self.correction.options.position}
+        options["columns"] = self._metric_columns
         if self.schema is not None:
             options["item"] = self.correction.options.item
             options["search"] = self.correction.options.search

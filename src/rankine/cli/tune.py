@@ -140,6 +140,7 @@ def tune(
 ) -> None:
     """Search for the parameters that rank held-out queries best, and train a model with them."""
     import rankine
+    from rankine.metrics import metric_columns
     from rankine.tuning import import_optuna
 
     import_optuna()  # fails early, with the name of the extra
@@ -148,8 +149,9 @@ def tune(
     if missing != "auto":
         options["parameters"] |= dict.fromkeys(_missing_parameters(ranker), missing)
     # Held-out rows are read like the training rows, so that features mean the same.
-    rows = reading.open(data)
-    held_out = None if valid is None else reading.open_like(valid, rows)
+    columns = metric_columns([metric])
+    rows = reading.open(data, columns=columns)
+    held_out = None if valid is None else reading.open_like(valid, rows, columns=columns)
     schema = log_schema_of(rows)
     resume_hint = ""
     if study is not None:

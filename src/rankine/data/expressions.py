@@ -3,6 +3,8 @@
 A formula is parsed by Python's own parser and checked against the list below, never evaluated as
 code: numbers, columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A
 column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere.
+``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories with a text; both are 0
+where the category is missing.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankine.core.column_values import CATEGORY_FIX, category_text
 from rankine.core.errors import ParameterError, SchemaError
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
 
-#: A name in backquotes, or an identifier that is no part of a number.
-_NAME = re.compile(r"`([^`]+)`|(?<![\w.])[^\W\d]\w*")
+#: A text in quotes, a name in backquotes, or an identifier that is no part of a number.
+_NAME = re.compile(
+    r"(?<!\w)'([^']*)'(?!\w)|(?<!\w)\"([^\"]*)\"(?!\w)|`([^`]+)`|(?<![\w.])[^\W\d]\w*"
+)
 
 _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Add: np.add,
@@ -40,6 +45,14 @@ _OPERATIONS: dict[type[ast.AST], Any] = {
 }
 
 
+class _TextTest(NamedTuple):
+    """Compares the categories of a column with a text."""
+
+    column: str
+    text: str
+    is_equal: bool
+
+
 @dataclass(frozen=True)
 class Expression:
     """A parsed formula.
@@ -50,19 +63,26 @@ class Expression:
         The formula as it was written.
     columns
         Names of its columns, in order of appearance.
+    text_columns
+        Those of them that are compared with texts; the others are numbers.
     """
 
     text: str
     columns: tuple[str, ...]
+    text_columns: tuple[str, ...]
     _tree: Any
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the formula is the name of a column."""
+        return isinstance(self._tree, str)
 
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
         """Compute the value of every row, which must be finite."""
-        numbers = {name: _to_numbers(columns, name) for name in self.columns}
-        n_rows = len(next(iter(numbers.values())))
+        n_rows = len(_column(columns, self.columns[0]))
         # Division by zero is reported below with its row, instead of a warning of NumPy's.
         with np.errstate(all="ignore"):
-            values = np.broadcast_to(_evaluate(self._tree, numbers), (n_rows,))
+            values = np.broadcast_to(_evaluate(self._tree, columns), (n_rows,))
         values = np.array(values, dtype=np.float64)
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
@@ -90,7 +110,8 @@ def parse_expression(text: str) -> Expression:
     tree = parser.convert(parser.parse(), 0)
     if not parser.columns:
         raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
-    return Expression(text, tuple(dict.fromkeys(parser.columns)), tree)
+    columns, text_columns = dict.fromkeys(parser.columns), dict.fromkeys(parser.text_columns)
+    return Expression(text, tuple(columns), tuple(text_columns), tree)
 
 
 class _FormulaParser:
@@ -99,19 +120,29 @@ class _FormulaParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.columns: list[str] = []
+        self.text_columns: list[str] = []
         self._names: dict[str, str] = {}  # of columns, by placeholder
+        self._texts: dict[str, str] = {}  # in quotes, by placeholder
         self._code = re.sub(_NAME, self._to_identifier, re.sub(r"\s", " ", text))
 
     def _to_identifier(self, match: re.Match[str]) -> str:
         """Replace a name that is no identifier of Python by a placeholder of the same length."""
-        name = match[1] or match[0]
-        if match[1] is None and name.isascii() and not keyword.iskeyword(name):
+        text, double_quoted, quoted_name = match.groups()
+        if text is None:
+            text = double_quoted
+        name = quoted_name or match[0]
+        is_identifier = text is None and quoted_name is None
+        if is_identifier and name.isascii() and not keyword.iskeyword(name):
             return name
         # Of the same length, so that positions in errors stay those of the text.
-        placeholder = f"_{len(self._names)}".ljust(len(match[0]), "_")
+        number = len(self._names) + len(self._texts)
+        placeholder = f"_{number}".ljust(len(match[0]), "_")
         while placeholder in self.text:
             placeholder += "_"
-        self._names[placeholder] = name
+        if text is None:
+            self._names[placeholder] = name
+        else:
+            self._texts[placeholder] = text
         return placeholder
 
     def parse(self) -> ast.AST:
@@ -134,7 +165,18 @@ class _FormulaParser:
         match node:
             case ast.Constant(value=int() | float() as value):
                 return self._number(node, value)
-            case ast.Name(id=name):
+            case ast.Compare(
+                ops=[ast.Eq() | ast.NotEq() as op],
+                left=ast.Name(id=left),
+                comparators=[ast.Name(id=right)],
+            ) if (left in self._texts) != (right in self._texts):
+                if left in self._texts:
+                    left, right = right, left
+                name = self._names.get(left, left)
+                self.columns.append(name)
+                self.text_columns.append(name)
+                return _TextTest(name, self._texts[right], isinstance(op, ast.Eq))
+            case ast.Name(id=name) if name not in self._texts:
                 self.columns.append(self._names.get(name, name))
                 return self.columns[-1]
             # Minus is 0 - x: one form of node less to evaluate.
@@ -178,28 +220,58 @@ class _FormulaParser:
         )
 
 
-def _evaluate(tree: Any, numbers: Mapping[str, NDArray[np.float64]]) -> Any:
+def _evaluate(tree: Any, columns: Mapping[str, Any]) -> Any:
     if isinstance(tree, float):
         return tree
     if isinstance(tree, str):
-        return numbers[tree]
+        return _to_numbers(columns, tree)
+    if isinstance(tree, _TextTest):
+        return _compare_text(tree, columns)
     operation, left, right = tree
-    result = operation(_evaluate(left, numbers), _evaluate(right, numbers))
+    result = operation(_evaluate(left, columns), _evaluate(right, columns))
     return np.asarray(result, dtype=np.float64)  # comparisons give booleans
 
 
-def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+def _column(columns: Mapping[str, Any], name: str) -> Any:
     if name not in columns:
         raise SchemaError(
-            f"no column {name!r}; there are {', '.join(sorted(columns))}",
+            f"no column {name!r}; there are {', '.join(sorted(columns)) or 'none'}",
             fix="Name the columns of the data",
             column=name,
         )
-    values = np.asarray(columns[name])
+    return columns[name]
+
+
+def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Compare categories with a text; a missing category is neither equal nor different."""
+    values = _column(columns, test.column)
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    matches = np.zeros(len(values))
+    for row, value in enumerate(values):
+        text = value
+        if type(value) is not str:
+            try:
+                text = category_text(value)
+            except TypeError as error:
+                raise SchemaError(
+                    f"{value!r} in column {test.column!r} is not a category",
+                    fix=CATEGORY_FIX,
+                    column=test.column,
+                    row=row,
+                ) from error
+        if text:
+            matches[row] = (text == test.text) == test.is_equal
+    return matches
+
+
+def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+    values = np.asarray(_column(columns, name))
     if values.dtype.kind not in "iufb":
         raise SchemaError(
             f"column {name!r} is of type {values.dtype}, not a number",
-            fix="Use numeric or boolean columns in a formula",
+            fix="Use numeric or boolean columns in a formula, or compare it with a text: "
+            f"{name} == 'text'",
             column=name,
         )
     return values.astype(np.float64)

@@ -209,8 +209,13 @@ def _hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 
 # ----------------------------------------------------------------------------------------- times
-def to_microseconds(values: Any, unit: str, column: str) -> NDArray[np.int64]:
-    """Return times as microseconds since the epoch; all must be present."""
+def to_microseconds(
+    values: Any, unit: str, column: str, default: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return times as microseconds since the epoch; without ``default`` all must be present.
+
+    Times are timestamps, numbers in a unit, or texts as in requests, since JSON has no timestamps.
+    """
     array = np.asarray(values)
     if array.dtype.kind == "M":
         missing = np.isnat(array)
@@ -228,12 +233,21 @@ def to_microseconds(values: Any, unit: str, column: str) -> NDArray[np.int64]:
                 fix="Check time_unit, the unit of times that are numbers: s, ms or us",
             )
         times = scaled.astype(np.int64)
+    elif array.dtype.kind == "T":
+        missing = array == ""
+        times = np.zeros(len(array), dtype=np.int64)
+        try:
+            times[~missing] = [parse_time(text) for text in array[~missing].tolist()]
+        except SchemaError as error:
+            raise SchemaError(error.reason, column=column, fix=error.fix) from error
     else:
         raise SchemaError(
             f"times are {array.dtype}",
             column=column,
             fix="Store timestamps, or numbers of seconds since 1970",
         )
+    if default is not None:
+        return np.where(missing, default, times)
     if missing.any():
         raise SchemaError(
             "a time is missing",

@@ -58,9 +58,11 @@ class Lists(NamedTuple):
         times = to_microseconds(block.columns[history.time], history.time_unit, history.time)
         # Without outcome times a list ends with its last row.
         latest = times
-        if history.outcome_time in block.columns:
+        if history.outcome_time is not None and history.outcome_time in block.columns:
             values = block.columns[str(history.outcome_time)]
-            latest = np.maximum(times, _times_where_present(values, times, history))
+            # A row without an outcome keeps its own time.
+            outcome_times = to_microseconds(values, history.time_unit, history.outcome_time, times)
+            latest = np.maximum(times, outcome_times)
         return cls(
             starts,
             np.minimum.reduceat(times, starts[:-1]),
@@ -72,18 +74,6 @@ class Lists(NamedTuple):
     def first(self) -> FirstList:
         """The first list."""
         return FirstList(int(self.times[0]), int(self.ids[0]))
-
-
-def _times_where_present(
-    values: Any, times: NDArray[np.int64], history: History
-) -> NDArray[np.int64]:
-    """Return times of outcomes; a row without one keeps its own time."""
-    present = ~np.isnat(values) if values.dtype.kind == "M" else np.isfinite(values)
-    outcome_times = times.copy()
-    outcome_times[present] = to_microseconds(
-        values[present], history.time_unit, str(history.outcome_time)
-    )
-    return outcome_times
 
 
 class HistoryScan:

@@ -43,6 +43,7 @@ from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
 from rankine.data.splits import query_times
 from rankine.history.declarations import parse_duration, plan_features, read_declarations
+from rankine.history.rows import to_microseconds
 from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
 from rankine.transforms.log_columns import columns_of, numeric_values
@@ -566,11 +567,17 @@ _ROLES = {
     "time": ("ts", "time", "timestamp", "date", "day"),
     "item": ("item", "item_id", "product_id", "product", "docid", "doc_id", "document_id", "sku"),
     "search": ("search", "query_text", "search_text", "keywords"),
+    "outcome_time": ("outcome_ts", "outcome_time", "clicked_at", "click_time", "click_ts"),
 }
 #: Usual names of columns of users, whose earlier clicks are features.
 _USER = ("user_id", "user", "customer_id", "customer", "visitor_id", "client_id")
 #: Usual names of outcomes, and their weights in a label.
-_OUTCOMES = {"clicked": 1, "click": 1, "label": 1, "added": 2, "purchased": 4, "bought": 4}
+_OUTCOMES = {
+    "clicked": 1, "click": 1, "item_click": 1, "label": 1, "added": 2, "add_to_cart": 2,
+    "purchased": 4, "purchase": 4, "bought": 4,
+}  # fmt: skip
+#: Microseconds of a day.
+_DAY = 86400 * 10**6
 #: Columns with up to this number of values get a feature per value, which every export of raw
 #: columns expresses; others are hashed.
 _MAX_ONE_HOT = 200
@@ -634,6 +641,8 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
         use, reasons[name] = _propose_use(values, name, constant=name not in varying)
         if use is not None:
             fields.setdefault(use, []).append(name)
+    # Only history features use the time of an outcome.
+    del fields["outcome_time"]
     return LogSchema.make({**fields, **history}), reasons
 
 
@@ -662,10 +671,17 @@ def _propose_history(
     if time is None or item is None or user is None or clicks is None:
         return {}
     times = block.columns[time]
-    # Dates, and text, do not say which of the lists of a day came first.
-    if times.dtype.kind not in "iufM" or times.dtype == np.dtype("M8[D]"):
+    unit = "s"
+    if times.dtype.kind in "iuf":
+        unit = _guess_time_unit(float(np.max(times)))
+    try:
+        microseconds = to_microseconds(times, unit, time)
+    except SchemaError:
         return {}
-    first_times = query_times(block, time)
+    # Dates do not say which of the lists of a day came first.
+    if times.dtype.kind in "MT" and not (microseconds % _DAY).any():
+        return {}
+    first_times = query_times(block, microseconds)
     if (first_times[1:] < first_times[:-1]).any():
         return {}
     history: dict[str, Any] = {
@@ -676,8 +692,10 @@ def _propose_history(
         by = [fields["search"], item]
         history["search_item_rate"] = {"rate": clicks, "by": by, "half_life": "30d"}
     proposal: dict[str, Any] = {"history": history}
-    if times.dtype.kind != "M":
-        proposal["time_unit"] = _guess_time_unit(float(np.max(times)))
+    if unit != "s":
+        proposal["time_unit"] = unit
+    if fields["outcome_time"] is not None:
+        proposal["outcome_time"] = fields["outcome_time"]
     return proposal
 
 

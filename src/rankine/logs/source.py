@@ -384,6 +384,7 @@ def scan_columns(
     if isinstance(formula, CoecLabel):
         categories += formula.columns
     elif formula is not None:
+        categories += formula.text_columns
         numbers.update(name for name in formula.columns if name not in categories)
     history = schema.history_spec()
     adds_outcomes = True

@@ -150,6 +150,12 @@ def _parse_metric(text: str) -> Metric:
     except ParameterError as error:
         # The text is that of ``objective``; an error of ``metric`` would name another option.
         raise ParameterError(error.reason, fix=error.fix, parameter="objective") from error
+    if metric.label is not None:
+        raise ParameterError(
+            f"{text!r} replaces the labels, which training reads from the data",
+            parameter="objective",
+            fix="Leave label=... out, and name the column as the label of the data",
+        )
     if metric.name not in METRIC_OBJECTIVES or (metric.name == "map" and metric.cutoff is not None):
         names = ", ".join(METRIC_OBJECTIVES)
         raise ParameterError(

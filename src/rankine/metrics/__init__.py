@@ -17,6 +17,7 @@ from rankine.metrics.metric import (
     Definition,
     Metric,
     describe_metrics,
+    metric_columns,
     parse_metric,
     register,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "describe_metrics",
     "evaluate",
     "evaluate_on",
+    "metric_columns",
     "parse_metric",
     "random_expectation",
     "register",

@@ -17,6 +17,7 @@ from rankine.data.dataset import (
     check_weight,
     row_scores,
 )
+from rankine.data.expressions import parse_expression
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
@@ -26,7 +27,15 @@ from rankine.metrics.families import (
     ranked_values,
     weighted_values,
 )
-from rankine.metrics.gains import cutoffs, docid_key, flag_column, gain_values, relevance
+from rankine.metrics.gains import (
+    cutoffs,
+    docid_key,
+    flag_column,
+    formula_values,
+    gain_values,
+    group_numbers,
+    relevance,
+)
 from rankine.metrics.metric import Metric, find_definition, parse_metric
 from rankine.transforms.apply import score_dataset
 
@@ -80,7 +89,7 @@ class QueryEvaluator(ABC):
 def query_evaluator(
     metric: Metric, labels: Floats, queries: QueryIndex, columns: Mapping[str, Any]
 ) -> QueryEvaluator:
-    """Prepare a metric for rows whose labels are in grouped order.
+    """Prepare a metric for rows whose labels are in grouped order, if it does not replace them.
 
     ``columns`` are in row order.
     """
@@ -88,6 +97,8 @@ def query_evaluator(
     if queries.rows is not None:
         present = {name: values for name, values in columns.items() if values is not None}
         grouped = {name: queries.gather(np.asarray(values)) for name, values in present.items()}
+    if metric.label is not None:
+        labels = formula_values(parse_expression(metric.label), grouped, len(labels), "label")
     # From here on rows are in grouped order, so the index has no row numbers.
     data = _GroupedRows(
         labels,
@@ -175,10 +186,18 @@ class _RankedListEvaluator(QueryEvaluator):
 
 def _item_gains(metric: Metric, data: _GroupedRows) -> Floats:
     """Return the gain or relevance of each row; items that were not displayed have none."""
-    if find_definition(metric.name).items == "gain":
+    items = find_definition(metric.name).items
+    if items == "gain":
         gains = gain_values(str(metric.gain), data.labels, data.columns, metric.max_label)
     else:
         gains = relevance(data.labels, float(metric.threshold or 0.0))
+    if items in {"group", "relevant group"}:
+        groups = group_numbers(str(metric.by), data.columns, len(gains))
+        if items == "relevant group":
+            # Nothing is known to be redundant with an item without a value.
+            alone = groups.max(initial=0.0) + 1.0 + np.arange(len(groups))
+            groups = gains * np.where(groups > 0, groups, alone)
+        gains = groups
     if data.displayed is None:
         return gains
     return np.where(data.displayed, gains, 0.0)
@@ -264,7 +283,8 @@ def evaluate(
     query_weight
         Mapping from query id to weight, or one number per query in order of first appearance.
     columns
-        Columns that the metric uses (cutoff, gain, ``displayed``, ``docid``), one value per row.
+        Columns that the metric uses (cutoff, gain, label, ``by``, ``displayed``, ``docid``), one
+        value per row.
 
     Examples
     --------

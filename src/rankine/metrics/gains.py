@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import LabelError, ParameterError, SchemaError
+from rankine.data.expressions import Expression, parse_expression
 from rankine.data.query_index import QueryIndex, id_texts
 from rankine.kernels.compile import jit
+from rankine.transforms.categories import distinct
 
 #: Flag columns that are used by default, if the data has them.
 _DEFAULT_FLAGS = ("displayed", "retrieved")
@@ -31,6 +33,34 @@ def _column(name: str, columns: Mapping[str, Any], n_rows: int, use: str) -> NDA
             fix="Pass one value per row",
         )
     return values
+
+
+def gain_formula(gain: str | None) -> Expression | None:
+    """Return a gain as a formula over columns; None if the gain is a function of the label."""
+    if gain in (None, "exp", "linear") or re.search(r",|^[\d.]+$", str(gain)):
+        return None
+    return parse_expression("gain" if gain == "given" else str(gain))
+
+
+def formula_values(
+    formula: Expression, columns: Mapping[str, Any], n_rows: int, use: str
+) -> NDArray[np.float64]:
+    """Return a formula over columns as finite numbers; ``use`` names its purpose in errors."""
+    if formula.is_column:
+        return number_column(formula.columns[0], columns, n_rows, use)
+    return formula({name: _column(name, columns, n_rows, use) for name in formula.columns})
+
+
+def group_numbers(name: str, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+    """Return the number of each row's category in a column, from 1; 0 where it is missing."""
+    _column(name, columns, n_rows, "groups")
+    values, codes = distinct(columns, (name,))
+    numbers: dict[Any, int] = {}
+    value_numbers = np.zeros(len(values))
+    for i, value in enumerate(values):
+        if value not in ("", None):
+            value_numbers[i] = numbers.setdefault(value, len(numbers) + 1)
+    return value_numbers if codes is None else value_numbers[codes]
 
 
 def number_column(
@@ -133,13 +163,13 @@ def gain_values(
 def _explicit_gains(
     gain: str, y: NDArray[np.float64], columns: Mapping[str, Any]
 ) -> NDArray[np.float64]:
-    if "," in gain or re.fullmatch(r"[\d.]+", gain):
-        return _look_up_gains(y, _parse_table(gain), f"the gain table {gain}", _LINEAR_FIX)
-    if gain == "linear":
+    formula = gain_formula(gain)
+    if formula is not None:
+        gains = formula_values(formula, columns, len(y), "gain")
+    elif gain == "linear":
         gains = y
     else:
-        column = "gain" if gain == "given" else gain
-        gains = number_column(column, columns, len(y), "gain")
+        return _look_up_gains(y, _parse_table(gain), f"the gain table {gain}", _LINEAR_FIX)
     # DCG of negative gains would reward ranking bad rows lower than absent ones.
     if len(gains) and gains.min() < 0:
         row = int(np.argmin(gains))

@@ -13,12 +13,14 @@ labels.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
 from rankine.core.errors import ParameterError
+from rankine.data.expressions import parse_expression
+from rankine.metrics.gains import gain_formula
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -42,7 +44,9 @@ class Definition:
     aliases
         Other accepted names.
     items
-        What a ranked list holds: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
+        What a ranked list holds: ``"gain"`` (of the label), ``"relevance"`` (0 or 1), ``"group"``
+        (number of the item's value in column ``by``, from 1; 0 without a value) or ``"relevant
+        group"`` (the same for relevant items, each without a value in its own group; else 0).
     cutoff
         ``"optional"``, ``"required"`` or ``"none"``.
     larger_is_better
@@ -61,7 +65,7 @@ class Definition:
     spec: Callable[[Metric, int], Any]
     summary: str = ""
     aliases: tuple[str, ...] = ()
-    items: Literal["gain", "relevance"] = "relevance"
+    items: Literal["gain", "relevance", "group", "relevant group"] = "relevance"
     cutoff: Literal["optional", "required", "none"] = "optional"
     larger_is_better: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -91,8 +95,8 @@ def register(*definitions: Definition) -> None:
         if definition.family == "ranks":
             complete = replace(
                 definition,
-                defaults={**definition.defaults, "ties": "expected", "no_relevant": "0"},
-                choices={**definition.choices, "ties": RANK_TIES},
+                defaults={"no_relevant": "0", **definition.defaults, "ties": "expected"},
+                choices={"ties": RANK_TIES, **definition.choices},
             )
         DEFINITIONS[definition.name] = complete
         for name in names:
@@ -171,7 +175,7 @@ class Metric:
         Evaluation script whose conventions are used: ``"letor3"``, ``"letor4"`` or ``"mslr"``.
     gain
         ``"exp"`` (2^label - 1), ``"linear"`` (label), a table such as ``"0,1,3"`` (gain of labels
-        0, 1, 2) or the name of a column that holds the gains (``"given"``: column ``gain``).
+        0, 1, 2) or a formula over columns, such as ``"margin"`` (``"given"``: column ``gain``).
     discount
         ``"std"`` 1/log2(r + 1), ``"paper"`` 1/(log2(r) + 1) (Freno et al., eq. 1), ``"letor"``
         1/max(1, log2 r).
@@ -198,6 +202,12 @@ class Metric:
     retrieved
         Column that is 0 for items that were judged but not retrieved: they have no rank, but count
         among the relevant items in recall and in the ideal order.
+    label
+        Formula over columns that replaces the labels, such as ``"clicked"``.
+    by
+        Column of the groups of items (brand, category) that diversity and exposure are about.
+    alpha
+        Probability that an item of a group makes another one of the group redundant (alpha-NDCG).
     """
 
     name: str
@@ -214,6 +224,9 @@ class Metric:
     mean: str | None = None
     displayed: str | None = None
     retrieved: str | None = None
+    label: str | None = None
+    by: str | None = None
+    alpha: float | None = None
     #: Whether ``ties`` was passed; if not, TREC runs are evaluated with ``docid``.
     states_ties: bool = field(default=False, init=False, compare=False, repr=False)
 
@@ -236,12 +249,19 @@ class Metric:
                 )
             else:
                 object.__setattr__(self, option, self._check_option(option, value))
+        if self.by is None and "by" in defaults:
+            raise ParameterError(
+                f"{self.name} needs a column of groups",
+                fix=f"Write {self.name}:by=brand, for example",
+                parameter="metric",
+            )
 
     def _defaults(self) -> dict[str, Any]:
         return {
             **find_definition(self.name).defaults,
             "displayed": "displayed",
             "retrieved": "retrieved",
+            "label": None,
             **mode_defaults(self.mode, self.name),
         }
 
@@ -280,17 +300,43 @@ class Metric:
                 fix=f"Choose one of {', '.join(choices)}",
                 parameter="metric",
             )
-        if option == "persistence" and not 0 < float(value) < 1:
+        if option in {"alpha", "persistence"} and not 0 < float(value) < 1:
             raise ParameterError(
-                f"persistence={value} is not a probability",
+                f"{option}={value} is not a probability",
                 fix="Use a number between 0 and 1",
                 parameter="metric",
             )
-        if option in {"threshold", "persistence"}:
+        if option in {"threshold", "persistence", "alpha"}:
             return float(value)
+        if option in {"gain", "label"}:
+            self._check_formula(option, value)
         if option == "max_label":
             return int(value)
         return value
+
+    def _check_formula(self, option: str, text: str) -> None:
+        try:
+            if option == "gain":
+                gain_formula(text)
+            else:
+                parse_expression(text)
+        except ParameterError as error:
+            reason = f"{option} of {self.name}: {error.reason}"
+            raise ParameterError(reason, fix=error.fix, parameter="metric") from None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the data must have for this metric."""
+        names: list[str] = []
+        if isinstance(self.cutoff, str):
+            names.append(self.cutoff)
+        formulas = [gain_formula(self.gain)]
+        if self.label is not None:
+            formulas.append(parse_expression(self.label))
+        names += [name for formula in formulas if formula is not None for name in formula.columns]
+        if self.by is not None:
+            names.append(self.by)
+        return tuple(dict.fromkeys(names))
 
     @property
     def larger_is_better(self) -> bool:
@@ -346,7 +392,12 @@ OPTIONS = tuple(
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
 # Options with numeric values; the others are text.
-_NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}
+_NUMBERS: dict[str, Any] = {
+    "threshold": float,
+    "max_label": int,
+    "persistence": float,
+    "alpha": float,
+}
 
 
 def parse_metric(text: str | Metric) -> Metric:
@@ -380,6 +431,18 @@ def parse_metric(text: str | Metric) -> Metric:
         cutoff = int(cutoff)
     options = dict(_parse_option(part, str(text)) for part in parts[1:])
     return Metric(head["name"], cutoff, mode, **options)
+
+
+def metric_columns(metrics: Iterable[str | Metric | None]) -> tuple[str, ...]:
+    """Return the columns that the data must have for metrics, so that readers keep them.
+
+    Examples
+    --------
+    >>> metric_columns(["ndcg@10", "recall@shown", "dcg@10:label=purchased*margin"])
+    ('shown', 'purchased', 'margin')
+    """
+    names = [name for text in metrics if text is not None for name in parse_metric(text).columns]
+    return tuple(dict.fromkeys(names))
 
 
 def _parse_option(part: str, text: str) -> tuple[str, Any]:

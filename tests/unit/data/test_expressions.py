@@ -17,6 +17,8 @@ COLUMNS = {
     "price": np.array([2.5, 10.0, 4.0]),
     "dwell time": np.array([1.0, 30.0, 99.0]),
     "név": np.array([1, 2, 3]),
+    "brand": ["acme", "it's", None],
+    "the size": np.array([10, 9, 10]),
 }
 
 
@@ -35,6 +37,9 @@ COLUMNS = {
         ("(price > 3)*2 + (clicked == 0)", [1, 2, 2]),
         ("clicked != purchased", [0, 1, 0]),
         ("név", [1, 2, 3]),
+        ("brand == 'acme'", [1, 0, 0]),
+        ("'it is # + 1' != brand", [1, 1, 0]),
+        ("2*(brand == \"acme\") + (`the size` == '9')*clicked", [2, 1, 0]),
     ],
 )
 def test_values(text, expected):
@@ -52,6 +57,7 @@ def test_a_quoted_name_is_any_column(name):
 def test_columns_in_order_of_appearance():
     assert parse_expression("b + a*b").columns == ("b", "a")
     assert parse_expression("class + in").columns == ("class", "in")
+    assert parse_expression("a*(b == 'x') + (c != 'y')").text_columns == ("b", "c")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,9 @@ def test_columns_in_order_of_appearance():
         ("a\0b", 4),
         ("clicked + \ud800", 1),
         ("a if b else c", 3),
+        ("brand < 'b'", 9),
+        ("'a' == 'b'", 1),
+        ("brand == 'a'b", 13),
     ],
 )
 def test_errors_point_at_the_place(text, place):
@@ -105,6 +114,9 @@ def test_limits():
 
 
 def test_bad_columns_and_values():
+    with pytest.raises(SchemaError, match=r"2\.5 in column 'price' is not a category") as caught:
+        parse_expression("price == '2.5'")({"price": [2, 2.5]})
+    assert caught.value.row == 1
     with pytest.raises(SchemaError, match="no column 'sold'"):
         parse_expression("sold")(COLUMNS)
     with pytest.raises(SchemaError, match="not a number"):

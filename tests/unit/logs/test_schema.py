@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv, feather
 
 from rankine import Dataset, logs
 from rankine.core.errors import (
@@ -277,6 +280,38 @@ def test_history_features_are_proposed_for_a_log_in_order_of_time(tmp_path):
     for name in ("ts", "item", "user_id", "clicked"):
         found, _ = proposed(tmp_path, **{k: v for k, v in columns.items() if k != name})
         assert found.history == {}
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "arrow"])
+def test_a_schema_is_proposed_for_a_log_with_missing_texts_and_times(tmp_path, form):
+    n = 60
+    rows = np.arange(n)
+    texts = pa.array([None if k % 5 == 0 else f"t{k % 7}" for k in rows])
+    minutes = 1_700_000_040 + 60 * (rows // 4)
+    clicked = rows % 3 == 0
+    table = pa.table({
+        "session": [f"s{k}" for k in rows // 4], "ts": pa.array(minutes, pa.timestamp("s")),
+        "user": pa.array([f"u{k % 3}" if k % 5 else None for k in rows // 4]), "sku": texts,
+        "search": texts, "brand": texts, "empty": pa.nulls(n), "click": clicked.astype(int),
+        "outcome_ts": pa.array(minutes + 9, pa.timestamp("s"), mask=~clicked),
+    })  # fmt: skip
+    path = tmp_path / f"log.{form}"
+    if form == "csv":
+        csv.write_csv(table, path)
+    elif form == "jsonl":
+        # As JSON has it: times are texts.
+        lines = [json.dumps(row, default=datetime.isoformat) for row in table.to_pylist()]
+        path.write_text("\n".join(lines))
+    elif form == "arrow":
+        feather.write_feather(table, path, compression="uncompressed")
+    else:
+        pq.write_table(table, path)
+    found, _ = logs.propose_schema(path)
+    assert (found.one_hot, found.outcome_time) == (("brand",), "outcome_ts")
+    assert set(found.history) == {"item_rate", "user_item_count", "search_item_rate"}
+    rates = logs.scan(path, schema=found).load().columns["item_rate"]
+    # The second list knows three rows that have an item; the third of them was clicked.
+    assert rates[:8] == pytest.approx([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3, 1 / 3])
 
 
 def test_the_schema_of_a_model_of_version_0_1_is_read(trained):

@@ -164,6 +164,23 @@ def test_columns_are_read_in_the_order_of_their_rows(data: Dataset) -> None:
             np.testing.assert_array_equal(value, alone)
 
 
+def test_labels_and_gains_from_formulas(data: Dataset) -> None:
+    rng = np.random.default_rng(5)
+    scores, bought, margin = rng.normal(size=60), rng.integers(0, 2, 60), rng.random(60)
+    columns = {"bought": bought, "margin": margin, "kind": np.where(bought, "x", "y")}
+    for text, labels, plain in (
+        ("map:label=bought", bought, "map"),
+        ("p@3:label=kind=='x'", bought, "p@3"),
+        ("dcg@4:gain=linear:label=bought*margin", bought * margin, "dcg@4:gain=linear"),
+        ("dcg@4:gain=bought*margin", bought * margin, "dcg@4:gain=linear"),
+    ):
+        value = evaluate(text, data.y, scores, data.queries, columns=columns, per_query=True)
+        expected = evaluate(plain, labels, scores, data.qid, per_query=True)
+        np.testing.assert_array_equal(value, expected)
+    with pytest.raises(SchemaError, match="its label from column 'sold', which the data lacks"):
+        evaluate("map:label=sold*bought", data.y, scores, data.queries, columns=columns)
+
+
 def test_query_weights_reach_the_mean(data: Dataset) -> None:
     values = evaluate_on(data, metric="p@2", scores=data.y, per_query=True)
     weight = np.arange(1.0, data.n_queries + 1)

@@ -12,6 +12,7 @@ from rankine.metrics import (
     describe_metrics,
     evaluate,
     metric,
+    metric_columns,
     parse_metric,
     random_expectation,
 )
@@ -77,6 +78,18 @@ def test_a_registered_metric_is_known_by_all_its_names_and_learns_the_longest_li
     for name, aliases in (("mine", ()), ("own", ()), ("other", ("map",))):
         with pytest.raises(ParameterError, match="exists"):
             metric.register(metric.Definition(name, "", "pairs", spec, aliases=aliases))
+
+
+def test_columns_that_a_metric_reads():
+    metric = parse_metric("ndcg@shown:gain=2*margin:label=`my click`*(brand == 'a')")
+    assert metric.columns == ("shown", "margin", "my click", "brand")
+    assert parse_metric(str(metric)) == metric
+    assert parse_metric("ndcg@10:gain=0,1,3").columns == ()
+    assert metric_columns(["ndcg@shown", None, "map", "dcg@shown:gain=given"]) == ("shown", "gain")
+    for text in ("ndcg:label=a+", "ndcg:gain=a+", "kendall:label=2"):
+        with pytest.raises(ParameterError, match=r"of (ndcg|kendall)") as caught:
+            parse_metric(text)
+        assert caught.value.parameter == "metric"
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)

@@ -33,7 +33,6 @@ from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.raw_values import to_category_texts, to_numbers_or_nan
 from rankine.data.readers.values import (
-    MISSING_FIX,
     BatchLocation,
     RowFaults,
     exact_floats,
@@ -282,8 +281,8 @@ def to_values(
 ) -> NDArray[Any] | CodedText:
     """Convert a column that is no feature: numbers, text, booleans or times.
 
-    Missing numbers become NaN, missing booleans None, missing text is empty. Columns that the plan
-    names as categories or numbers have one type, whatever the file stores.
+    Missing numbers become NaN, missing times NaT, missing booleans None, missing text is empty.
+    Columns that the plan names as categories or numbers have one type, whatever the file stores.
     """
     if name in plan.numbers:
         return to_numbers_or_nan(array, name, faults)
@@ -305,8 +304,8 @@ def to_values(
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()))
         return writable(refuse_not_finite(values, name, faults))
     if pt.is_boolean(value_type) or pt.is_timestamp(value_type) or pt.is_date(value_type):
-        if array.null_count:
-            faults.refuse(null_mask(array), name, "null value", MISSING_FIX)
+        # A missing time is NaT: rows without an outcome have no time of one.
+        faults.missing += array.null_count
         return writable(array.to_numpy(zero_copy_only=False))
     raise SchemaError(
         f"column {name!r} is of type {array.type}, which cannot be kept as a further column",

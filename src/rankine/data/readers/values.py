@@ -140,9 +140,6 @@ class RowFaults:
         return {name: count for name, count in counts.items() if count}
 
 
-MISSING_FIX = "Give every row a value"
-
-
 def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
     """Convert a numeric column to finite float64; nulls are refused."""
     if not is_number(array.type):
@@ -171,7 +168,7 @@ def to_numbers(
     if array.null_count:
         nulls = null_mask(array)
         if not missing:
-            faults.refuse(nulls, name, "null value", MISSING_FIX)
+            faults.refuse(nulls, name, "null value", "Give every row a value")
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
     values = exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
     if nulls is not None:  # rows that were refused may hold anything
