@@ -154,7 +154,9 @@ class Source:
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
-            file = open(self.path, "rb", buffering=0, opener=open_without_waiting)
+            file = open(  # noqa: PTH123 - pathlib has no opener
+                self.path, "rb", buffering=0, opener=open_without_waiting
+            )
         except OSError as error:
             if self.stamp is not None:
                 raise self._changed("since the last pass") from error

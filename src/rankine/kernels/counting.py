@@ -1,7 +1,8 @@
 """Sums over active pairs: the core of RankSVM in O(m log m) (Airola et al., Algorithm 1).
 
 In one query with scores p and label ranks y, row i is in an *active pair* with a row j of a higher
-label when y_j > y_i and p_i - p_j > -m, with the margin m = 1 unless given. For values g (all ones to count) these kernels compute::
+label when y_j > y_i and p_i - p_j > -m; the margin m is 1 unless given. For values g (all ones to
+count) these kernels compute::
 
     above_i = sum of g_j over active rows j of higher labels      (c_i when g = 1)
     below_i = sum of g_j over active rows j of lower labels       (d_i when g = 1)

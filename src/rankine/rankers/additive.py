@@ -140,8 +140,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
     scale
         ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
-        Strengths of a path without a better metric before the path ends; None: 2. A warm start keeps
-        strengths and searches none.
+        Strengths of a path without a better metric before the path ends; None: 2. A warm start
+        keeps strengths and searches none.
     n_threads
         Threads; None takes what the machine offers.
     propensity, max_weight, position_offset
