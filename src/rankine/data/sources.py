@@ -154,9 +154,7 @@ class Source:
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
-            file = open(  # noqa: PTH123 - pathlib has no opener
-                self.path, "rb", buffering=0, opener=open_without_waiting
-            )
+            file = open(os.fspath(self.path), "rb", buffering=0, opener=open_without_waiting)  # noqa: SIM115
         except OSError as error:
             if self.stamp is not None:
                 raise self._changed("since the last pass") from error
