@@ -59,7 +59,9 @@ CHANGES = {
         "average": [{"average": False}],
         "norm_guard": [{"solver": "romma", "l2": 10.0, "norm_guard": False}],
         "margin": [{"solver": "margin_perceptron", "margin": 0.3}],
-        "hybrid_second": [{"solver": "hybrid", "l2": 50.0, "hybrid_second": "sgd_svm"}],
+        # Both end alike unless the first phase leaves the ball that pegasos projects onto.
+        "hybrid_second": [{"solver": "hybrid", "l2": 50.0, "aggressiveness": 1.0,
+                           "hybrid_second": "sgd_svm"}],
         "hybrid_steps": [{"solver": "hybrid", "hybrid_steps": 11}],
         "record_at": [{"record_at": [100, 310]}],
         "max_trials": [{"sampling": "rejection", "max_trials": 50}],

@@ -38,7 +38,6 @@ IN_SOME_MODES = {
     "scale": "rows within [-1, 1] stay as they are, and tables refuse all other values",
     "tol": "a run may end far below it",
     "solver": "may be the one that solver='auto' chooses",
-    "hybrid_second": "with a strong l2 and ties='zero' both solvers end at the same weights",
     "adaptive": "False is the default of all solvers but one",
     "curvature": "'paper' is the default of solver='cd_plain'",
     "power": "adaptive steps follow the gradients and not the step number",

@@ -239,12 +239,17 @@ def print_results(results: dict[str, Any]) -> None:
 
 
 def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
-    """Print how many queries have no relevant document, and how they are treated."""
+    """Print for how many queries a metric has no value, and how they are treated."""
+    from rankine.metrics.metric import find_definition, parse_metric
+
     rule = entry["no_relevant"]
     treatment = "are skipped" if rule == "skip" else f"count {rule}"
+    lack = "no relevant document"
+    if find_definition(parse_metric(name).name).items == "group":
+        lack = "too few values to compare"
     _console.print_status(
-        f"{name}: {entry['queries_without_value']} of {n_queries} queries have no relevant "
-        f"document and {treatment}"
+        f"{name}: {entry['queries_without_value']} of {n_queries} queries have {lack} and "
+        f"{treatment}"
     )
 
 

@@ -460,12 +460,14 @@ def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[
     if array.dtype.kind not in "OUST":
         raise _type_error(array.dtype)
     # The types are few, the cells many.
-    if not any(issubclass(cell_type, _NOT_NUMBERS) for cell_type in set(map(type, array.flat))):
+    doubtful = (*_NOT_NUMBERS, str, bytes)
+    has_doubtful = any(issubclass(cell_type, doubtful) for cell_type in set(map(type, array.flat)))
+    if not has_doubtful or all(map(_is_number, array.flat)):
         with suppress(TypeError, ValueError, OverflowError):
             return array.astype(np.float64)
     bad_cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
     position, value = next(bad_cells, ((), array))
-    what = f"is {reprlib.repr(value)}, not a number"
+    what = f"is {_shown(value)}, not a number"
     if not isinstance(value, (str, bytes)):
         what += "; argument must be a string or a number"  # scikit-learn's checks look for this
     fix = "Encode it as numbers first, or leave the column out"
@@ -474,9 +476,20 @@ def _parse_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[
     raise SchemaError(f"X {what}", fix=fix)
 
 
+def _shown(value: Any) -> str:
+    """Return a value for a message; NumPy's texts look like Python's."""
+    return reprlib.repr(str(value) if isinstance(value, str) else value)
+
+
 def _is_number(value: Any) -> bool:
+    text = str(value, "latin-1") if isinstance(value, bytes) else value
+    if isinstance(value, _NOT_NUMBERS):
+        return False
+    # Python alone reads 1_0 as 10, and digits of other alphabets.
+    if isinstance(text, str) and ("_" in text or not text.isascii()):
+        return False
     try:
-        return not isinstance(value, _NOT_NUMBERS) and isinstance(float(value), float)
+        return isinstance(float(value), float)
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -528,9 +541,14 @@ def _to_real(values: ArrayLike, name: str, fix: str) -> NDArray[np.float64]:
     """Convert numbers to float64; refuse complex numbers, times and texts."""
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "cmM":
+        bad_cells = []
+        if array.dtype.kind in "OUST":
+            bad_cells = [cell for cell in array.flat if not _is_number(cell)]
+        if array.dtype.kind not in "cmM" and not bad_cells:
             return array.astype(np.float64, copy=False)
         why = f"they are of type {array.dtype}"
+        if bad_cells:
+            why = f"{_shown(bad_cells[0])} is not a number"
     except (TypeError, ValueError, OverflowError) as error:
         why = str(error)
     raise SchemaError(f"{name} are not numeric: {why}", fix=fix)

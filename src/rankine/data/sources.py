@@ -25,6 +25,7 @@ from rankine.core.errors import (
     ParameterError,
     attach_file_to_errors,
 )
+from rankine.core.pipes import open_without_waiting, wait_for_writer
 
 _GLOB = frozenset("*?[")
 
@@ -153,7 +154,7 @@ class Source:
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
-            file = self.path.open("rb", buffering=0)
+            file = open(os.fspath(self.path), "rb", buffering=0, opener=open_without_waiting)  # noqa: SIM115
         except OSError as error:
             if self.stamp is not None:
                 raise self._changed("since the last pass") from error
@@ -162,6 +163,7 @@ class Source:
                 file=self.name,
                 fix="Check the path and its permissions",
             ) from error
+        prefix = wait_for_writer(file.fileno())
         # Of the open file, not of the path, which may name another file a moment later.
         stamp = stamp_of(os.fstat(file.fileno()))
         if self.stamp is None:
@@ -169,6 +171,8 @@ class Source:
         elif stamp is not None and stamp != self.stamp:
             file.close()
             raise self._changed("since the last pass")
+        if prefix:
+            return cast("BinaryIO", Prefixed(prefix, file))
         return cast("BinaryIO", file)
 
     @contextmanager

@@ -1,13 +1,14 @@
 """Sums over active pairs: the core of RankSVM in O(m log m) (Airola et al., Algorithm 1).
 
 In one query with scores p and label ranks y, row i is in an *active pair* with a row j of a higher
-label when y_j > y_i and p_i - p_j > -1. For values g (all ones to count) these kernels compute::
+label when y_j > y_i and p_i - p_j > -m; the margin m is 1 unless given. For values g (all ones to
+count) these kernels compute::
 
     above_i = sum of g_j over active rows j of higher labels      (c_i when g = 1)
     below_i = sum of g_j over active rows j of lower labels       (d_i when g = 1)
 
-Both scans use the predicate ``p_i - p_j > -1``: IEEE subtraction is antisymmetric, so
-``p_j - p_i < 1`` is the same test, and sum(above) = sum(below) exactly when counting.
+Both scans use the predicate ``p_i - p_j > -m``: IEEE subtraction is antisymmetric, so
+``p_j - p_i < m`` is the same test, and sum(above) = sum(below) exactly when counting.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class SortedRows(NamedTuple):
     ranks: NDArray[np.uint32]
     n_levels: NDArray[np.int64]
     starts: NDArray[np.int64]
+    margin: float = 1.0
 
 
 class Ones(NamedTuple):
@@ -56,7 +58,7 @@ def _value_of_each(values: Any, k: Any) -> Any:
 
 
 @jit
-def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
+def _scan_above(p: Any, y: Any, margin: float, base: Any, values: Any, tree: Any, out: Any) -> None:
     """Scan scores in increasing order, with a Fenwick tree over ranks counted from the top.
 
     Rows of the lowest rank, often the majority, are not in the tree: no row is below them, and all
@@ -69,7 +71,7 @@ def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
     j = np.uint64(0)
     higher = tree[0]
     for a in range(m):
-        while j < m and p[a] - p[j] > -1.0:
+        while j < m and p[a] - p[j] > -margin:
             v = size - np.uint64(y[j])  # top rank first; tree[0] is unused
             if y[j] > unit:
                 g = value_at(values, base + j)
@@ -90,7 +92,7 @@ def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
 
 
 @jit
-def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
+def _scan_below(p: Any, y: Any, margin: float, base: Any, values: Any, tree: Any, out: Any) -> None:
     """Scan scores in decreasing order, with a Fenwick tree over ranks counted from the bottom.
 
     Rows of the lowest rank are in one sum outside the tree.
@@ -103,7 +105,7 @@ def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
     lowest = tree[0]
     for step in range(m):
         a = m - unit - step
-        while inserted > np.uint64(0) and p[inserted - unit] - p[a] > -1.0:
+        while inserted > np.uint64(0) and p[inserted - unit] - p[a] > -margin:
             inserted -= unit
             v = np.uint64(y[inserted]) - unit
             g = value_at(values, base + inserted)
@@ -137,15 +139,15 @@ def active_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
         positions = slice(start, rows.starts[q + 1])
         p, y = rows.scores[positions], rows.ranks[positions]
         if upward:
-            _scan_above(p, y, np.uint64(start), values, ranks, out[positions])
+            _scan_above(p, y, rows.margin, np.uint64(start), values, ranks, out[positions])
         else:
-            _scan_below(p, y, np.uint64(start), values, ranks, out[positions])
+            _scan_below(p, y, rows.margin, np.uint64(start), values, ranks, out[positions])
 
 
 @jit
 def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
     """Compute the same sums by one scan per level, O(r m) (Joachims 2006); ``tree`` is unused."""
-    p, y = rows.scores, rows.ranks
+    p, y, margin = rows.scores, rows.ranks, rows.margin
     for q in range(span[0], span[1]):
         start, stop = rows.starts[q], rows.starts[q + 1]
         for level in range(1, rows.n_levels[q] + 1):
@@ -153,7 +155,7 @@ def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
             if upward:
                 j = start
                 for a in range(start, stop):
-                    while j < stop and p[a] - p[j] > -1.0:
+                    while j < stop and p[a] - p[j] > -margin:
                         if y[j] > level:
                             total += value_at(values, j)
                         j += 1
@@ -162,7 +164,7 @@ def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
             else:
                 j = stop - 1
                 for a in range(stop - 1, start - 1, -1):
-                    while j >= start and p[j] - p[a] > -1.0:
+                    while j >= start and p[j] - p[a] > -margin:
                         if y[j] < level:
                             total += value_at(values, j)
                         j -= 1
@@ -173,14 +175,14 @@ def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out:
 @jit
 def pairs_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
     """Compute the same sums pair by pair, O(m^2); ``tree`` is unused."""
-    p, y = rows.scores, rows.ranks
+    p, y, margin = rows.scores, rows.ranks, rows.margin
     for q in range(span[0], span[1]):
         start, stop = rows.starts[q], rows.starts[q + 1]
         for a in range(start, stop):
             total = tree[0] * 0
             for j in range(start, stop):
-                if upward and y[j] > y[a] and p[a] - p[j] > -1.0:
+                if upward and y[j] > y[a] and p[a] - p[j] > -margin:
                     total += value_at(values, j)
-                if not upward and y[j] < y[a] and p[j] - p[a] > -1.0:
+                if not upward and y[j] < y[a] and p[j] - p[a] > -margin:
                     total += value_at(values, j)
             out[a] = total

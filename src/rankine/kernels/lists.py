@@ -69,10 +69,6 @@ def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
         ranks[order[k]] = k + 1
 
 
-class UnitGain(NamedTuple):
-    """|Delta| = 1: the pairwise special case (RankSVM, RankLR)."""
-
-
 class DcgGain(NamedTuple):
     """DCG or NDCG at a cutoff: (G_i - G_j) |d(r_i) - d(r_j)|, d(r) = 0 beyond the cutoff.
 
@@ -96,11 +92,6 @@ class AveragePrecisionGain(NamedTuple):
 
 
 @generic
-def uses_ranking(gain: Any) -> Any:
-    """Return whether |Delta| depends on the ranking."""
-
-
-@generic
 def open_list(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
     """Prepare a ranked list and return the factor common to its pairs; 0 if no pair counts."""
 
@@ -115,17 +106,6 @@ def deciding_ranks(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
     """Return k such that |Delta| is 0 for two items that both rank below k; n if there is none."""
 
 
-@uses_ranking.implementation(UnitGain)
-def _unit_ignores_ranking(_gain: Any) -> Any:
-    return False
-
-
-@uses_ranking.implementation(object)
-def _others_use_ranking(_gain: Any) -> Any:
-    return True
-
-
-@deciding_ranks.implementation(UnitGain)
 @deciding_ranks.implementation(AveragePrecisionGain)
 def _all_ranks_decide(_gain: Any, _work: Any, n: Any, _cutoff: Any) -> Any:
     return n
@@ -140,16 +120,6 @@ def _ranks_to_the_cutoff_decide(_gain: Any, _work: Any, n: Any, cutoff: Any) -> 
 @deciding_ranks.implementation(ReciprocalRankGain)
 def _ranks_to_the_first_relevant_decide(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
     return int(min(float(min(n, cutoff)), work.first[0]))
-
-
-@open_list.implementation(UnitGain)
-def _open_unit(_gain: Any, _work: Any, _n: Any, _cutoff: Any) -> Any:
-    return 1.0
-
-
-@exchange.implementation(UnitGain)
-def _exchange_unit(_gain: Any, _work: Any, _i: Any, _j: Any, _cutoff: Any) -> Any:
-    return 1.0
 
 
 @open_list.implementation(DcgGain)

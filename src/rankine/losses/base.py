@@ -37,6 +37,19 @@ def pair_loss(loss: Any, z: float) -> Any:
 
 
 @generic
+def gap_power(loss: Any) -> Any:
+    """Return (p, m, limit) of a loss that is (m - z)^p where z < limit, and 0 elsewhere.
+
+    Lists sum such losses with p = 1 or 2 by sorting. p = 0 stands for every other loss.
+    """
+
+
+@gap_power.implementation(object)
+def _no_power(_loss: Any) -> Any:
+    return 0, 0.0, 0.0
+
+
+@generic
 def needs_pairs(objective: Any) -> Any:
     """Return whether the objective sums over pairs of levels, so that one level gives no loss."""
 

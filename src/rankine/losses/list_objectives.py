@@ -16,10 +16,9 @@ from rankine.kernels.lists import (
     DcgGain,
     RecallGain,
     ReciprocalRankGain,
-    UnitGain,
 )
 from rankine.losses.base import pair_loss_names, pair_loss_spec
-from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
+from rankine.losses.lists import AllPairs, LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.metrics.gains import (
     MAX_EXP_LABEL,
     cutoffs,
@@ -74,12 +73,10 @@ class ListObjective:
         loss = pair_loss_spec(self.loss, self.margin)
         if self.name == "pointwise":
             return Pointwise(loss)
-        return LambdaWeighted(loss, self._gain(longest), self.rank_by_label)
-
-    def _gain(self, longest: int) -> Any:
         if self.metric is None:
-            return UnitGain()
-        return METRIC_OBJECTIVES[self.name](self.metric, longest)
+            return AllPairs(loss)
+        gain = METRIC_OBJECTIVES[self.name](self.metric, longest)
+        return LambdaWeighted(loss, gain, self.rank_by_label)
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
         """Return the values compared within a list, by row: gains, relevance or labels."""

@@ -465,9 +465,11 @@ def mean_value(
     """Compute the weighted mean over the queries for which the metric is defined."""
     defined = ~np.isnan(value)
     if not defined.any():
+        reason, fix = "none has both relevant and other documents", "Check the labels"
+        if metric.by is not None:
+            reason, fix = f"no list has values of {metric.by!r} to compare", "Check the column"
         raise NoPairsError(
-            f"{metric} is undefined for all queries: none has both relevant and other documents",
-            fix="Check the labels, or set no_relevant=0",
+            f"{metric} is undefined for all queries: {reason}", fix=f"{fix}, or set no_relevant=0"
         )
     # The mean over all pairs weights each query by its number of pairs.
     if metric.mean in {"pairs", "items"}:

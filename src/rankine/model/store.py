@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ModelError, ModelFormatError, attach_file_to_errors
+from rankine.core.pipes import open_without_waiting
 from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
@@ -97,11 +98,6 @@ def load(path: str | os.PathLike[str], kind: type[M]) -> M:
         open(path, "rb", buffering=0, opener=open_without_waiting) as file,
     ):
         return decode(read_model_bytes(file), kind)
-
-
-def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file for ``open``, and do not wait for the other end of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:

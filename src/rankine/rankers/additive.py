@@ -112,8 +112,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
     pair_smooth
         Strength on differences within grids. None takes ``smooth``, or chooses as it does.
     anchor
-        Strength on slopes and on the weights of linear columns. None: 1, or with ``smooth=None``
-        chosen as well.
+        Strength on slopes and on the weights of linear columns. None: 1 with ``smooth`` given,
+        else chosen as well; a warm start keeps that of the model.
     loss
         ``"squared_hinge"``, or any other registered smooth pair loss with an exact sum
         (``"logistic"``; ``docs/add-a-loss.md``); or ``"softmax"``: cross entropy between the
@@ -140,7 +140,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
     scale
         ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
-        Strengths of a path without a better metric before the path ends; None: 2.
+        Strengths of a path without a better metric before the path ends; None: 2. A warm start
+        keeps strengths and searches none.
     n_threads
         Threads; None takes what the machine offers.
     propensity, max_weight, position_offset

@@ -83,7 +83,8 @@ class ElasticRanker(PathMixin, BaseRanker):
 
     by one stochastic step a list, where :math:`|\Delta_M(i, j)|` is how much the metric M changes
     when items i and j are exchanged (Freno, Saveski, Jenatton, Archambeau, KDD 2015, eq. 4-6). A
-    list costs O(its non-zeros + relevant items x items), for any number of features.
+    list of n items costs O(its non-zeros + relevant items x n), O(its non-zeros + n log n) with
+    ``objective="pairwise"`` and a hinge or the squared loss, for any number of features.
 
     Parameters
     ----------
@@ -91,8 +92,9 @@ class ElasticRanker(PathMixin, BaseRanker):
         ``"rda"`` (dual averaging), ``"fobos"`` (proximal gradient), ``"psgd"`` (pruned SGD: L2 and
         ``theta``, no ``l1``) or ``"tgd"`` (truncated gradient: ``l1`` and ``theta``, no ``l2``).
     loss
-        P: ``"logistic"`` log(1 + e^-z) or ``"hinge"`` max(0, margin - z); with
-        ``objective="pointwise"`` also ``"squared"``.
+        P: ``"logistic"`` log(1 + e^-z), ``"hinge"`` max(0, margin - z), ``"squared_hinge"``, its
+        square, or ``"squared"`` (margin - z)^2, which with ``objective="pointwise"`` is linear
+        regression of the label, (label - s)^2 / 2.
     objective
         M: ``"ndcg"``, ``"ndcg@10"``, ``"dcg"``, ``"recall@5"``, ``"mrr"``, ``"map"``, with the
         options of a metric (``"ndcg@5:discount=paper"``); ``"recall@shown"`` takes each list's
@@ -119,7 +121,7 @@ class ElasticRanker(PathMixin, BaseRanker):
     theta, prune_every
         Threshold (None: 0.02 for PSGD, no threshold for TGD) and the steps between prunings.
     margin
-        Margin of the hinge.
+        Margin of the hinges and of the squared loss of pairs.
     n_passes
         How often to go through the lists. None: min(20, ceil(4000 / Q)) times over Q lists in
         memory, once over a stream or after a warm start that continues a run, ten times over
@@ -237,7 +239,13 @@ class ElasticRanker(PathMixin, BaseRanker):
         if self.max_nonzero is not None:
             check_count("max_nonzero", self.max_nonzero)
         check_positive("step_factor", self.step_factor)
-        self._objective()
+        objective = self._objective()
+        if objective.name == "pointwise" and self.loss == "squared" and self.margin != 1.0:
+            raise ParameterError(
+                "it has no effect with objective='pointwise' and loss='squared'",
+                parameter="margin",
+                fix="Leave it out, or change loss",
+            )
         make_update(self.solver, **self._update_options())
 
     def _solve(self, task: FitTask) -> FitResult:

@@ -11,13 +11,11 @@ from rankine.kernels.lists import (
     DcgGain,
     RecallGain,
     ReciprocalRankGain,
-    UnitGain,
     deciding_ranks,
     exchange,
     list_work,
     open_list,
     rank_into,
-    uses_ranking,
 )
 from reference.elastic_rank import DISCOUNT, exchange_weight
 
@@ -76,12 +74,6 @@ def test_exchange_equals_recomputing_the_metric(name, discount, cutoff):
     assert nonzero > 20
 
 
-def test_unit_gain_is_one():
-    work = list_work(2)
-    work.levels[:2] = [0.0, 3.0]
-    assert all_exchanges(UnitGain(), work, 2, 5)[1, 0] == 1.0
-
-
 def test_ties_are_broken_by_the_seed_and_uniformly():
     keys, order, ranks = np.zeros(3), np.zeros(3, np.int64), np.zeros(3, np.int64)
     drawn_ranks = []
@@ -114,16 +106,9 @@ def test_a_list_without_relevant_items_has_no_pairs_that_count(gain):
     assert open_list(gain, work, 3, 2) == 0.0
 
 
-def test_only_the_unit_gain_ignores_the_ranking():
-    assert not uses_ranking(UnitGain())
-    assert uses_ranking(RecallGain())
-    assert uses_ranking(DcgGain(np.ones(3), False))
-
-
 @pytest.mark.parametrize(
     ("gain", "cutoff", "expected"),
     [
-        (UnitGain(), 2, 6),
         (AveragePrecisionGain(), 2, 6),
         (DcgGain(np.ones(6), True), 2, 2),
         (DcgGain(np.ones(6), True), 10, 6),

@@ -7,7 +7,7 @@ import pytest
 
 from rankine.core.errors import ParameterError
 from rankine.data import Dataset
-from rankine.kernels.lists import DcgGain, RecallGain, UnitGain
+from rankine.kernels.lists import DcgGain, RecallGain
 from rankine.losses.base import needs_pairs
 from rankine.losses.list_objectives import (
     METRIC_OBJECTIVES,
@@ -15,7 +15,7 @@ from rankine.losses.list_objectives import (
     objective_names,
     parse_objective,
 )
-from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
+from rankine.losses.lists import AllPairs, Pointwise, PointwiseSquared
 from rankine.losses.pairwise.hinge import Hinge
 
 pytestmark = pytest.mark.kernels
@@ -37,10 +37,10 @@ def test_objectives_are_parsed_into_specifications():
     assert parse_objective("ndcg", delta="target").spec(longest).rank_by_label
     assert parse_objective("recall@3").spec(longest).gain == RecallGain()
     plain = parse_objective("pairwise", loss="hinge", margin=0.5).spec(longest)
-    assert plain == LambdaWeighted(Hinge(0.5), UnitGain(), False)
+    assert plain == AllPairs(Hinge(0.5))
     assert parse_objective("pointwise", loss="hinge").spec(longest) == Pointwise(Hinge(1.0))
     assert parse_objective("pointwise", loss="squared").spec(longest) == PointwiseSquared()
-    assert isinstance(parse_objective("pairwise", loss="squared").spec(longest), LambdaWeighted)
+    assert isinstance(parse_objective("pairwise", loss="squared").spec(longest), AllPairs)
     assert [bool(needs_pairs(s)) for s in (plain, Pointwise(Hinge()), PointwiseSquared())] == [
         True, False, False,
     ]  # fmt: skip

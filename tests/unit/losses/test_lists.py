@@ -10,8 +10,10 @@ from rankine.losses.base import list_loss
 from rankine.losses.list_objectives import (
     parse_objective,
 )
-from rankine.losses.lists import Pointwise, PointwiseSquared
+from rankine.losses.lists import SORT_FROM, AllPairs, Pointwise, PointwiseSquared
 from rankine.losses.pairwise.hinge import Hinge
+from rankine.losses.pairwise.squared import Squared
+from rankine.losses.pairwise.squared_hinge import SquaredHinge
 from reference.elastic_rank import exchange_weight
 
 pytestmark = pytest.mark.kernels
@@ -54,6 +56,28 @@ def test_lambda_loss_equals_the_sum_over_listed_pairs(objective, target):
                     slope[[i, j]] += [-share * (gap > 0), share * (gap > 0)]
         assert found == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(work.slopes[:n], slope, atol=1e-13)
+
+
+@pytest.mark.parametrize("loss", [Hinge, SquaredHinge, Squared])
+@pytest.mark.parametrize("margin", [0.0, 0.7, 1.0])
+def test_long_lists_are_summed_by_sorting(loss, margin):
+    """Weights, equal scores, pairs at exactly the margin and a common offset of the scores."""
+    rng = np.random.default_rng(5)
+    n, work = SORT_FROM + 60, list_work(SORT_FROM + 60)
+    scores, weights = rng.integers(-9, 9, n) / 10, rng.random(n)
+    levels = rng.integers(0, 4, n) * (np.arange(n) < SORT_FROM + 40) * 1.0
+    scores[-1], weights[3] = 1e-3, 0.0
+    work.scores[:n], work.levels[:n], work.weights[:n] = scores + 4096, levels, weights
+    total = list_loss(AllPairs(loss(margin)), work, n, 10, 0)
+    gaps = margin - (work.scores[:n, None] - work.scores[:n])
+    counts = (levels[:, None] > levels) * weights[:, None] * weights
+    if loss is not Squared:
+        gaps = np.maximum(gaps, 0.0)
+    powers = (gaps > 0, gaps) if loss is Hinge else (2 * gaps, gaps**2)
+    pair_slopes = counts * powers[0]
+    assert total == pytest.approx((counts * powers[1]).sum(), rel=1e-11)
+    expected = pair_slopes.sum(0) - pair_slopes.sum(1)
+    np.testing.assert_allclose(work.slopes[:n], expected, rtol=1e-11, atol=1e-10)
 
 
 @pytest.mark.parametrize("spec", [Pointwise(Hinge(0.5)), PointwiseSquared()])

@@ -96,10 +96,13 @@ def test_columns_that_a_metric_reads():
 def test_every_metric_survives_degenerate_queries(name):
     """One document, one label, nothing relevant: a number, a skip or a typed error; never NaN."""
     metric = f"{name}@2" if DEFINITIONS[name].cutoff == "required" else name
+    if "by" in DEFINITIONS[name].defaults:
+        metric += ":by=brand"
     for y in ([0], [1], [0, 0], [1, 1], [1, 0]):
+        columns = {"brand": ["a", "b"][: len(y)]}
         for compute in (
-            lambda y=y: evaluate(metric, y, np.arange(len(y))),
-            lambda y=y: random_expectation(metric, y),
+            lambda y=y, c=columns: evaluate(metric, y, np.arange(len(y)), columns=c),
+            lambda y=y, c=columns: random_expectation(metric, y, columns=c),
         ):
             try:
                 assert np.isfinite(compute())

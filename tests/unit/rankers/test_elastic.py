@@ -616,3 +616,16 @@ def test_a_diverged_run_raises_and_a_run_above_zero_weights_warns():
         steps.fit(noise)
     half = ElasticRanker(eta0=0.1, step_factor=0.5, random_state=0).fit(data)
     assert (half.coef_ == ElasticRanker(eta0=0.05, random_state=0).fit(data).coef_).all()
+
+
+def test_the_margin_has_no_effect_on_linear_regression():
+    ranker = ElasticRanker(objective="pointwise", loss="squared", margin=0.5)
+    with pytest.raises(ParameterError, match=r"no effect with objective='pointwise' and loss='squ"):
+        ranker.fit(shop())
+    weights = [
+        ElasticRanker(objective="pairwise", loss="squared", margin=margin, n_passes=1, eta0=0.01)
+        .fit(shop())
+        .coef_
+        for margin in (1.0, 0.5)
+    ]
+    assert (weights[0] != weights[1]).any()

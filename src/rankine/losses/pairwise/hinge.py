@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rankine.losses.active_pairs import HingeRisk
-from rankine.losses.base import pair_loss, register_pair_loss
+from rankine.losses.base import gap_power, pair_loss, register_pair_loss
 
 
 class Hinge(NamedTuple):
@@ -23,6 +23,11 @@ def _hinge(loss: Any, z: Any) -> Any:
     if gap > 0.0:
         return gap, -1.0, 0.0
     return 0.0, 0.0, 0.0
+
+
+@gap_power.implementation(Hinge)
+def _power_of_hinge(loss: Any) -> Any:
+    return 1, loss.margin, loss.margin
 
 
 register_pair_loss("hinge", Hinge, exact_sum=HingeRisk)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.losses.base import pair_loss, register_pair_loss
+import numpy as np
+
+from rankine.losses.base import gap_power, pair_loss, register_pair_loss
 
 
 class Squared(NamedTuple):
@@ -17,6 +19,11 @@ class Squared(NamedTuple):
 def _squared(loss: Any, z: Any) -> Any:
     gap = loss.margin - z
     return gap * gap, -2.0 * gap, 2.0
+
+
+@gap_power.implementation(Squared)
+def _power_of_squared(loss: Any) -> Any:
+    return 2, loss.margin, np.inf
 
 
 # No exact sum: ``LeastSquaresRanker`` solves this loss by ``losses.least_squares``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rankine.losses.active_pairs import SquaredHingeRisk
-from rankine.losses.base import pair_loss, register_pair_loss
+from rankine.losses.base import gap_power, pair_loss, register_pair_loss
 
 
 class SquaredHinge(NamedTuple):
@@ -20,6 +20,11 @@ def _squared_hinge(loss: Any, z: Any) -> Any:
     if gap > 0.0:
         return gap * gap, -2.0 * gap, 2.0
     return 0.0, 0.0, 0.0
+
+
+@gap_power.implementation(SquaredHinge)
+def _power_of_squared_hinge(loss: Any) -> Any:
+    return 2, loss.margin, loss.margin
 
 
 register_pair_loss("squared_hinge", SquaredHinge, smooth=True, exact_sum=SquaredHingeRisk)
