@@ -37,9 +37,10 @@ class Rda(NamedTuple):
 class RdaFrom(NamedTuple):
     """Dual averaging around given weights w0 instead of the origin.
 
-    w = argmin <G, w> + t l1 |w|_1 + t l2/2 |w|^2 + beta_t/2 |w - w0|^2
-      = soft(beta_t w0 - G, t l1) / (t l2 + beta_t), and w0 before the first step. The state is
-    (G, w0).
+    The weights before the first step are w0; the state is (G, w0). After t steps they are::
+
+        w = argmin <G, w> + t l1 |w|_1 + t l2/2 |w|^2 + beta_t/2 |w - w0|^2
+          = soft(beta_t w0 - G, t l1) / (t l2 + beta_t)
     """
 
     eta0: float
