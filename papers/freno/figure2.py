@@ -25,7 +25,7 @@ from rankine.transforms.scaling import Scaling
 from rankine.tuning import ThompsonSampler
 
 TITLE = "Figure 2: NDCG@k on LETOR, one pass"
-SMOKE = {"seeds": [0], "folds": 1, "evaluations": 1}
+SMOKE = {"seeds": [0], "folds": 1, "evaluations": 4}
 QUICK = {"seeds": [0], "folds": 1, "evaluations": 6}
 FULL = {"seeds": [0, 1], "folds": 5, "evaluations": 30}
 CUTS = tuple(range(1, 11))
