@@ -242,7 +242,7 @@ class Source:
         if self.filesystem is not None:
             info = self.filesystem.get_file_info(self.remote_path)
             if info.size is None:
-                raise FileNotFoundError(self.name)
+                raise self._changed("since it was listed (it is gone)")
             return Stamp(0, 0, info.size, info.mtime_ns or 0)
         if self.path is None:
             return None
