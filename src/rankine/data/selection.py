@@ -54,7 +54,7 @@ def select_sources(sources: Sequence[Source], options: ReadOptions) -> Selection
         if not chosen:
             raise no_rows_error([source.name for source in sources], options)
     if len(chosen) > 1:
-        _align_types(chosen, options)
+        align_types(chosen, options)
     return Selection(chosen, len(sources) - len(chosen))
 
 
@@ -74,7 +74,7 @@ def no_rows_error(names: Sequence[str], options: ReadOptions) -> EmptyDataError:
     )
 
 
-def _align_types(sources: Sequence[Source], options: ReadOptions) -> None:
+def align_types(sources: Sequence[Source], options: ReadOptions) -> None:
     """Set the types that columns are cast to; raise if files differ in a column that is read."""
     from rankine.data.readers.column_types import ColumnTypes
     from rankine.data.readers.tables import table_schema
