@@ -431,7 +431,7 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
 def report_excluded(data: Any) -> None:
     """Print, at the end of the command, how much of the data ``--where`` has left out."""
     options = getattr(data, "options", None)
-    if isinstance(data, Mapping) or getattr(options, "where", "") is None:
+    if not isinstance(data, Mapping) and getattr(options, "where", "") is None:
         return
 
     def report() -> None:
@@ -439,11 +439,13 @@ def report_excluded(data: Any) -> None:
         if not isinstance(data, Mapping):
             read_counts = getattr(data, "read_counts", None) or {}
         n_rows, n_files = (read_counts.get(f"excluded_{what}", 0) for what in ("rows", "files"))
-        text = f"--where left out {n_rows:,} rows"
+        parts = []
+        if n_rows:
+            parts.append(f"{n_rows:,} rows")
         if n_files:
-            text += f" of the files that were read, and {n_files:,} files by their folders"
-        if n_rows or n_files:
-            _console.print_status(text)
+            parts.append(f"{n_files:,} files unread")
+        if parts:
+            _console.print_status(f"--where left out {' and '.join(parts)}")
 
     call_at_end(report)
 

@@ -32,7 +32,7 @@ from rankine.data.readers.tables import all_columns, open_table
 from rankine.data.readers.values import BatchLocation, RowFaults, wrap_arrow_errors
 from rankine.data.save import convert
 from rankine.data.scan import Scan
-from rankine.data.selection import align_types, no_rows_error, select_sources
+from rankine.data.selection import no_rows_error, select_sources
 from rankine.data.sources import Source, find_sources
 from rankine.data.splits import query_times
 from rankine.kernels.compile import jit
@@ -328,8 +328,10 @@ def sort_tables(
     ``options.max_memory`` bounds the memory used.
     """
     name = os.fspath(target)
-    sources, n_excluded_files = select_sources(sources, options)
-    align_types(sources, all_columns(sources[0], options))
+    selecting = options
+    if len(sources) > 1 and sources[0].has_header:
+        selecting = all_columns(sources[0], options)
+    sources, n_excluded_files = select_sources(sources, selecting)
     order = _order_of_lists(sources, options, by_time)
     form = "letor" if name == "-" else format_for(name).name
     with tempfile.TemporaryDirectory(dir=_folder_of(target), prefix=".sort-") as folder:

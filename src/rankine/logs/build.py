@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -35,7 +35,7 @@ class BuildReport:
     rows: int
     lists: int
     features: tuple[str, ...]
-    read_counts: Mapping[str, int]
+    read_counts: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 def build_history(
