@@ -180,10 +180,10 @@ def learn_lists(
                 list_seed = random_bits(seed, n_seen + p)
                 value = list_loss(objective, work, n, lists.cutoffs[q], list_seed)
                 importance = lists.list_weights[q] if lists.has_list_weights else 1.0
-                gain = importance * (value - work.zero_loss[0])
+                excess = importance * (value - work.zero_loss[0])
                 tally[0] += importance * value
                 tally[2] += importance * work.zero_loss[0]
-                tally[3] += gain * gain
+                tally[3] += excess * excess
                 n_used += 1
                 for k in range(n):
                     slopes[position + k] = importance * work.slopes[k]
