@@ -53,7 +53,7 @@ def _count_leaks(seed):
     by_list = log.groupby("session")
     starts = by_list.ts.transform("min")
     ends = np.maximum(by_list.ts.transform("max"), by_list.outcome_ts.transform("max"))
-    known = HistoryState(history).known(ends.to_numpy() * 10**6)
+    known = HistoryState(history).known_times(ends.to_numpy() * 10**6)
     # Nobody may see these before the chosen list, and it may not either.
     hidden = known >= log.ts[chosen].min() * 10**6
     changed = log.assign(row=np.arange(len(log)))
@@ -109,7 +109,7 @@ def test_one_list_at_a_time_gives_the_same_bits(seed, tmp_path):
     for i in range(len(ids)):
         # Outcomes come in any order, but before they are known.
         rng.shuffle(waiting)
-        for j in [j for j in waiting if state.known(ends[j]) < times[i]]:
+        for j in [j for j in waiting if state.known_times(ends[j]) < times[i]]:
             rows = slice(starts[j], starts[j + 1])
             assert not state.add_list(ids[j], keys[:, rows], amounts[:, rows], ends[j])
             waiting.remove(j)
