@@ -74,7 +74,7 @@ def pareto(
             "--metric",
             "-m",
             help="Metric of all goals, or of each in their order: {metrics} "
-            "(default: ndcg@10, and the sum of the first ten for money).",
+            "(default: ndcg@10, and dcg@10:gain=GOAL for money).",
         ),
     ] = None,
     points: Annotated[int, typer.Option(help="Largest number of models.")] = 21,

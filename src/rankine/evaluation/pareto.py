@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rankine.core.atomic import atomic_file
 from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.splits import split_queries
@@ -128,7 +129,8 @@ class Trade:
     gained: float
 
     def __str__(self) -> str:
-        return f"{self.given_up:.2g} % less {self.less_of} buys {self.gained:.3g} % {self.more_of}"
+        given_up, gained = f"{self.given_up:.2g} %", f"{self.gained:.3g} %"
+        return f"{given_up} less {self.less_of} buys {gained} more {self.more_of}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +219,11 @@ class ParetoFront:
             slack = np.minimum(slack, reached - share)
         if not allowed.any():
             closest = int(np.argmax(slack))
-            reached = {
-                goal: self._valid_shares()[closest, self._goal(goal, "floors")] for goal in floors
-            }
-            shares = ", ".join(f"{math.floor(1e4 * s) / 1e4:g} of {g}" for g, s in reached.items())
+            row = self._valid_shares()[closest]
+            shares = ", ".join(
+                f"{math.floor(1e4 * row[self.goals.index(goal)]) / 1e4:g} of {goal}"
+                for goal in floors
+            )
             raise ParameterError(
                 f"no point keeps all of these shares on the validation lists; the closest keeps "
                 f"{shares}",
@@ -278,7 +281,9 @@ class ParetoFront:
         Returns None if no point has more of the other goal, or the front ends before this share is
         given up.
         """
-        values = self.test.values[:, [self._goal(less_of, "less_of"), self._goal(more_of, "more_of")]]
+        values = self.test.values[
+            :, [self._goal(less_of, "less_of"), self._goal(more_of, "more_of")]
+        ]
         front = values[is_optimal(values)]
         front = front[np.argsort(-front[:, 0])]
         if len(front) < 2 or front[0].min() <= 0:
@@ -346,7 +351,10 @@ class ParetoFront:
         """
         import pyarrow as pa
 
-        columns: dict[str, Any] = {"point": np.arange(len(self)), "relative_gap": self.relative_gaps}
+        columns: dict[str, Any] = {
+            "point": np.arange(len(self)),
+            "relative_gap": self.relative_gaps,
+        }
         for k, goal in enumerate(self.goals):
             columns[f"share.{goal}"] = self.shares[:, k]
         for name, part in (("valid", self.valid), ("test", self.test)):
@@ -358,7 +366,7 @@ class ParetoFront:
         return pa.table(columns)
 
     def save(self, folder: str | Path) -> dict[str, Any]:
-        """Write one model file per point and ``front.json``, which lists them; return this index."""
+        """Write a model file per point, and ``front.json`` that lists them; return this index."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         index = self.to_dict()
@@ -393,10 +401,12 @@ class ParetoFront:
             values = [f"{value:.4f}" for value in part.values[k]]
             rows.append((str(k), shares, *values, gap, mark))
             bold |= {(k, 2 + g) for g in range(len(self.goals)) if k == _best(part, g)}
-        names = [f"value {goal}" for goal in self.goals]
         title = f"{self.ranker}: values on {part.n_queries} validation lists"
-        header = ("point", "shares", *names, "gap", "")
-        return Table(title, header, rows, 0, frozenset(bold), ("gap",), ("",))
+        header = ("point", "shares", *self.goals, "gap", "")
+        table = Table(title, header, rows, 1, frozenset(bold), ("gap",), ("",))
+        if not self.exact:
+            table = replace(table, header=(*header[:-2], ""), rows=[(*r[:-2], r[-1]) for r in rows])
+        return table
 
 
 def _best(part: HeldOutValues, goal: int) -> int:
@@ -435,9 +445,11 @@ def is_optimal(values: Floats) -> NDArray[np.bool_]:
     >>> is_optimal(np.array([[1.0, 0.0], [0.5, 0.5], [0.4, 0.4]])).tolist()
     [True, True, False]
     """
+    # Sums in another order differ in the last digits, which make nothing better.
+    values = np.round(values / np.maximum(np.abs(values).max(axis=0), 1e-300), 12)
     no_worse = (values[:, None] >= values[None]).all(axis=2)
     better = (values[:, None] > values[None]).any(axis=2)
-    return ~(no_worse & better).any(axis=0)
+    return np.asarray(~(no_worse & better).any(axis=0))
 
 
 def hypervolume(values: Floats, reference: Floats) -> float:
@@ -507,7 +519,8 @@ def pareto(
         ``data`` is split by list at random: three fifths to train on, one for each of them.
     metrics
         Metric of each goal, or one for all, which gets ``:label=GOAL``. By default ``ndcg@10``, and
-        ``dcg@10:gain=GOAL:discount=none`` for goals that are no grades, such as money.
+        the discounted sum ``dcg@10:gain=GOAL`` for goals that are no grades, such as money (add
+        ``:discount=none`` for the sum itself).
     n_points
         Points at most; three goals have a triangle of them.
     maximise, floors
@@ -570,9 +583,7 @@ def pareto(
         model = fits.fitted(fit)
         for evaluator in evaluators:
             evaluator.add(model)
-    held_out = [
-        evaluator.values(confidence, n_resamples, random_state) for evaluator in evaluators
-    ]
+    held_out = [evaluator.values(confidence, n_resamples, random_state) for evaluator in evaluators]
     front = ParetoFront(
         ranker=type(ranker).__name__,
         goals=names,
@@ -587,9 +598,23 @@ def pareto(
         confidence=confidence,
         _fits=fits,
     )
+    _warn_of_constant_values(front)
     if maximise is None:
         return front
     return replace(front, choice=front.choose(maximise, floors))
+
+
+def _warn_of_constant_values(front: ParetoFront) -> None:
+    """Warn of metrics that are the same for all points, such as sums over whole lists."""
+    values = front.valid.values
+    for goal, metric, spread, size in zip(
+        front.goals, front.metrics, np.ptp(values, axis=0), np.abs(values).max(axis=0), strict=True
+    ):
+        if len(front) > 1 and spread <= 1e-9 * size:
+            warn_user(
+                f"{metric} of the goal {goal!r} is the same for all points, so there is nothing to "
+                "trade. Lists may be shorter than its cutoff: use a smaller one, or a discount"
+            )
 
 
 def _check_goals(goals: Sequence[str]) -> tuple[str, ...]:
@@ -608,7 +633,7 @@ def _check_goals(goals: Sequence[str]) -> tuple[str, ...]:
 
 
 def _split(data: Any, valid: Any, test: Any, seed: int) -> tuple[Dataset, Dataset, Dataset]:
-    """Return rows to train on, to choose on and to test on; held-out sets not given are split off."""
+    """Return rows to train, choose and test on; held-out sets that are not given are split off."""
     data, valid, test = (_load(part) for part in (data, valid, test))
     if data is None:
         raise SchemaError("there is no data", fix="Pass a Dataset")
@@ -662,7 +687,9 @@ def _is_label(goal: str, data: Dataset) -> bool:
     return goal == "label" and "label" not in data.columns
 
 
-def _goal_metrics(metrics: str | Sequence[str] | None, labels: Mapping[str, Floats]) -> list[Metric]:
+def _goal_metrics(
+    metrics: str | Sequence[str] | None, labels: Mapping[str, Floats]
+) -> list[Metric]:
     """Return the metric of every goal."""
     if metrics is not None and not isinstance(metrics, str) and len(metrics) == len(labels):
         rules = [parse_metric(text) for text in metrics]
@@ -692,7 +719,7 @@ def _default_metric(goal: str, y: Floats) -> Metric:
     are_grades = y.min() >= 0 and y.max() <= LARGEST_GRADE and (y == np.floor(y)).all()
     if are_grades:
         return _with_label(parse_metric("ndcg@10"), goal)
-    return parse_metric(f"dcg@10:gain={goal}:discount=none")
+    return parse_metric(f"dcg@10:gain={goal}")
 
 
 def _with_label(metric: Metric, goal: str) -> Metric:

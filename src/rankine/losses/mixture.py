@@ -83,13 +83,13 @@ class MixedRisk:
         """Return the mixture of the smoothed risks."""
         return MixedRisk([risk.smoothed(width) for risk in self.risks], self.weights, self.queries)
 
-    def right_hand_side(self) -> Vector:
+    def right_hand_side(self) -> Any:
         """Return L y of the quadratic risk."""
-        return self._sum(lambda risk: risk.right_hand_side())  # type: ignore[no-any-return]
+        return self._sum(lambda risk: risk.right_hand_side())
 
     def normal_product(self, products: Products, v: Vector) -> Vector:
         """Return X^T L X v of the quadratic risk."""
-        return self._sum(lambda risk: risk.normal_product(products, v))  # type: ignore[no-any-return]
+        return self._sum(lambda risk: risk.normal_product(products, v))
 
     def value(self, scores: Vector) -> float:
         """Return the quadratic risk."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.data.query_index import QueryIndex
 from rankine.losses.mixture import mix_risks
-from rankine.rankers.additive_search import make_risk
+from rankine.rankers.additive_search import PlanSolver, first_solution, make_risk, sample
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.goals import GoalMixture, require_one_strength
 from rankine.rankers.sources import MemorySource
@@ -128,13 +128,14 @@ class TableMixture(GoalMixture):
             self.task, self._data, self._reader, []
         )
         lists = self._data.lists
-        self._risks = []
+        self._goals = []
         for source in sources:
             labelled = replace(
                 lists, y=source.data.y, weight=source.data.weight, query_index=lists.queries
             )
-            data = replace(self._data, lists=labelled, query_weight=source.query_weight)
-            self._risks.append(make_risk(self._plan, data))
+            goal = replace(self._data, lists=labelled, query_weight=source.query_weight)
+            self._goals.append(goal)
+        self._risks = [make_risk(self._plan, goal) for goal in self._goals]
         self._problem = self._plan.problem(self._data, None)
         self._penalty = TablePenalty(self._problem.space, self._plan.strengths, ranker.n_threads)
 
@@ -144,13 +145,20 @@ class TableMixture(GoalMixture):
         risk = mix_risks(self._risks, weights, self._data.lists.queries)
         problem = self._problem.with_risk(risk)
         if start is None:
-            start = self._start
+            start = self._start_of_goal(int(np.argmax(weights)))
         result = self.task.run(
             lambda _, __: solve_newton(
                 problem, self._penalty, start=start, tol=ranker.tol, max_iter=ranker.max_iter
             )
         )
         return result.with_parameters(**self._plan.chosen())
+
+    def _start_of_goal(self, goal: int) -> Vector | None:
+        """Return where the fit to a goal alone starts."""
+        if goal == 0:
+            return self._start
+        plan, data = self._plan, self._goals[goal]
+        return first_solution(plan, sample(data, 0), data, plan.pairs, PlanSolver())[1]
 
     def risks(self, coef: Vector) -> Vector:
         """Return R_k."""
@@ -225,9 +233,7 @@ class OnePassMixture(GoalMixture):
             qid=queries.ids[queries.codes],
             query_index=queries,
         )
-        source.query_weight = (
-            len(lists) * shares[goal_of_list] * query_weights[goal_of_list, lists]
-        )
+        source.query_weight = len(lists) * shares[goal_of_list] * query_weights[goal_of_list, lists]
         return source
 
     def risks(self, coef: Vector) -> Vector:
