@@ -107,7 +107,7 @@ class GoalResult:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPoint:
     """The point that maximises a goal while others keep a share of their best.
 
     ``point`` was chosen on the validation lists; ``results`` are values on the test lists.
@@ -170,7 +170,7 @@ class ParetoFront:
     relative_gaps: Floats
     valid: HeldOutValues
     test: HeldOutValues
-    choice: Choice | None
+    choice: ChosenPoint | None
     exact: bool
     confidence: float
     _fits: GoalFits
@@ -194,7 +194,7 @@ class ParetoFront:
             point = self.choice.point
         return self.fitted(point).to_model()
 
-    def choose(self, maximise: str, floors: Mapping[str, float] | None = None) -> Choice:
+    def choose(self, maximise: str, floors: Mapping[str, float] | None = None) -> ChosenPoint:
         """Choose a point on the validation lists, and compute its values on the test lists.
 
         Parameters
@@ -234,7 +234,7 @@ class ParetoFront:
         allowed &= self.valid.optimal
         point = int(np.argmax(np.where(allowed, self.valid.values[:, target], -np.inf)))
         results = [self._result(goal, point) for goal in range(len(self.goals))]
-        return Choice(point, self.goals[target], floors, results)
+        return ChosenPoint(point, self.goals[target], floors, results)
 
     def _goal(self, name: str, parameter: str) -> int:
         if name not in self.goals:
@@ -413,7 +413,7 @@ def _best(part: HeldOutValues, goal: int) -> int:
     return int(np.argmax(part.values[:, goal]))
 
 
-def choice_table(choice: Choice, confidence: float) -> Table:
+def choice_table(choice: ChosenPoint, confidence: float) -> Table:
     """Return the test values of a chosen point as a table."""
     rows = [
         (
