@@ -241,10 +241,9 @@ class OnePassMixture(GoalMixture):
         out = []
         for source, usable in zip(self.sources, self._usable, strict=True):
             data: Any = source.data
-            learner = self.ranker._learner(data.n_features, seed=0)
-            scores = RowsProblem.from_dataset(data, None, 1).scores(coef)
-            losses, _ = learner.losses(
-                data, learner.lists(data, source.query_weight), usable, scores
-            )
-            out.append(losses.mean())
+            learner = self.ranker._learner(data.n_features, seed=0, start=coef)
+            # One step for all lists: all losses are computed before any weight changes.
+            learner.batch_lists = len(usable)
+            learner.learn(data, usable, learner.lists(data, source.query_weight))
+            out.append(learner.mean_loss)
         return np.array(out)

@@ -17,6 +17,7 @@ from rankine import (
     RankSVM,
     SPDRanker,
 )
+from rankine.losses.pair_queries import pair_risk
 from rankine.rankers.goals import GoalFits, simplex_grid
 
 RNG = np.random.default_rng(0)
@@ -97,6 +98,15 @@ def test_weights_balance_what_each_goal_can_gain():
 def test_one_pass_mixes_lists_and_has_no_certificate():
     fits = solve(ElasticRanker(random_state=0), 3)
     assert not fits.mixture.exact
+    pairwise = solve(ElasticRanker(objective="pairwise", loss="logistic", random_state=0), 2)
+    coef = np.array([0.5, -1.0, 0.0, 2.0])
+    scores = pairwise.task.scaling.apply(DATA).X @ coef
+    expected = []
+    for y in LABELS.values():
+        data = replace(DATA, y=y)
+        total = pair_risk(data, None, "logistic", "sum").evaluate(scores)[0]
+        expected.append(total / len(data.labels.queries_with_pairs))
+    np.testing.assert_allclose(pairwise.mixture.risks(coef), expected)
     assert np.isnan([fit.relative_gap for fit in fits.fits]).all()
     for y, fit in zip(LABELS.values(), (fits.fits[0], fits.fits[-1]), strict=True):
         alone = ElasticRanker(random_state=0).fit(replace(DATA, y=y))
