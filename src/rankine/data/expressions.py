@@ -3,24 +3,29 @@
 A formula is parsed by Python's own parser and checked against the list below, never evaluated as
 code: numbers, columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A
 column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere.
-``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories with a text; both are 0
-where the category is missing.
+``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories with a text. A comparison
+with a missing value is 0.
+
+The same formulas are conditions: a row meets one if its value is neither 0 nor missing.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import itertools
 import keyword
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.column_values import CATEGORY_FIX, category_text
+from rankine.core.column_values import CATEGORY_FIX, category_text, number_of
 from rankine.core.errors import ParameterError, SchemaError
 
 MAX_LENGTH = 1000
@@ -30,6 +35,12 @@ MAX_DEPTH = 50
 _NAME = re.compile(
     r"(?<!\w)'([^']*)'(?!\w)|(?<!\w)\"([^\"]*)\"(?!\w)|`([^`]+)`|(?<![\w.])[^\W\d]\w*"
 )
+
+
+def _not_equal(left: Any, right: Any) -> Any:
+    """Compare numbers; a missing value is neither equal to another one nor different."""
+    return np.less(left, right) | np.greater(left, right)
+
 
 _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Add: np.add,
@@ -41,8 +52,11 @@ _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
     ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
+    ast.NotEq: _not_equal,
 }
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, _not_equal)
+#: Number of rows that ``can_hold`` tries at most.
+_MAX_TRIALS = 10_000
 
 
 class _TextTest(NamedTuple):
@@ -91,6 +105,69 @@ class Expression:
                 fix="Check for division by zero and missing values",
             )
         return values
+
+    def holds(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Return which rows meet the condition: its value is neither 0 nor missing."""
+        # The usual conditions need no conversion to numbers and back.
+        if isinstance(self._tree, _TextTest):
+            return _compare_text(self._tree, columns)
+        if self._compares_column:
+            operation, left, right = self._tree
+            holds: NDArray[np.bool_] = operation(_evaluate(left, columns), _evaluate(right, columns))
+            return holds
+        with np.errstate(all="ignore"):
+            values = np.asarray(_evaluate(self._tree, columns))
+        return (values < 0) | (values > 0)
+
+    @cached_property
+    def _compares_column(self) -> bool:
+        """Whether the formula compares a column with a number or another column."""
+        if not isinstance(self._tree, tuple) or self._tree[0] not in _COMPARISONS:
+            return False
+        return all(isinstance(side, (str, float)) for side in self._tree[1:])
+
+    def can_hold(self) -> bool:
+        """Return False if no row can meet the condition, such as ``(x > 5) * (x < 3)``.
+
+        This is decided for formulas of comparisons with constants; for others it is assumed True.
+        """
+        constants: dict[str, set[Any]] = {}
+        if not _collect_constants(self._tree, constants):
+            return True
+        trials: list[list[Any]] = []
+        for values in constants.values():
+            texts = [value for value in values if isinstance(value, str)]
+            numbers = sorted(value for value in values if not isinstance(value, str))
+            if texts and numbers:
+                return True
+            between = [(a + b) / 2 for a, b in itertools.pairwise(numbers)]
+            if texts:
+                trials.append([*texts, "".join(texts) + "."])  # and a text that is none of them
+            else:
+                trials.append([numbers[0] - 1, *numbers, *between, numbers[-1] + 1])
+        if math.prod(map(len, trials)) > _MAX_TRIALS:
+            return True
+        # One row for every combination of values that comparisons can tell apart.
+        rows = list(itertools.product(*trials))
+        columns = {name: [row[k] for row in rows] for k, name in enumerate(constants)}
+        return bool(self.holds(columns).any())
+
+
+def _collect_constants(tree: Any, constants: dict[str, set[Any]]) -> bool:
+    """Collect what each column is compared with; False if a column is used in another way."""
+    if isinstance(tree, float):
+        return True
+    if isinstance(tree, _TextTest):
+        constants.setdefault(tree.column, set()).add(tree.text)
+        return True
+    if isinstance(tree, str):
+        return False
+    operation, left, right = tree
+    if operation in _COMPARISONS and {type(left), type(right)} == {str, float}:
+        name, number = (left, right) if isinstance(left, str) else (right, left)
+        constants.setdefault(name, set()).add(number)
+        return True
+    return _collect_constants(left, constants) and _collect_constants(right, constants)
 
 
 def parse_expression(text: str) -> Expression:
@@ -226,7 +303,7 @@ def _evaluate(tree: Any, columns: Mapping[str, Any]) -> Any:
     if isinstance(tree, str):
         return _to_numbers(columns, tree)
     if isinstance(tree, _TextTest):
-        return _compare_text(tree, columns)
+        return _compare_text(tree, columns).astype(np.float64)
     operation, left, right = tree
     result = operation(_evaluate(left, columns), _evaluate(right, columns))
     return np.asarray(result, dtype=np.float64)  # comparisons give booleans
@@ -242,24 +319,24 @@ def _column(columns: Mapping[str, Any], name: str) -> Any:
     return columns[name]
 
 
-def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.float64]:
+def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Compare categories with a text; a missing category is neither equal nor different."""
     values = _column(columns, test.column)
     if hasattr(values, "tolist"):
         values = values.tolist()
-    matches = np.zeros(len(values))
+    if test.is_equal and test.text and set(map(type, values)) == {str}:
+        return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
+    matches = np.zeros(len(values), dtype=np.bool_)
     for row, value in enumerate(values):
-        text = value
-        if type(value) is not str:
-            try:
-                text = category_text(value)
-            except TypeError as error:
-                raise SchemaError(
-                    f"{value!r} in column {test.column!r} is not a category",
-                    fix=CATEGORY_FIX,
-                    column=test.column,
-                    row=row,
-                ) from error
+        try:
+            text = category_text(value)
+        except TypeError as error:
+            raise SchemaError(
+                f"{value!r} in column {test.column!r} is not a category",
+                fix=CATEGORY_FIX,
+                column=test.column,
+                row=row,
+            ) from error
         if text:
             matches[row] = (text == test.text) == test.is_equal
     return matches
@@ -267,6 +344,9 @@ def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.flo
 
 def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
     values = np.asarray(_column(columns, name))
+    if values.dtype.kind == "O":  # numbers among which some are missing
+        with contextlib.suppress(TypeError, ValueError):
+            values = np.array([number_of(value) for value in values.tolist()])
     if values.dtype.kind not in "iufb":
         raise SchemaError(
             f"column {name!r} is of type {values.dtype}, not a number",
