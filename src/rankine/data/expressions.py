@@ -113,7 +113,9 @@ class Expression:
             return _compare_text(self._tree, columns)
         if self._compares_column:
             operation, left, right = self._tree
-            holds: NDArray[np.bool_] = operation(_evaluate(left, columns), _evaluate(right, columns))
+            holds: NDArray[np.bool_] = operation(
+                _evaluate(left, columns), _evaluate(right, columns)
+            )
             return holds
         with np.errstate(all="ignore"):
             values = np.asarray(_evaluate(self._tree, columns))

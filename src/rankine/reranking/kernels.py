@@ -20,12 +20,12 @@ AT_MOST, AT_LEAST, SPREAD = 0, 1, 2
 class Constraints(NamedTuple):
     """Constraints in order of priority; constraint c applies to ranks below ``first[c]`` (<= n).
 
-    ``count`` is a number of items, or the distance of a spread. ``codes[c, i]`` numbers the value
+    ``limit`` is a number of items, or the distance of a spread. ``codes[c, i]`` numbers the value
     or group of item i from 0; it is -1 for an item that the constraint does not concern.
     """
 
     kind: NDArray[np.int64]
-    count: NDArray[np.int64]
+    limit: NDArray[np.int64]
     first: NDArray[np.int64]
     codes: NDArray[np.int64]
 
@@ -93,9 +93,9 @@ def _breaks(rules: Any, placed: Any, c: int, i: int, rank: int) -> bool:
     if code < 0:
         return False
     if rules.kind[c] == AT_MOST:
-        return placed.counts[c, code] >= rules.count[c]
-    last = min(rank + rules.count[c], placed.item_at.shape[0] - 1)
-    for r in range(max(rank - rules.count[c], 0), last + 1):
+        return placed.counts[c, code] >= rules.limit[c]
+    last = min(rank + rules.limit[c], placed.item_at.shape[0] - 1)
+    for r in range(max(rank - rules.limit[c], 0), last + 1):
         other_item = placed.item_at[r]
         if other_item >= 0 and rules.codes[c, other_item] == code:
             return True
@@ -124,7 +124,7 @@ def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> N
         needs[c] = 0
         if rules.kind[c] != AT_LEAST or rank >= rules.first[c]:
             continue
-        need = min(rules.count[c] - placed.counts[c, 0], placed.left[c])
+        need = min(rules.limit[c] - placed.counts[c, 0], placed.left[c])
         for d in range(n_rules):
             if rules.kind[d] != AT_LEAST or rules.first[d] < rules.first[c]:
                 continue

@@ -6,7 +6,6 @@ import contextlib
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +66,7 @@ class Move(NamedTuple):
 
     Attributes
     ----------
-    index
+    row
         Row of the item.
     rank_by_score
         Rank, from 1, that its score alone would give.
@@ -75,7 +74,7 @@ class Move(NamedTuple):
         Names of the rules that moved it; empty if it has moved only because others did.
     """
 
-    index: int
+    row: int
     rank_by_score: int
     rules: tuple[str, ...]
 
@@ -203,10 +202,9 @@ class Rules:
         return ranking.explained(order)
 
 
-@lru_cache(maxsize=256)
-def compile_rules(spec: RuleSet) -> Rules:
-    """Prepare rules; those that requests repeat are prepared once."""
-    return Rules(spec)
+def compile_kernels() -> None:
+    """Compile everything that applying rules needs."""
+    Rules({"spread": [{"column": "brand"}]}).rank([1.0, 2.0], {"brand": ["a", "b"]})
 
 
 # -- preparing and checking rules ---------------------------------------------------------------
@@ -425,9 +423,7 @@ class _ListRanking:
         self.usable: NDArray[np.bool_] | None = None
         self.masks: dict[str, NDArray[np.bool_]] = {}
         self.pins: dict[int, _Entry] = {}
-        self.constraints = [
-            entry for kind in _CONSTRAINTS for entry in self.by_kind.get(kind, ())
-        ]
+        self.constraints = [entry for kind in _CONSTRAINTS for entry in self.by_kind.get(kind, ())]
         self.reason = np.empty(0, dtype=np.int64)
 
     def _mask(self, entry: _Entry) -> NDArray[np.bool_]:

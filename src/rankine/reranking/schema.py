@@ -18,6 +18,8 @@ from msgspec import Meta, field
 from rankine.core.errors import SchemaError, attach_file_to_errors
 from rankine.core.safe_text import printable
 
+#: Largest size of a rules file.
+MAX_BYTES = 1 << 20
 _Count = Annotated[int, Meta(ge=1, le=10**6)]
 _Positive = Annotated[float, Meta(gt=0)]
 _Condition = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -127,24 +129,35 @@ class RuleSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 _KINDS: dict[str, type[Rule]] = {
-    f.name: f.type.__args__[0]
-    for f in msgspec.structs.fields(RuleSet)  # type: ignore[union-attr]
+    f.name: f.type.__args__[0] for f in msgspec.structs.fields(RuleSet)
 }
 
 
 def read_rules(path: str | Path) -> RuleSet:
     """Read a rules file."""
-    file = str(path)
+    with attach_file_to_errors(str(path)):
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise SchemaError(
+                f"cannot be read: {error.strerror}", fix="Check the path", parameter="rules"
+            ) from error
+        return decode_rules(content)
+
+
+def decode_rules(content: bytes) -> RuleSet:
+    """Return the rules of a file's content, which is TOML."""
     try:
-        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SchemaError("no such file", file=file, fix="Check the path") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES:,} bytes")
+        entries = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # also of UTF-8 and of TOML
         raise SchemaError(
-            f"not a file of rules: {error}", file=file, fix="Write TOML tables such as [[pin]]"
+            f"not a file of rules: {error}",
+            fix="Write TOML tables such as [[pin]]",
+            parameter="rules",
         ) from error
-    with attach_file_to_errors(file):
-        return parse_rules(entries)
+    return parse_rules(entries)
 
 
 def parse_rules(entries: Mapping[str, Any]) -> RuleSet:
@@ -161,9 +174,7 @@ def parse_rules(entries: Mapping[str, Any]) -> RuleSet:
             raise SchemaError(
                 f"{kind} is not a list of rules", fix=f"Write [[{kind}]]", parameter="rules"
             )
-        rules[kind] = tuple(
-            _entry(kind, number, table) for number, table in enumerate(tables, 1)
-        )
+        rules[kind] = tuple(_entry(kind, number, table) for number, table in enumerate(tables, 1))
     return RuleSet(**rules)
 
 
