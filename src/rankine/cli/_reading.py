@@ -455,6 +455,12 @@ class RuleOptions:
                 fix="Write a date, or a time such as 2026-11-20T08:00:00Z",
             ) from None
 
+    def ranks(self, rules: Rules, data: Any, scores: Any) -> Any:
+        """Return the rank of each row in its list, from 1; 0 for removed rows."""
+        from rankine.reranking.datasets import rule_ranks
+
+        return rule_ranks(rules, data, scores, time=self.time)
+
     @staticmethod
     def columns(rules: Rules | None, model: LinearModel) -> tuple[str, ...]:
         """Return the columns that the data must have for the rules."""

@@ -63,6 +63,16 @@ def rank_lists(
         yield rows, rules.rank(scores[rows], read, time=time, explain=True)
 
 
+def rule_ranks(
+    rules: Rules, data: Dataset, scores: NDArray[np.float64], *, time: float | None = None
+) -> NDArray[np.int64]:
+    """Return the rank of each row in its list, from 1; 0 for removed rows."""
+    ranks = np.zeros(data.n_rows, dtype=np.int64)
+    for rows, ranking in rank_lists(rules, data, scores, time=time):
+        ranks[rows[ranking.order]] = np.arange(1, len(ranking.order) + 1)
+    return ranks
+
+
 def apply_rules(
     rules: Rules, data: Dataset, scores: NDArray[np.float64], *, time: float | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], RuleEffects]:
