@@ -39,7 +39,7 @@ def write_scores(
     """Write one row per scored row, in row order: ``qid``, ``docid``, ``score`` and ``rank``.
 
     Further columns to ``keep`` follow the ids. ``docid`` is null where a row has none. Rank 1 is
-    the best row of its list; rows of equal scores are ranked in row order. A removed row has no rank.
+    the best row of its list; rows of equal scores are ranked in row order. Removed rows have none.
     """
     for name in keep:
         if name in _NAMES:

@@ -85,7 +85,7 @@ def apply_rules(
     for rows, ranking in rank_lists(rules, data, scores, time=time, shuffle=True):
         effects.add(ranking)
         order = ranking.order
-        if len(order) == len(rows) and (np.diff(scores[rows[order]]) <= 0).all():
+        if np.array_equal(order, np.argsort(-scores[rows], kind="stable")):
             continue
         stays[rows] = False
         stays[rows[order]] = True
