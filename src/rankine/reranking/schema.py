@@ -71,7 +71,7 @@ class Bury(Boost, frozen=True, kw_only=True):
     """Subtract from the scores of items: ``amount`` times the range of the scores of the list."""
 
 
-class AtMost(Rule, frozen=True, kw_only=True):
+class UpperQuota(Rule, frozen=True, kw_only=True):
     """Show at most ``count`` items of each value of a column, or of a group, in the first ranks."""
 
     count: Annotated[int, Meta(ge=0, le=10**6)]
@@ -80,7 +80,7 @@ class AtMost(Rule, frozen=True, kw_only=True):
     where: _Condition | None = None
 
 
-class AtLeast(Rule, frozen=True, kw_only=True):
+class LowerQuota(Rule, frozen=True, kw_only=True):
     """Show at least ``count`` items that meet a condition in the first ranks."""
 
     where: _Condition
@@ -114,8 +114,8 @@ class RuleSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     filter: tuple[Filter, ...] = ()
     pin: tuple[Pin, ...] = ()
-    at_most: tuple[AtMost, ...] = ()
-    at_least: tuple[AtLeast, ...] = ()
+    at_most: tuple[UpperQuota, ...] = ()
+    at_least: tuple[LowerQuota, ...] = ()
     spread: tuple[Spread, ...] = ()
     diversify: tuple[Diversify, ...] = ()
     boost: tuple[Boost, ...] = ()
