@@ -331,7 +331,7 @@ class RunScores(
             raise ValueError(f"rank_constant {self.rank_constant} is negative")
 
 
-class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Probability of an outcome, from a score s of a list and a displayed position k from 1.
 
     P = examination[k] / (1 + e^-f(s - m)), m the mean score of the list. f is linear between knots

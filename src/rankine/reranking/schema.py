@@ -88,7 +88,7 @@ class LowerQuota(Rule, frozen=True, kw_only=True):
     first: _Count
 
 
-class Spread(Rule, frozen=True, kw_only=True):
+class SpreadRule(Rule, frozen=True, kw_only=True):
     """Keep ``distance`` items between two items with the same value of a column."""
 
     column: _Column
@@ -116,7 +116,7 @@ class RuleSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     pin: tuple[Pin, ...] = ()
     at_most: tuple[UpperQuota, ...] = ()
     at_least: tuple[LowerQuota, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
     diversify: tuple[Diversify, ...] = ()
     boost: tuple[Boost, ...] = ()
     bury: tuple[Bury, ...] = ()
@@ -147,9 +147,11 @@ def read_rules(path: str | Path) -> RuleSet:
 
 def decode_rules(content: bytes) -> RuleSet:
     """Return the rules of a file's content, which is TOML."""
+    if len(content) > MAX_BYTES:
+        raise SchemaError(
+            f"more than {MAX_BYTES:,} bytes", fix="Split the rules by model", parameter="rules"
+        )
     try:
-        if len(content) > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES:,} bytes")
         entries = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also of UTF-8 and of TOML
         raise SchemaError(

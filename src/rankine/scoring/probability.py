@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import Calibration
+from rankine.core.specs import OutcomeCalibration
 from rankine.kernels.compile import REDUCE, jit
 
 #: Number of cells of the table that leads to the knots around a score.
@@ -60,17 +60,18 @@ def _fill_probabilities(
             out[i] *= examination[min(positions[i], examination.shape[0]) - 1]
 
 
-class Probabilities:
+class OutcomeProbabilities:
     """The calibration of a model, ready to compute probabilities.
 
     Examples
     --------
-    >>> spec = Calibration(outcome="clicked", scores=(-1.0, 1.0), logits=(-2.0, 0.0), tails=(1, 1))
-    >>> Probabilities(spec)(np.array([3.0, 1.0])).round(3).tolist()
+    >>> knots, logits = (-1.0, 1.0), (-2.0, 0.0)
+    >>> spec = OutcomeCalibration(outcome="x", scores=knots, logits=logits, tails=(1, 1))
+    >>> OutcomeProbabilities(spec)(np.array([3.0, 1.0])).round(3).tolist()
     [0.5, 0.119]
     """
 
-    def __init__(self, calibration: Calibration) -> None:
+    def __init__(self, calibration: OutcomeCalibration) -> None:
         self.calibration = calibration
         knots, logits = np.array(calibration.scores), np.array(calibration.logits)
         low, high = calibration.tails
