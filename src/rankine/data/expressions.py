@@ -2,11 +2,13 @@
 
 A formula is parsed by Python's own parser and checked against the list below, never evaluated as
 code: numbers, columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A
-column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere.
-``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories with a text. A comparison
-with a missing value is 0.
+column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere and
+where a value is missing. ``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories
+with a text.
 
-The same formulas are conditions: a row meets one if its value is neither 0 nor missing.
+A condition (``date >= 2026-11-01 and not brand == 'acme'``) chooses rows: comparisons joined by
+``and``, ``or`` and ``not``. A date or time, quoted or not, is compared with columns of times. A row
+meets a formula as a condition if its value is neither 0 nor missing.
 """
 
 from __future__ import annotations
@@ -36,10 +38,17 @@ _NAME = re.compile(
     r"(?<!\w)'([^']*)'(?!\w)|(?<!\w)\"([^\"]*)\"(?!\w)|`([^`]+)`|(?<![\w.])[^\W\d]\w*"
 )
 
+#: A date or time of ISO 8601, as conditions name it without quotes.
+_TIME = re.compile(
+    r"(?<![\w.])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+    r"(?:Z|[+-]\d{2}:\d{2})?)?(?![\w.])"
+)
+_OPERATORS = frozenset(("and", "or", "not"))
 
-def _not_equal(left: Any, right: Any) -> Any:
-    """Compare numbers; a missing value is neither equal to another one nor different."""
-    return np.less(left, right) | np.greater(left, right)
+
+def differ(left: Any, right: Any) -> Any:
+    """Return where two numbers differ; a missing number is neither equal nor different."""
+    return np.not_equal(left, right) & (left == left) & (right == right)  # noqa: PLR0124 - NaN
 
 
 _OPERATIONS: dict[type[ast.AST], Any] = {
@@ -52,14 +61,14 @@ _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
     ast.Eq: np.equal,
-    ast.NotEq: _not_equal,
+    ast.NotEq: differ,
 }
-_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, _not_equal)
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, differ)
 #: Number of rows that ``can_hold`` tries at most.
 _MAX_TRIALS = 10_000
 
 
-class _TextTest(NamedTuple):
+class TextTest(NamedTuple):
     """Compares the categories of a column with a text."""
 
     column: str
@@ -79,24 +88,38 @@ class Expression:
         Names of its columns, in order of appearance.
     text_columns
         Those of them that are compared with texts; the others are numbers.
+    tree
+        A number, the name of a column, a ``TextTest``, or an operation and its operands.
+    time_columns
+        Columns that are compared with a date or time.
     """
 
     text: str
     columns: tuple[str, ...]
     text_columns: tuple[str, ...]
-    _tree: Any
+    tree: Any
+    time_columns: tuple[str, ...] = ()
 
     @property
     def is_column(self) -> bool:
         """Whether the formula is the name of a column."""
-        return isinstance(self._tree, str)
+        return isinstance(self.tree, str)
 
-    def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Compute the value of every row, which must be finite."""
-        n_rows = len(_column(columns, self.columns[0]))
+    def __call__(
+        self, columns: Mapping[str, Any], texts: Mapping[str, Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Compute the value of every row, which must be finite.
+
+        ``texts`` are the columns to compare with texts, where they differ from ``columns``.
+        """
+        if texts is None:
+            texts = columns
+        first = texts if self.columns[0] in self.text_columns else columns
+        column = _column(first, self.columns[0])
+        n_rows = len(getattr(column, "codes", column))
         # Division by zero is reported below with its row, instead of a warning of NumPy's.
         with np.errstate(all="ignore"):
-            values = np.broadcast_to(_evaluate(self._tree, columns), (n_rows,))
+            values = np.broadcast_to(_evaluate(self.tree, columns, texts), (n_rows,))
         values = np.array(values, dtype=np.float64)
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
@@ -108,33 +131,34 @@ class Expression:
 
     def holds(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return which rows meet the condition: its value is neither 0 nor missing."""
-        # The usual conditions need no conversion to numbers and back.
-        if isinstance(self._tree, _TextTest):
-            return _compare_text(self._tree, columns)
+        # The usual condition needs no conversion to numbers and back.
+        if isinstance(self.tree, TextTest):
+            return _matches(self.tree, columns)
+        if self.time_columns:
+            times = {name: _to_times(columns, name) for name in self.time_columns}
+            columns = {name: times.get(name, columns[name]) for name in self.columns}
         if self._compares_column:
-            operation, left, right = self._tree
-            holds: NDArray[np.bool_] = operation(
-                _evaluate(left, columns), _evaluate(right, columns)
-            )
-            return holds
+            operation, left, right = self.tree
+            sides = [_evaluate(side, columns, columns) for side in (left, right)]
+            return np.asarray(operation(*sides))
         with np.errstate(all="ignore"):
-            values = np.asarray(_evaluate(self._tree, columns))
+            values = np.asarray(_evaluate(self.tree, columns, columns))
         return (values < 0) | (values > 0)
 
     @cached_property
     def _compares_column(self) -> bool:
         """Whether the formula compares a column with a number or another column."""
-        if not isinstance(self._tree, tuple) or self._tree[0] not in _COMPARISONS:
+        if not isinstance(self.tree, tuple) or self.tree[0] not in _COMPARISONS:
             return False
-        return all(isinstance(side, (str, float)) for side in self._tree[1:])
+        return all(isinstance(side, (str, float)) for side in self.tree[1:])
 
     def can_hold(self) -> bool:
-        """Return False if no row can meet the condition, such as ``(x > 5) * (x < 3)``.
+        """Return False if no row can meet the condition, such as ``x > 5 and x < 3``.
 
-        This is decided for formulas of comparisons with constants; for others it is assumed True.
+        This is decided for comparisons with constants; for other formulas it is assumed True.
         """
         constants: dict[str, set[Any]] = {}
-        if not _collect_constants(self._tree, constants):
+        if not _collect_constants(self.tree, constants):
             return True
         trials: list[list[Any]] = []
         for values in constants.values():
@@ -159,17 +183,18 @@ def _collect_constants(tree: Any, constants: dict[str, set[Any]]) -> bool:
     """Collect what each column is compared with; False if a column is used in another way."""
     if isinstance(tree, float):
         return True
-    if isinstance(tree, _TextTest):
+    if isinstance(tree, TextTest):
         constants.setdefault(tree.column, set()).add(tree.text)
         return True
     if isinstance(tree, str):
         return False
-    operation, left, right = tree
-    if operation in _COMPARISONS and {type(left), type(right)} == {str, float}:
-        name, number = (left, right) if isinstance(left, str) else (right, left)
+    if tree[0] in _COMPARISONS and {type(side) for side in tree[1:]} == {str, float}:
+        name, number = tree[1:]
+        if isinstance(name, float):
+            name, number = number, name
         constants.setdefault(name, set()).add(number)
         return True
-    return _collect_constants(left, constants) and _collect_constants(right, constants)
+    return all(_collect_constants(side, constants) for side in tree[1:])
 
 
 def parse_expression(text: str) -> Expression:
@@ -181,28 +206,56 @@ def parse_expression(text: str) -> Expression:
     >>> gain({"clicked": [1, 1], "purchased": [0, 1]}).tolist()
     [1.0, 5.0]
     """
+    return _parse(_FormulaParser(text))
+
+
+def parse_condition(text: str, parameter: str = "where") -> Expression:
+    """Parse a condition on rows; an error names the first wrong character.
+
+    Examples
+    --------
+    >>> recent = parse_condition("date >= 2026-11-01 and not brand == 'acme'")
+    >>> recent.columns, recent.time_columns, recent.text_columns
+    (('date', 'brand'), ('date',), ('brand',))
+    """
+    return _parse(_ConditionParser(text, parameter))
+
+
+def _parse(parser: _FormulaParser) -> Expression:
+    text = parser.text
     if len(text) > MAX_LENGTH:
         raise ParameterError(
-            f"the expression is longer than {MAX_LENGTH} characters", fix="Add a column instead"
+            f"the expression is longer than {MAX_LENGTH} characters",
+            parameter=parser.parameter,
+            fix="Add a column instead",
         )
-    parser = _FormulaParser(text)
     tree = parser.convert(parser.parse(), 0)
     if not parser.columns:
-        raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
-    columns, text_columns = dict.fromkeys(parser.columns), dict.fromkeys(parser.text_columns)
-    return Expression(text, tuple(columns), tuple(text_columns), tree)
+        raise ParameterError(
+            f"{text!r} names no column", parameter=parser.parameter, fix="Name at least one column"
+        )
+    lists = (parser.columns, parser.text_columns, parser.time_columns)
+    columns, text_columns, time_columns = (tuple(dict.fromkeys(names)) for names in lists)
+    return Expression(text, columns, text_columns, tree, time_columns)
 
 
 class _FormulaParser:
     """Converts Python's syntax tree to one of floats, column names and (operation, left, right)."""
 
-    def __init__(self, text: str) -> None:
+    pattern = _NAME
+    operators: frozenset[str] = frozenset()
+    example = "clicked + 4*purchased or (price > 3)*clicked"
+
+    def __init__(self, text: str, parameter: str | None = None) -> None:
         self.text = text
+        self.parameter = parameter
         self.columns: list[str] = []
         self.text_columns: list[str] = []
+        self.time_columns: list[str] = []
         self._names: dict[str, str] = {}  # of columns, by placeholder
         self._texts: dict[str, str] = {}  # in quotes, by placeholder
-        self._code = re.sub(_NAME, self._to_identifier, re.sub(r"\s", " ", text))
+        self._times: dict[str, str] = {}  # dates and times without quotes, by placeholder
+        self._code = re.sub(self.pattern, self._to_identifier, re.sub(r"\s", " ", text))
 
     def _to_identifier(self, match: re.Match[str]) -> str:
         """Replace a name that is no identifier of Python by a placeholder of the same length."""
@@ -210,15 +263,20 @@ class _FormulaParser:
         if text is None:
             text = double_quoted
         name = quoted_name or match[0]
-        is_identifier = text is None and quoted_name is None
+        is_time = match[0][0].isdigit()
+        is_identifier = text is None and quoted_name is None and not is_time
+        if is_identifier and name in self.operators:
+            return name
         if is_identifier and name.isascii() and not keyword.iskeyword(name):
             return name
         # Of the same length, so that positions in errors stay those of the text.
-        number = len(self._names) + len(self._texts)
+        number = len(self._names) + len(self._texts) + len(self._times)
         placeholder = f"_{number}".ljust(len(match[0]), "_")
         while placeholder in self.text:
             placeholder += "_"
-        if text is None:
+        if is_time:
+            self._times[placeholder] = name
+        elif text is None:
             self._names[placeholder] = name
         else:
             self._texts[placeholder] = text
@@ -254,7 +312,7 @@ class _FormulaParser:
                 name = self._names.get(left, left)
                 self.columns.append(name)
                 self.text_columns.append(name)
-                return _TextTest(name, self._texts[right], isinstance(op, ast.Eq))
+                return TextTest(name, self._texts[right], isinstance(op, ast.Eq))
             case ast.Name(id=name) if name not in self._texts:
                 self.columns.append(self._names.get(name, name))
                 return self.columns[-1]
@@ -294,20 +352,81 @@ class _FormulaParser:
         position += len(following) - len(following.lstrip())
         return ParameterError(
             f"cannot read {self.text!r} at character {position + 1}",
-            parameter="label",
-            fix="Write it like clicked + 4*purchased or (price > 3)*clicked",
+            parameter=self.parameter or "label",
+            fix=f"Write it like {self.example}",
         )
 
 
-def _evaluate(tree: Any, columns: Mapping[str, Any]) -> Any:
+class _ConditionParser(_FormulaParser):
+    """Converts a condition: comparisons joined by ``and``, ``or`` and ``not``."""
+
+    pattern = re.compile(f"{_TIME.pattern}|{_NAME.pattern}")
+    operators = _OPERATORS
+    example = "date >= 2026-11-01 and brand == 'acme'"
+
+    def parse(self) -> ast.AST:
+        node: Any = super().parse()
+        self._require_condition(node)
+        return node
+
+    def convert(self, node: Any, depth: int) -> Any:
+        """Convert a node of Python's syntax tree; dates become seconds since 1970-01-01 UTC."""
+        if depth > MAX_DEPTH:
+            return super().convert(node, depth)
+        match node:
+            case ast.BoolOp(op=op, values=operands):
+                for operand in operands:
+                    self._require_condition(operand)
+                operation = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                tree = self.convert(operands[0], depth + 1)
+                for operand in operands[1:]:
+                    tree = (operation, tree, self.convert(operand, depth + 1))
+                return tree
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                self._require_condition(operand)
+                return (np.logical_not, self.convert(operand, depth + 1))
+            case ast.Compare(
+                ops=[op], left=ast.Name(id=left), comparators=[ast.Name(id=right)]
+            ) if type(op) in _OPERATIONS:
+                # Equal texts may also be equal times; order exists for times alone.
+                texts = self._times
+                if not isinstance(op, ast.Eq | ast.NotEq):
+                    texts = {**self._texts, **self._times}
+                if (left in texts) != (right in texts):
+                    sides = (node.left, node.comparators[0])
+                    return (_OPERATIONS[type(op)], *map(self._time_or_column, sides))
+            case ast.Name(id=name) if name in self._times:
+                raise self._error(node.col_offset)
+        return super().convert(node, depth)
+
+    def _time_or_column(self, node: Any) -> Any:
+        text = self._times.get(node.id) or self._texts.get(node.id)
+        if text is None:
+            name = str(self.convert(node, 0))
+            self.time_columns.append(name)
+            return name
+        try:
+            return number_of(text)
+        except (TypeError, ValueError):
+            raise self._error(node.col_offset) from None
+
+    def _require_condition(self, node: Any) -> None:
+        is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        if not is_negation and not isinstance(node, ast.BoolOp | ast.Compare):
+            raise self._error(node.col_offset)
+
+
+def _evaluate(tree: Any, columns: Mapping[str, Any], texts: Mapping[str, Any]) -> Any:
     if isinstance(tree, float):
         return tree
     if isinstance(tree, str):
         return _to_numbers(columns, tree)
-    if isinstance(tree, _TextTest):
-        return _compare_text(tree, columns).astype(np.float64)
+    if isinstance(tree, TextTest):
+        return _compare_text(tree, texts)
+    if len(tree) == 2:
+        return tree[0](_evaluate(tree[1], columns, texts))
     operation, left, right = tree
-    result = operation(_evaluate(left, columns), _evaluate(right, columns))
+    result = operation(_evaluate(left, columns, texts), _evaluate(right, columns, texts))
     return np.asarray(result, dtype=np.float64)  # comparisons give booleans
 
 
@@ -321,27 +440,51 @@ def _column(columns: Mapping[str, Any], name: str) -> Any:
     return columns[name]
 
 
-def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+def _compare_text(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.float64]:
     """Compare categories with a text; a missing category is neither equal nor different."""
     values = _column(columns, test.column)
+    if hasattr(values, "codes"):  # each distinct text is compared once
+        return _compare_text(test, {test.column: values.texts})[values.codes]
     if hasattr(values, "tolist"):
         values = values.tolist()
-    if test.is_equal and test.text and set(map(type, values)) == {str}:
-        return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
-    matches = np.zeros(len(values), dtype=np.bool_)
+    matches = np.zeros(len(values))
     for row, value in enumerate(values):
-        try:
-            text = category_text(value)
-        except TypeError as error:
-            raise SchemaError(
-                f"{value!r} in column {test.column!r} is not a category",
-                fix=CATEGORY_FIX,
-                column=test.column,
-                row=row,
-            ) from error
+        text = value
+        if type(value) is not str:
+            try:
+                text = category_text(value)
+            except TypeError as error:
+                raise SchemaError(
+                    f"{value!r} in column {test.column!r} is not a category",
+                    fix=CATEGORY_FIX,
+                    column=test.column,
+                    row=row,
+                ) from error
         if text:
             matches[row] = (text == test.text) == test.is_equal
     return matches
+
+
+def _matches(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return the rows whose category meets a test; texts in a list are compared fastest."""
+    values = _column(columns, test.column)
+    if isinstance(values, list) and test.is_equal and test.text:
+        if set(map(type, values)) == {str}:
+            return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
+    return _compare_text(test, columns) > 0
+
+
+def _to_times(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+    """Return a column of times as seconds since 1970; numbers are such seconds already."""
+    values = np.asarray(_column(columns, name))
+    try:
+        return np.array([number_of(value) for value in values.tolist()], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"column {name!r} holds a value that is no time",
+            fix="Use dates and times of ISO 8601",
+            column=name,
+        ) from error
 
 
 def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:

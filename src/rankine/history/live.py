@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelFormatError
 from rankine.core.specs import History, HistoryFeature
 from rankine.history.rows import RowReader, hash_values, read_numbers
-from rankine.history.state import HistoryState
+from rankine.history.state import ChangeGuard, HistoryState
 
 #: Words of a shown list and of an outcome in a record.
 _LIST_WORDS, _OUTCOME_WORDS = 3, 3
@@ -182,6 +182,8 @@ class LiveHistory:
         Number of late outcomes.
     segment
         Number of the first log after the snapshot that the state comes from.
+    changes
+        Notices changes that failed.
     """
 
     def __init__(self, state: HistoryState, join_ttl: int) -> None:
@@ -194,6 +196,7 @@ class LiveHistory:
         self.segment = 1
         # Readings and additions take turns. The lock is never held while a file is written.
         self._lock = threading.Lock()
+        self.changes = ChangeGuard()
         #: Lists by the hash of their id, in the order in which they came.
         self._lists: dict[int, WaitingList] = {}
         #: (known, hash of the id) of lists that are not applied; outdated entries are skipped.
@@ -206,7 +209,7 @@ class LiveHistory:
     # -- reading --------------------------------------------------------------------------------
     def read(self, time: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the features of one list at a time; see ``HistoryState.read_list``."""
-        with self._lock:
+        with self._lock, self.changes:
             self._apply_known(max(time, self.state.clock))
             return self.state.read_list(time, keys)
 
@@ -253,6 +256,8 @@ class LiveHistory:
 
         An invalid event raises a ``SchemaError``, and nothing of the batch counts.
         """
+        # Otherwise the batch would be logged, and would not count.
+        self.changes.check()
         receipt = Receipt()
         ids, fresh = self._fresh_events(events, receipt)
         shown: dict[int, Shown] = {}
@@ -396,7 +401,7 @@ class LiveHistory:
         changes = np.frombuffer(record.changes, dtype=np.float64).reshape(n_changing, -1)
         ids = np.frombuffer(record.ids, dtype=np.int64).tolist()
         late = 0
-        with self._lock:
+        with self._lock, self.changes:
             for (list_id, rows), head in zip(_split_lists(lists, words), lists, strict=True):
                 time = int(head[1])
                 # A copy, because outcomes change it.
@@ -475,6 +480,7 @@ class LiveHistory:
 
     def content(self, segment: int) -> bytes:
         """Return what a snapshot adds to the state; ``segment`` is the first log after it."""
+        self.changes.check()
         lists = [
             (list_id, waiting.time, waiting.end, int(waiting.is_applied), waiting.words.shape[1])
             for list_id, waiting in self._lists.items()

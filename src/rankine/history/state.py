@@ -52,6 +52,35 @@ _MAX_CAPACITY = 1 << 33
 _KEPT_SHARE = 0.9
 
 
+class ChangeGuard:
+    """Context of the changes of a state: after one that failed, the state cannot be used.
+
+    A part of the change may have been made, for example if memory ran out in between.
+
+    Attributes
+    ----------
+    has_failed
+        Whether a change has failed.
+    """
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def check(self) -> None:
+        """Raise an error if a change has failed."""
+        if self.has_failed:
+            raise DataError(
+                "an error or an interrupt has stopped a change of the state half-way",
+                fix="Load the state again from its folder, or read the log again from its start",
+            )
+
+    __enter__ = check
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        if error_type is not None:
+            self.has_failed = True
+
+
 class ListChunk(NamedTuple):
     """Lists that wait, with their rows.
 
@@ -316,6 +345,8 @@ class HistoryState:
         Time of the latest reading, in microseconds. It never goes back.
     counts
         Lists and rows that were added.
+    changes
+        Notices changes that failed.
     """
 
     def __init__(self, history: History, max_keys: int | None = None) -> None:
@@ -338,6 +369,7 @@ class HistoryState:
             for plan in self.reader.plans
         ]
         self.waiting = Waiting()
+        self.changes = ChangeGuard()
         self.clock = _BEGINNING
         self.counts = Counts()
         #: Hashes of the ids of the lists whose time is the clock's.
@@ -375,10 +407,11 @@ class HistoryState:
         """
         known = self.known(ends)
         late = int((known < self.clock).sum())
-        self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
-        self.counts.lists += len(ids)
-        self.counts.rows += keys.shape[1]
-        self.counts.late += late
+        with self.changes:
+            self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
+            self.counts.lists += len(ids)
+            self.counts.rows += keys.shape[1]
+            self.counts.late += late
         return late
 
     def read_lists(
@@ -406,12 +439,13 @@ class HistoryState:
             return values.T
         if (np.diff(times) < 0).any():
             raise QueryOrderError("lists are not in order of time", fix="Sort them by time")
-        # Taken for the last list at once; ``n_applied`` says how many rows each list may see.
-        applied = self.waiting.take_before(int(times[-1]))
-        if applied is None:
-            applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
-        self._run_tables(applied, 1.0, times, keys, starts, values)
-        self._advance(times, ids)
+        with self.changes:
+            # Taken for the last list at once; ``n_applied`` says how many rows each list may see.
+            applied = self.waiting.take_before(int(times[-1]))
+            if applied is None:
+                applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
+            self._run_tables(applied, 1.0, times, keys, starts, values)
+            self._advance(times, ids)
         return values.T
 
     def _run_tables(
@@ -443,8 +477,9 @@ class HistoryState:
         change = ListChunk(times - 1, np.array([end]), times, one_list, keys, amounts)
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         values = np.empty((len(self.tables), 0))
-        # The rows themselves were counted when they were applied.
-        self._run_tables(change, 0.0, times, no_keys, np.array([0, 0]), values)
+        with self.changes:
+            # The rows themselves were counted when they were applied.
+            self._run_tables(change, 0.0, times, no_keys, np.array([0, 0]), values)
 
     def _advance(self, times: NDArray[np.int64], ids: NDArray[np.int64] | None) -> None:
         latest = int(times[-1])
@@ -583,6 +618,7 @@ class HistoryState:
 
     def _content(self) -> tuple[SnapshotDocument, dict[str, NDArray[Any]]]:
         """Return the document and the tensors of a snapshot."""
+        self.changes.check()
         # An outcome that still comes may end this long before the clock.
         horizon = max(self.clock - self.delay - self.refresh - 1, _BEGINNING)
         tensors: dict[str, NDArray[Any]] = {}

@@ -16,7 +16,7 @@ from rankine.core.column_values import CATEGORY_FIX, category_text
 from rankine.core.errors import ParameterError, RankineError, SchemaError
 from rankine.core.safe_text import printable
 from rankine.core.user_warnings import warn_user
-from rankine.data.expressions import Expression, parse_expression
+from rankine.data.expressions import Expression, parse_condition, parse_expression
 from rankine.reranking.kernels import (
     AT_LEAST,
     AT_MOST,
@@ -238,12 +238,22 @@ def _prepare(kind: str, number: int, rule: Any) -> _Entry:
     for field in ("query", "where"):
         text = getattr(rule, field, None)
         try:
-            conditions.append(None if text is None else parse_expression(text))
+            conditions.append(None if text is None else _parse(text))
         except ParameterError as error:
             raise SchemaError(
                 f"{label}: {field}: {error.reason}", fix=error.fix, parameter="rules"
             ) from error
     return _Entry(kind, name, rule, start, end, *conditions)
+
+
+def _parse(text: str) -> Expression:
+    """Parse a condition or, as labels have them, a formula."""
+    try:
+        return parse_condition(text)
+    except ParameterError:
+        with contextlib.suppress(ParameterError):
+            return parse_expression(text)
+        raise
 
 
 def _find_idle(entries: Sequence[_Entry], now: float) -> Iterator[str]:

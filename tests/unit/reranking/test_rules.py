@@ -275,6 +275,25 @@ def test_rules_apply_in_their_period_and_to_their_queries():
     assert rules.rank([1.0, 2.0], {}).order.tolist() == [1, 0]
 
 
+def test_conditions_are_those_of_rows_and_of_labels():
+    columns = {"brand": ["a", "b", ""], "size": [None, 2, 3], "seen": ["2026-01-02", None, "2027"]}
+    columns["seen"][2] = "2027-01-01T00:00:00Z"
+    for where, removed in (
+        ("brand == 'a' or size > 2", [0, 2]),
+        ("brand != 'a'", [1]),
+        ("size != 2", [2]),
+        ("(size > 1) * (size < 3)", [1]),
+        ("size", [1, 2]),
+        ("seen >= 2026-06-01", [2]),
+        ("not seen < '2026-06-01'", [1, 2]),
+    ):
+        rules = Rules({"filter": [{"where": where}]})
+        ranking = rules.rank([3.0, 2.0, 1.0], columns, explain=True)
+        assert [row for row, _ in ranking.removed] == removed, where
+    with pytest.raises(SchemaError, match="filter 1"):
+        Rules({"filter": [{"where": "brand > 3"}]}).rank([3.0, 2.0, 1.0], columns)
+
+
 @pytest.mark.parametrize(
     ("columns", "column"),
     [
@@ -310,8 +329,8 @@ def test_vectors_can_be_numeric_columns_and_values_of_any_category():
 @pytest.mark.parametrize(
     "entries",
     [
-        {"pin": [{"where": "(x > 5) * (x < 3)", "position": 1}]},
-        {"boost": [{"where": "x > 1", "amount": 1.0, "query": "(q == 'a') * (q == 'b')"}]},
+        {"pin": [{"where": "x > 5 and not x >= 3", "position": 1}]},
+        {"boost": [{"where": "x > 1", "amount": 1.0, "query": "q == 'a' and q == 'b'"}]},
         {"filter": [{"where": "x > 1", "until": "2020-01-01"}]},
         {"at_most": [{"column": "brand", "count": 5, "first": 5}]},
         {"diversify": [{"by": "a", "weight": 0.1}, {"by": "b", "weight": 0.1}]},

@@ -21,7 +21,7 @@ from rankine.data.dataset import Dataset, make_csr
 from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
-from rankine.data.readers.letor_tokens import Arrays, Fault, TokenRules, State, nearest, parse_lines
+from rankine.data.readers.letor_tokens import Arrays, Fault, State, TokenRules, nearest, parse_lines
 from rankine.data.sources import Source
 from rankine.kernels.compile import jit
 
