@@ -468,9 +468,9 @@ def _compare_text(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.floa
 def _matches(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Return the rows whose category meets a test; texts in a list are compared fastest."""
     values = _column(columns, test.column)
-    if isinstance(values, list) and test.is_equal and test.text:
-        if set(map(type, values)) == {str}:
-            return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
+    is_equality = isinstance(values, list) and test.is_equal and test.text
+    if is_equality and set(map(type, values)) == {str}:
+        return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
     return _compare_text(test, columns) > 0
 
 
