@@ -376,7 +376,7 @@ class HistoryState:
         self._ids_at_clock: set[int] = set()
 
     # ---------------------------------------------------------------------------------- add, read
-    def known(self, ends: Any) -> Any:
+    def known_times(self, ends: Any) -> Any:
         """Return when lists that end at given times become known."""
         times = ends + self.delay
         if self.refresh:
@@ -405,7 +405,7 @@ class HistoryState:
         ends
             Time of the last row or outcome of each list, in microseconds.
         """
-        known = self.known(ends)
+        known = self.known_times(ends)
         late = int((known < self.clock).sum())
         with self.changes:
             self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
@@ -451,16 +451,19 @@ class HistoryState:
     def _run_tables(
         self,
         applied: ListChunk,
-        rows: float,
+        row_count: float,
         times: NDArray[np.int64],
         keys: NDArray[np.int64],
         starts: NDArray[np.int64],
         values: NDArray[np.float64],
     ) -> None:
-        """Apply lists, whose rows count as ``rows`` rows each, and read others."""
+        """Apply lists, and read others.
+
+        In sums that count rows an applied row adds ``row_count``.
+        """
         ends = np.repeat(applied.end, np.diff(applied.starts))
         n_applied = applied.starts[np.searchsorted(applied.known, times)]
-        counts, zeros = np.full(len(ends), rows), np.zeros(len(ends))
+        counts, zeros = np.full(len(ends), row_count), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
             x, y = (counts if k is None else applied.amounts[k] for k in amounts)
             # These kinds have one sum; the kernel takes two amounts.
@@ -500,7 +503,7 @@ class HistoryState:
         return self.read_lists(np.array([time]), keys, np.array([0, keys.shape[1]]))
 
     def advance(self, time: int) -> None:
-        """Let through the outcomes that are known before a time, without reading a list."""
+        """Move the clock to a time, and apply the lists that are known before it."""
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         self.read_lists(np.array([time]), no_keys, np.array([0, 0]))
 
@@ -676,7 +679,12 @@ class HistoryState:
             raise _malformed("the waiting lists have wrong sizes or values")
         shape = (n_keys, n_rows), (n_amounts, n_rows)
         chunk = ListChunk(
-            self.known(ends), ends, ids, starts, keys.reshape(shape[0]), amounts.reshape(shape[1])
+            self.known_times(ends),
+            ends,
+            ids,
+            starts,
+            keys.reshape(shape[0]),
+            amounts.reshape(shape[1]),
         )
         self.waiting.add(chunk)
         self.clock = document.clock
