@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
+    from rankine.reranking import Rules
 
 _option = option_panel("Reading")
 _log = option_panel("Raw logs")
@@ -448,6 +449,63 @@ def report_excluded(data: Any) -> None:
             _console.print_status(f"--where left out {' and '.join(parts)}")
 
     call_at_end(report)
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """Rules that ranked lists follow."""
+
+    rules: Annotated[
+        str | None, typer.Option(help="Follow the rules of this TOML file.", metavar="FILE")
+    ] = None
+    rules_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Apply the rules that are valid at this time, ISO 8601 (default: now).",
+            metavar="TIME",
+        ),
+    ] = None
+
+    def load(self) -> Rules | None:
+        """Read the rules; None without any."""
+        if self.rules is None:
+            reject_options(("rules_at",), "needs --rules", fix="Leave it out, or add --rules")
+            return None
+        from rankine.reranking import Rules
+
+        _ = self.time  # a bad time is an error before any data are read
+        return Rules.load(self.rules)
+
+    @property
+    def time(self) -> float | None:
+        """Return the time of the lists, in seconds since 1970; None: now."""
+        if self.rules_at is None:
+            return None
+        from rankine.reranking.schema import parse_moment
+
+        try:
+            return parse_moment(self.rules_at)
+        except ValueError:
+            raise ParameterError(
+                f"{self.rules_at!r} is not a time",
+                parameter="rules_at",
+                fix="Write a date, or a time such as 2026-11-20T08:00:00Z",
+            ) from None
+
+    def ranks(self, rules: Rules, data: Any, scores: Any) -> Any:
+        """Return the rank of each row in its list, from 1; 0 for removed rows."""
+        from rankine.reranking.datasets import rule_ranks
+
+        return rule_ranks(rules, data, scores, time=self.time)
+
+    @staticmethod
+    def columns(rules: Rules | None, model: LinearModel) -> tuple[str, ...]:
+        """Return the columns that the data must have for the rules."""
+        if rules is None:
+            return ()
+        from rankine.reranking.datasets import columns_to_read
+
+        return columns_to_read(rules, model)
 
 
 @dataclass(frozen=True)
