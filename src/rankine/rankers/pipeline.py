@@ -18,6 +18,7 @@ import numpy as np
 from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError
 from rankine.core.specs import ListRange
+from rankine.data.sources import is_table
 from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
@@ -96,7 +97,8 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
 def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> FitTask:
     """Prepare everything that comes before the solver; ``action`` is "fit" or "path"."""
     metric = check_parameters(ranker, arguments, action)
-    arguments = encode_categories(arguments)
+    if is_table(arguments.X):
+        arguments = encode_categories(arguments)
     supported = getattr(ranker.capabilities, action)
     X = adapt_raw_log(arguments.X, supported, for_tables=ranker.takes_tables)
     X, reservoir = ranker._sample_stream(X, arguments.query_weight)
