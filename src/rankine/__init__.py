@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
     from rankine.reporting.run import report
+    from rankine.reranking import Rules
     from rankine.samplers.pairs import sample_pairs
     from rankine.scoring import Scorer
     from rankine.tuning.run import tune
@@ -47,6 +48,7 @@ _PUBLIC = {
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
     "RankSVM": "rankine.rankers.ranksvm",
+    "Rules": "rankine.reranking",
     "SPDRanker": "rankine.rankers.spd",
     "Scorer": "rankine.scoring",
     "compare": "rankine.evaluation.compare",
@@ -79,6 +81,7 @@ __all__ = [
     "LinearModel",
     "ModelBundle",
     "RankSVM",
+    "Rules",
     "SPDRanker",
     "Scorer",
     "__version__",

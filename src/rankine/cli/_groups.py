@@ -90,6 +90,13 @@ def expand_groups(
     return run
 
 
+def call_at_end(function: Callable[[], None]) -> None:
+    """Call a function when the running command ends."""
+    context = _CONTEXT.get()
+    if context is not None:
+        context.call_on_close(function)
+
+
 def _group_parameters(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [_keyword(field.name, hints[field.name], field.default) for field in fields(group)]
