@@ -30,6 +30,7 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
+from rankine.core.stores import read_bytes
 from rankine.data.dataset import Dataset, check_weight, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
@@ -133,7 +134,7 @@ def _read_numbers(
     """Read one number a line, as LightGBM and XGBoost write them."""
     file = os.fspath(path)
     try:
-        lines = Path(path).read_bytes().splitlines()
+        lines = read_bytes(path).splitlines()
     except OSError as error:
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
