@@ -7,6 +7,7 @@ store is paid once and not once per block. Objects are written whole or not at a
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -34,7 +35,7 @@ N_ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 8, 0.1, 5.0
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 #: Schemes that pyarrow opens itself.
 _ARROW_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
-_MISSING = re.compile(r"NO_SUCH|NoSuch|NOT_FOUND|NotFound|\b404\b|does not exist|not found")
+_MISSING = re.compile(r"NO_SUCH|NoSuch|NOT_FOUND|NotFound|\b404\b")
 _EXPIRED = re.compile(r"EXPIRED|Expired|expired")
 _DENIED = re.compile(
     r"ACCESS_DENIED|AccessDenied|Forbidden|FORBIDDEN|INVALID_ACCESS_KEY|InvalidAccessKey|"
@@ -59,22 +60,23 @@ def open_store(url: str) -> tuple[Store, str]:
     """Return the store of a URL, and the path of the object in it."""
     scheme, _, tail = url.partition("://")
     if scheme.lower() not in _ARROW_SCHEMES:
-        return _fsspec_store(scheme.lower()), url
+        store = _fsspec_store(scheme.lower())
+        return store, store.inner._strip_protocol(url)  # noqa: SLF001 - has no public form
     bucket, slash, key = tail.partition("/")
-    store, root = _arrow_store(scheme.lower(), bucket)
-    return store, f"{root}{slash}{key}"
+    store = _arrow_store(scheme.lower(), bucket)
+    return store, f"{store.root}{slash}{key}"
 
 
 @lru_cache(maxsize=64)
-def _arrow_store(scheme: str, bucket: str) -> tuple[Store, str]:
+def _arrow_store(scheme: str, bucket: str) -> Store:
     from pyarrow import fs
 
     # The key is not part of this URL: keys hold characters that URLs cannot.
     url = f"{scheme}://{bucket}"
     if scheme == "file":
-        return Store(fs.LocalFileSystem(), "file://"), ""
+        return Store(fs.LocalFileSystem(), "file://", (_arrow_store, (scheme, bucket)))
     filesystem, root = _repeat(lambda: fs.FileSystem.from_uri(url), url)
-    return Store(filesystem, url.removesuffix(root)), root
+    return Store(filesystem, url.removesuffix(root), (_arrow_store, (scheme, bucket)), root)
 
 
 @lru_cache(maxsize=64)
@@ -98,7 +100,8 @@ def _fsspec_store(scheme: str) -> Store:
         raise DataError(
             f"no filesystem is known for {scheme}://", fix="Check the start of the URL"
         ) from error
-    return Store(fs.PyFileSystem(fs.FSSpecHandler(inner)), "", inner)
+    arrow = fs.PyFileSystem(fs.FSSpecHandler(inner))
+    return Store(arrow, f"{scheme}://", (_fsspec_store, (scheme,)), inner=inner)
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -136,14 +139,37 @@ class Store:
         A filesystem of Arrow.
     prefix
         Text before the path in a URL.
+    opener
+        Function and arguments that open the store again, in another process and with the
+        credentials that it has.
+    root
+        Path of the bucket.
     inner
         The filesystem of fsspec, if that is what opens the store.
     """
 
-    def __init__(self, filesystem: Any, prefix: str, inner: Any = None) -> None:
+    def __init__(
+        self,
+        filesystem: Any,
+        prefix: str,
+        opener: tuple[Callable[..., Store], tuple[str, ...]],
+        root: str = "",
+        inner: Any = None,
+    ) -> None:
         self.filesystem = filesystem
         self.prefix = prefix
+        self.opener = opener
+        self.root = root
         self.inner = inner
+
+    def __reduce__(self) -> tuple[Callable[..., Store], tuple[str, ...]]:
+        """Open the store again where it is unpickled."""
+        return self.opener
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether folders can be listed; a ``?`` in a web address starts a query."""
+        return not self.prefix.startswith("http")
 
     def url(self, path: str) -> str:
         """Return the URL of a path."""
@@ -156,21 +182,13 @@ class Store:
 
     def identity(self, path: str) -> Identity:
         """Return what identifies the present version of an object; FileNotFoundError without it."""
-        return _repeat(lambda: self._open(path)[0], self.url(path), missing=True)
+        return _repeat(lambda: self._open(path)[0], self.url(path))
 
-    def open_input_file(self, path: str) -> Any:
-        """Open an object for reading at any place, as a file of Arrow."""
-        import pyarrow as pa
-
-        return pa.PythonFile(self._file(path, N_KEPT), "r")
-
-    def open_input_stream(self, path: str) -> BinaryIO:
-        """Open an object for reading from the start."""
-        return self._file(path, N_AHEAD + 1)  # type: ignore[return-value]
-
-    def _file(self, path: str, n_kept: int) -> StoreFile:
+    def open(self, path: str, *, sequential: bool = True) -> StoreFile:
+        """Open an object for reading, from the start or at any place."""
         identity, read_range = _repeat(lambda: self._open(path), self.url(path))
-        return StoreFile(self.url(path), identity.size, read_range, n_kept)
+        n_kept = N_AHEAD + 2 if sequential else N_KEPT
+        return StoreFile(self.url(path), identity, read_range, n_kept)
 
     def _open(self, path: str) -> tuple[Identity, Callable[[int, int], bytes]]:
         """Ask for an object; return its identity, and a function that reads a range of bytes."""
@@ -198,7 +216,7 @@ class Store:
 
     def read(self, path: str) -> bytes:
         """Return the content of an object."""
-        with self.open_input_stream(path) as file:
+        with self.open(path) as file:
             return file.read()
 
     def list_objects(self, folder: str) -> list[str]:
@@ -256,10 +274,11 @@ class StoreFile(io.RawIOBase):
     """An object of a store, read in blocks of which the next ones are requested ahead."""
 
     def __init__(
-        self, url: str, size: int, read_range: Callable[[int, int], bytes], n_kept: int
+        self, url: str, identity: Identity, read_range: Callable[[int, int], bytes], n_kept: int
     ) -> None:
         self.url = url
-        self.size = size
+        self.identity = identity
+        self.size = identity.size
         self._read_range = read_range
         self._n_kept = n_kept
         self._position = 0
@@ -320,7 +339,7 @@ class StoreFile(io.RawIOBase):
             if k not in self._blocks:
                 self._blocks[k] = self._threads.submit(self._fetch, k)
         self._blocks.move_to_end(number)
-        while len(self._blocks) > max(self._n_kept, N_AHEAD + 2):
+        while len(self._blocks) > self._n_kept:
             self._blocks.popitem(last=False)
         return self._blocks[number].result()
 
@@ -344,10 +363,10 @@ class StoreFile(io.RawIOBase):
         super().close()
 
 
-def _repeat(call: Callable[[], T], url: str, verb: str = "read", *, missing: bool = False) -> T:
+def _repeat(call: Callable[[], T], url: str, verb: str = "read") -> T:
     """Call until it succeeds, with growing pauses; give up on errors that will not pass.
 
-    With ``missing`` an object that does not exist is a FileNotFoundError.
+    An object that does not exist is a FileNotFoundError, as it is on a disk.
     """
     pause = FIRST_PAUSE
     attempt = 1
@@ -357,11 +376,11 @@ def _repeat(call: Callable[[], T], url: str, verb: str = "read", *, missing: boo
         except RankineError:
             raise
         except Exception as error:
+            message = str(error).strip() or type(error).__name__
+            if isinstance(error, FileNotFoundError) or _MISSING.search(_without_key(message, url)):
+                raise FileNotFoundError(errno.ENOENT, "does not exist", url) from error
             reason, fix = _explain(error, url)
-            if missing and reason == "does not exist":
-                raise FileNotFoundError(url) from error
             if reason or attempt == N_ATTEMPTS:
-                message = str(error).strip() or type(error).__name__
                 reason = reason or (
                     f"cannot be {verb} after {attempt} attempts: {message.splitlines()[0][:300]}"
                 )
@@ -371,16 +390,22 @@ def _repeat(call: Callable[[], T], url: str, verb: str = "read", *, missing: boo
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
+def _without_key(message: str, url: str) -> str:
+    """Return a message without the name of the object, which may hold any word."""
+    tail = url.partition("://")[2]
+    return message.replace(tail, "").replace(tail.partition("/")[2] or tail, "")
+
+
 def _explain(error: Exception, url: str) -> tuple[str, str]:
     """Return why a request failed for good, empty where another attempt may succeed, and a fix."""
-    # A message may hold the key, which may hold any word.
-    message = str(error).replace(url.partition("://")[2], "")
+    message = _without_key(str(error), url)
     scheme = url.partition("://")[0].lower()
     variables = _CREDENTIALS.get(scheme, "the credentials of the store")
-    if isinstance(error, FileNotFoundError) or _MISSING.search(message):
-        return "does not exist", "Check the bucket and the path"
     if _EXPIRED.search(message):
         return "the credentials have expired", f"Log in again, or set {variables}"
+    # Answers to HEAD have no text; this is what S3 answers to a token that has expired.
+    if "HTTP status 400" in message:
+        return "the request is refused (status 400)", f"Log in again if {variables} have expired"
     if isinstance(error, PermissionError) or _DENIED.search(message):
         return (
             "access is denied, or there are no credentials",

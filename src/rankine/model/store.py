@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that contains a model of this class (``StoredModel``: a model or a bundle)."""
     if is_url(path):
         store, name = open_store(os.fspath(path))
-        with attach_file_to_errors(os.fspath(path)), store.open_input_stream(name) as stream:
+        with attach_file_to_errors(os.fspath(path)), store.open(name) as stream:
             start = stream.read(START_BYTES)
             check_start(start, stream.seek(0, io.SEEK_END))
             stream.seek(0)

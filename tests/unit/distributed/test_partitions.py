@@ -107,10 +107,11 @@ HASHED = """
 import types
 import rankine.distributed as rd
 from rankine.data.options import ReadOptions
+from rankine.data.sources import Source
 from rankine.distributed.file_partitions import Partition
 
 labels = (types.SimpleNamespace(text=text) for text in ("clicks / 2", "orders", "coec", "margin"))
-pieces = [Partition(k, "a", (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
+pieces = [Partition(k, Source("a"), (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
           for k, label in enumerate(labels)]
 print(rd.PartitionedDataset(tuple(pieces), 1, None, ("a",), None).fingerprint)
 """
