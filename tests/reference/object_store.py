@@ -34,13 +34,16 @@ class Faults:
 
     def __init__(self, app):
         self.app = app
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self):
         self.latency = 0.0
         self.drops = 0
         self.status = None
         self.code = ""
         self.refuses = lambda _method, _path: True
         self.requests = []
-        self._lock = threading.Lock()
         self._n_objects = 0
 
     def __call__(self, environ, start_response):

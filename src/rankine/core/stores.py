@@ -177,6 +177,8 @@ class Store:
 
     def get_file_info(self, paths: Any) -> Any:
         """Return Arrow's description of a path, of several, or of the files of a selector."""
+        if paths == []:
+            return []
         first = paths[0] if isinstance(paths, list) else getattr(paths, "base_dir", paths)
         return _repeat(lambda: self.filesystem.get_file_info(paths), self.url(first))
 
@@ -245,7 +247,7 @@ class Store:
                 return
             # One write: the object appears when the stream is closed, and a stream that failed is
             # not closed by Arrow to a shorter object.
-            stream = self.filesystem.open_output_stream(path)
+            stream = self.filesystem.open_output_stream(path, compression=None)
             stream.write(content)
             stream.close()
 
