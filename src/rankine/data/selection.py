@@ -27,8 +27,9 @@ def select_sources(sources: Sequence[Source], options: ReadOptions) -> Selection
 
     Sources of several tables are compared, and cast where their types differ.
     """
-    formats = [choose_format(s, options.format, s.head()).name for s in sources[:1]]
-    if formats == ["letor"]:
+    if options.where is None and len(sources) == 1:
+        return Selection(list(sources), 0)
+    if choose_format(sources[0], options.format, sources[0].head()).name == "letor":
         if options.where is not None:
             raise ParameterError(
                 "applies to tables with named columns, and this is text of features",

@@ -260,7 +260,10 @@ class Source:
     def current_stamp(self) -> Stamp | None:
         """Return the stamp that the file has now; an OSError if it is gone."""
         if self.filesystem is not None:
-            return _object_stamp(self.filesystem.identity(self.remote_path or ""))
+            try:
+                return _object_stamp(self.filesystem.identity(self.remote_path or ""))
+            except FileNotFoundError as error:
+                raise self._changed("since it was listed (it is gone)") from error
         if self.path is None:
             return None
         return stamp_of(self.path.stat())

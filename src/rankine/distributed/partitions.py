@@ -178,9 +178,9 @@ def scan(
     reading = replace(reading, feature_names=None, progress=False)
     if names is not None and reading.n_features is None:
         reading = reading.with_features(len(names))
-    sources, n_excluded_files = select_sources(find_sources(path), reading)
+    files_of_path = [_absolute_source(source) for source in find_sources(path)]
+    sources, n_excluded_files = select_sources(files_of_path, reading)
     n_excluded_files += n_excluded_before
-    sources = [_absolute_source(source) for source in sources]
     files = [source.name for source in sources]
     runner = _make_runner(client, timeout)
     cut = partial(cut_file, options=reading, partition_bytes=int(partition_bytes))

@@ -56,7 +56,7 @@ def test_text_files_are_one_partition_each(tmp_path, files):
     assert parts.n_partitions == 1
     assert parts.partitions[0].load().n_rows == data.n_rows
     size = (tmp_path / "a.txt").stat().st_size
-    assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0)
+    assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0, 0)
 
 
 def test_all_partitions_have_the_width_of_the_widest_file(tmp_path):
