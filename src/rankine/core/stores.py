@@ -112,6 +112,23 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return Path(path).read_bytes()
 
 
+def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a local file, or the object of a URL, for reading bytes."""
+    if is_url(path):
+        store, name = open_store(os.fspath(path))
+        return io.BufferedReader(store.open(name))
+    return Path(path).open("rb")
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path names a local file, or a URL an object."""
+    if is_url(path):
+        store, name = open_store(os.fspath(path))
+        info: bool = store.get_file_info(name).is_file
+        return info
+    return Path(path).is_file()
+
+
 def local_path(path: str | os.PathLike[str], parameter: str) -> Path:
     """Return a path that must be local; raise for a URL."""
     if is_url(path):

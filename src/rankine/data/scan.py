@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -165,9 +164,9 @@ def sort_hint(sources: Sequence[str], query: str | None, time: str | None = None
     # A stream or a frame has no name that a command could take.
     if not sources or str(sources[0]).startswith("<"):
         return f"{advice}, the rows of a list together"
-    first = Path(sources[0])
-    stem, *suffixes = first.name.split(".")
-    target = first.with_name(".".join([stem, "sorted", *suffixes]))
+    folder, slash, name = str(sources[0]).rpartition("/")
+    stem, *suffixes = name.split(".")
+    target = f"{folder}{slash}" + ".".join([stem, "sorted", *suffixes])
     files = " ".join(shlex.quote(str(name)) for name in sources)
     command = f"rankine sort {files} {shlex.quote(str(target))}"
     if query not in (None, "qid"):
