@@ -13,6 +13,7 @@ from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables
 from rankine.cli._options import AsJson, Files
 from rankine.cli.main import Commands, app, group_of
+from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def build(
         )
     declared = read_schema(schema)
     report = build_history(log, out, declared, state=state)
-    Path(schema_out).write_text(declared.without_history().to_toml(), encoding="utf-8")
+    with atomic_file(schema_out) as file:
+        file.write(declared.without_history().to_toml().encode())
     if json:
         counts = {"rows": report.rows, "lists": report.lists}
         _console.print_json(

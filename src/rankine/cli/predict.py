@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankine.cli._console import open_text_output
+from rankine.cli._console import check_output_paths, open_text_output
 from rankine.cli._groups import reject_options
 from rankine.cli._options import Files, ModelFile, split_list
 from rankine.cli._reading import ModelReadingOptions, report_narrower_files
@@ -69,6 +69,7 @@ def predict(
             parameter="trec",
             fix="Leave it out, or choose another name",
         )
+    check_output_paths(out=out)
     linear_model = rankine.LinearModel.load(model)
     source = reading.open(data, model=linear_model, stream=stream)
     blocks = source if stream else [source]
