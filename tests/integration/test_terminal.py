@@ -93,7 +93,7 @@ def test_outputs_that_are_no_files_are_refused(arguments, kind, work, monkeypatc
     else:
         os.mkfifo(path)
         monkeypatch.setattr(pipes, "WAIT_SECONDS", 0.01)
-    before, status = sorted(os.listdir()), path.stat()
+    before, status = sorted(Path.cwd().iterdir()), path.stat()
     if arguments[0] == "retrain":  # OUT is often MODEL
         arguments = ["retrain", "additive.rankine", *arguments[2:]]
     ended = run(arguments)
@@ -102,7 +102,7 @@ def test_outputs_that_are_no_files_are_refused(arguments, kind, work, monkeypatc
     if kind != "pipe":  # before anything was computed
         assert f"a {kind}" in ended.err
     assert path.stat().st_mode == status.st_mode
-    assert sorted(os.listdir()) == before
+    assert sorted(Path.cwd().iterdir()) == before
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

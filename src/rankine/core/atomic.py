@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from rankine.core.pipes import open_for_writing
 
+
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that replaces ``path`` only when it is complete.

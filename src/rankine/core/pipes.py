@@ -8,6 +8,7 @@ import select
 import stat
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from rankine.core.errors import DataError, FileKindError
 
@@ -66,7 +67,7 @@ def open_for_writing(path: str | os.PathLike[str]) -> int:
     FileKindError
         The file is a socket.
     """
-    mode = os.stat(path).st_mode
+    mode = Path(path).stat().st_mode
     if stat.S_ISSOCK(mode):
         raise FileKindError("this is a socket", file=os.fspath(path), fix="Name a file")
     if not stat.S_ISFIFO(mode):

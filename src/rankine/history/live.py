@@ -224,19 +224,23 @@ class LiveHistory:
         self.read(time, np.zeros((len(self.state.reader.keys), 0), dtype=np.int64))
 
     def _apply_known(self, time: int) -> None:
-        """Pass the lists that are known before a time to the state."""
+        """Add the lists that are known before a time to the state."""
         ids, lists = [], []
         while self._unknown and self._unknown[0][0] < time:
             known, list_id = heapq.heappop(self._unknown)
             waiting = self._lists.get(list_id)
-            if waiting is None or waiting.is_applied or known != self.state.known(waiting.end):
+            if (
+                waiting is None
+                or waiting.is_applied
+                or known != self.state.known_times(waiting.end)
+            ):
                 continue
             waiting.is_applied = True
             ids.append(list_id)
             lists.append(waiting)
-        self._pass_on(ids, lists)
+        self._add_to_state(ids, lists)
 
-    def _pass_on(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
+    def _add_to_state(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
         if not lists:
             return
         # The state counts them as the offline pass does: a list, its end, all of its rows.
@@ -420,7 +424,7 @@ class LiveHistory:
         return late
 
     def _push(self, list_id: int, end: int) -> None:
-        heapq.heappush(self._unknown, (self.state.known(end), list_id))
+        heapq.heappush(self._unknown, (self.state.known_times(end), list_id))
 
     def _change(self, list_id: int, item: int, time: int, change: NDArray[np.float64]) -> bool:
         """Change the row of an outcome; return whether it is late."""
@@ -462,7 +466,7 @@ class LiveHistory:
             if not waiting.is_applied:
                 ids.append(list_id)
                 lists.append(waiting)
-        self._pass_on(ids, lists)
+        self._add_to_state(ids, lists)
         if now - self._ids_since > self.join_ttl:
             self._event_ids = (set(), self._event_ids[0])
             self._ids_since = now

@@ -33,6 +33,7 @@ from rankine.history.kernels import (
     COUNT,
     LAST,
     KeyTable,
+    Rule,
     insert_rows,
     mark_live,
     overall_rate,
@@ -203,14 +204,16 @@ class FeatureTable:
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
-            plan.kind,
-            self.n_sums,
-            plan.half_life,
-            plan.bucket,
-            plan.n_buckets,
-            self._forget,
-            plan.prior,
-            plan.log,
+            Rule(
+                plan.kind,
+                self.n_sums,
+                plan.half_life,
+                plan.bucket,
+                plan.n_buckets,
+                self._forget,
+                plan.prior,
+                plan.log,
+            ),
         )
 
     @property
@@ -277,6 +280,16 @@ class FeatureTable:
             capacity *= 2
         self.totals[:] = totals
         self.rebuild(capacity, rows, np.ones(len(rows), dtype=np.bool_))
+
+    def overall_rate(self, time: int) -> float:
+        """Return the rate over all keys at a time."""
+        table = self.table
+        return float(overall_rate(table.words, table.numbers, table.rule, time))
+
+    def read(self, key: int, time: int) -> float:
+        """Return the feature of a key at a time."""
+        table, overall = self.table, self.overall_rate(time)
+        return float(read(table.words, table.numbers, table.rule, key, time, overall))
 
     def run(
         self,
@@ -376,7 +389,7 @@ class HistoryState:
         self._ids_at_clock: set[int] = set()
 
     # ---------------------------------------------------------------------------------- add, read
-    def known(self, ends: Any) -> Any:
+    def known_times(self, ends: Any) -> Any:
         """Return when lists that end at given times become known."""
         times = ends + self.delay
         if self.refresh:
@@ -405,7 +418,7 @@ class HistoryState:
         ends
             Time of the last row or outcome of each list, in microseconds.
         """
-        known = self.known(ends)
+        known = self.known_times(ends)
         late = int((known < self.clock).sum())
         with self.changes:
             self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
@@ -451,16 +464,19 @@ class HistoryState:
     def _run_tables(
         self,
         applied: ListChunk,
-        rows: float,
+        row_count: float,
         times: NDArray[np.int64],
         keys: NDArray[np.int64],
         starts: NDArray[np.int64],
         values: NDArray[np.float64],
     ) -> None:
-        """Apply lists, whose rows count as ``rows`` rows each, and read others."""
+        """Apply lists, and read others.
+
+        In sums that count rows an applied row adds ``row_count``.
+        """
         ends = np.repeat(applied.end, np.diff(applied.starts))
         n_applied = applied.starts[np.searchsorted(applied.known, times)]
-        counts, zeros = np.full(len(ends), rows), np.zeros(len(ends))
+        counts, zeros = np.full(len(ends), row_count), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
             x, y = (counts if k is None else applied.amounts[k] for k in amounts)
             # These kinds have one sum; the kernel takes two amounts.
@@ -500,7 +516,7 @@ class HistoryState:
         return self.read_lists(np.array([time]), keys, np.array([0, keys.shape[1]]))
 
     def advance(self, time: int) -> None:
-        """Let through the outcomes that are known before a time, without reading a list."""
+        """Move the clock to a time, and apply the lists that are known before it."""
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         self.read_lists(np.array([time]), no_keys, np.array([0, 0]))
 
@@ -523,7 +539,7 @@ class HistoryState:
         """Return the overall rate, at a time, of each feature of kind ``rate``."""
         time = max(time, self.clock)
         return {
-            name: overall_rate(table.table, time)
+            name: table.overall_rate(time)
             for name, feature, table in zip(
                 self.history.names, self.history.features, self.tables, strict=True
             )
@@ -536,8 +552,7 @@ class HistoryState:
         values = {}
         for name, table in zip(self.history.names, self.tables, strict=True):
             if set(table.plan.by) <= set(columns):
-                overall = overall_rate(table.table, self.clock)
-                values[name] = float(read(table.table, keys[table.group, 0], self.clock, overall))
+                values[name] = table.read(keys[table.group, 0], self.clock)
         return values
 
     # ---------------------------------------------------------------------------------- snapshots
@@ -676,7 +691,12 @@ class HistoryState:
             raise _malformed("the waiting lists have wrong sizes or values")
         shape = (n_keys, n_rows), (n_amounts, n_rows)
         chunk = ListChunk(
-            self.known(ends), ends, ids, starts, keys.reshape(shape[0]), amounts.reshape(shape[1])
+            self.known_times(ends),
+            ends,
+            ids,
+            starts,
+            keys.reshape(shape[0]),
+            amounts.reshape(shape[1]),
         )
         self.waiting.add(chunk)
         self.clock = document.clock

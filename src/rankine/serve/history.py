@@ -26,7 +26,6 @@ from rankine.serve.schemas import RequestError, StateReply
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.model import LinearModel, ModelBundle
     from rankine.serve.metrics import Metrics
 
 FSYNC_MODES = ("always", "interval")
@@ -56,11 +55,6 @@ class StateSettings:
     join_ttl: int = 86400 * 10**6
     max_keys: int | None = None
     snapshot_rows: int = 1_000_000
-
-
-def history_of(model: LinearModel | ModelBundle) -> History | None:
-    """Return the history features of a model."""
-    return next((spec for spec in model.transforms if isinstance(spec, History)), None)
 
 
 class HistoryService:
