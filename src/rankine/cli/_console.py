@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rankine.core.atomic import is_written_directly
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
+from rankine.core.stores import check_writable, is_url
 from rankine.core.text_table import wrap_text
 
 if TYPE_CHECKING:
@@ -148,11 +149,14 @@ def check_output_paths(**files: str | None) -> None:
     for option, path in files.items():
         if path in (None, "-"):
             continue
+        # Training may take hours, so a path that cannot be written is an error before it.
+        if is_url(path):
+            check_writable(path)
+            continue
         if Path(path).is_dir():
             raise ParameterError(f"{path} is a folder", parameter=option, fix="Name a file")
         if Path(path).is_socket():
             raise ParameterError(f"{path} is a socket", parameter=option, fix="Name a file")
-        # Training may take hours, so a path that cannot be written is an error before it.
         folder = Path(path).absolute().parent
         is_writable = folder.is_dir() and os.access(folder, os.W_OK)
         if not is_writable and not is_written_directly(path):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankine.core.pipes import open_for_writing
+from rankine.core.stores import is_url, writing
 
 
 @contextmanager
@@ -23,7 +24,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     file is unchanged; after an error the new file is removed. The permissions of an existing file
     are kept, a new file has those of the umask. A symbolic link is replaced, and the file that it
     names is unchanged. Pipes, devices and links in ``/dev`` are written to directly; a pipe that no
-    program reads within 10 seconds is an error, and so are sockets.
+    program reads within 10 seconds is an error, and so are sockets. For a URL such as
+    ``s3://bucket/key`` the object is stored when it is complete.
 
     Examples
     --------
@@ -34,6 +36,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> (folder / "model.bin").read_bytes()
     b'whole'
     """
+    if is_url(path):
+        with writing(os.fspath(path)) as file:
+            yield file
+        return
     target = Path(path).absolute()
     if is_written_directly(target):
         with os.fdopen(open_for_writing(target), "wb") as device:

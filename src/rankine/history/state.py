@@ -27,6 +27,7 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.specs import History, decode_transforms, encode_transforms
+from rankine.core.stores import local_path
 from rankine.history.declarations import FeaturePlan, parse_duration
 from rankine.history.kernels import (
     AGE,
@@ -720,15 +721,15 @@ def load_state(
     folder: str | os.PathLike[str], history: History | None = None, max_keys: int | None = None
 ) -> HistoryState:
     """Read the snapshot in a folder; a folder without one is an error."""
-    return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
+    return HistoryState.load(local_path(folder, "state") / SNAPSHOT_NAME, history, max_keys)[0]
 
 
 def has_state(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder contains a snapshot."""
-    return (Path(folder) / SNAPSHOT_NAME).exists()
+    return (local_path(folder, "state") / SNAPSHOT_NAME).exists()
 
 
 def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:
     """Write a snapshot to a folder, which is created if it does not exist."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    local_path(folder, "state").mkdir(parents=True, exist_ok=True)
     state.save(Path(folder) / SNAPSHOT_NAME)
