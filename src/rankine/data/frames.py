@@ -120,9 +120,10 @@ def _pandas_batches(table: Any, schema: Any, columns: Sequence[str]) -> Iterator
 
     chosen = table.loc[:, list(columns)]
     schema = pa.schema([schema.field(name) for name in columns])
-    for start in range(0, max(len(table), 1), _PANDAS_ROWS):
+    for start in range(0, len(table), _PANDAS_ROWS):
         rows = chosen.iloc[start : start + _PANDAS_ROWS]
-        yield pa.RecordBatch.from_pandas(rows, schema=schema, preserve_index=False)
+        # A table, since text may be in chunks already.
+        yield from pa.Table.from_pandas(rows, schema=schema, preserve_index=False).to_batches()
 
 
 def in_memory(X: Any) -> Any:
