@@ -196,6 +196,8 @@ def _summary(state: HistoryState) -> dict[str, Any]:
 
 
 def _print_summary(state: HistoryState) -> None:
+    from rankine.reporting.numbers import plural
+
     summary = _summary(state)
     keys = summary.pop("keys")
     rows = []
@@ -204,7 +206,8 @@ def _print_summary(state: HistoryState) -> None:
         kind = feature.kind if formula is True else f"{feature.kind} of {formula}"
         rows.append((name, kind, ", ".join(feature.by), f"{keys[name]:,}"))
     title = (
-        f"{summary['rows']:,} rows of {summary['lists']:,} lists, the last one read at "
-        f"{summary['time']}; {summary['waiting_lists']:,} lists wait; {summary['bytes']:,} bytes"
+        f"{plural(summary['rows'], 'row')} of {plural(summary['lists'], 'list')}, the last one "
+        f"read at {summary['time']}; {plural(summary['waiting_lists'], 'list')} not known yet; "
+        f"{summary['bytes']:,} bytes"
     )
     _print_table(title, ("feature", "what", "by", "keys"), rows, ("what", "by"))
