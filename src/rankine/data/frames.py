@@ -51,6 +51,8 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
 BatchReader = Callable[[Sequence[str]], Iterator[Any]]
 #: Rows of a pandas frame that are converted at a time.
 _PANDAS_ROWS = 2**18
+#: Rows of a lazy frame that are computed at a time.
+_LAZY_ROWS = 2**16
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def _lazy_batches(table: Any, columns: Sequence[str]) -> Iterator[Any]:
     table = table.select(columns)
     frames = [table]
     if hasattr(table, "collect_batches"):
-        frames = table.collect_batches(maintain_order=True)
+        frames = table.collect_batches(chunk_size=_LAZY_ROWS, maintain_order=True)
     for frame in frames:
         yield from frame.lazy().collect().to_arrow().to_batches()
 
