@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ REPORTS = 20
 
 #: Lists of a part whose loss is compared with that of zero weights, at most; and the fewest lists
 #: on which a run is judged before its end.
-COMPARED_LISTS, FEWEST_COMPARED = 64, 64
+COMPARED_LISTS, FEWEST_COMPARED = 16, 64
 #: A run whose loss is this many times that of zero weights has diverged.
 DIVERGED = 10.0
 
@@ -338,7 +338,9 @@ class ProgressiveMetric:
         from rankine.metrics import evaluate
 
         index, rows = _select_lists(data, order)
-        columns = data.columns
+        columns: Mapping[str, Any] = {
+            name: data.columns[name] for name in self.metric.columns if name in data.columns
+        }
         labels = data.y
         if rows is not None:
             labels, scores = labels[rows], scores[rows]

@@ -249,7 +249,8 @@ def test_features_of_a_log_have_names_with_and_without_a_weight():
     weighted = {evaluated.feature_name(j) for j in evaluated.view.indices.tolist()}
     assert weighted <= {*names, "rating missing", *(f"product=p{k}" for k in range(40))}
     single = evaluated.opponent("feature")
-    assert single is not None and single.name.startswith("best single feature: ")
+    assert single is not None
+    assert single.name.startswith("best single feature: ")
 
 
 def test_retrievers_are_evaluated_on_normalised_scores():
