@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
-from rankine.core.specs import LogColumns
+from rankine.core.specs import MAX_CUTS, LogColumns
 from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
@@ -35,7 +35,7 @@ from rankine.logs.schema import (
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
-from rankine.transforms.categories import MAX_CACHED
+from rankine.transforms.categories import MAX_CACHED, category_texts
 from rankine.transforms.drift import DriftMonitor, summarise, summary_of, value_hashers
 from rankine.transforms.log_columns import HashedNames, LogEncoder, columns_of
 from rankine.transforms.value_sets import NewValues, ValueHasher, ValueSet
@@ -372,9 +372,9 @@ class LogRecord:
         sample = replace(sample, X=self.encoding.features(sample), query_index=sample.queries)
         if self.encoding.spec.tables:
             scores = score_dataset(finished, sample)
+            self._warn_of_shared_entries(sample)
         else:
             scores = transformed_scores(model.transforms, sample, model.to_dense())
-        if not self.encoding.spec.tables:
             self._warn_of_constant_columns(sample)
         summary = summarise(
             self.encoding.spec,
@@ -387,6 +387,21 @@ class LogRecord:
         log = msgspec.to_builtins(summary)
         provenance = {**finished.provenance, "log": log, "lists": lists}
         return replace(finished, provenance=provenance)
+
+    def _warn_of_shared_entries(self, sample: Dataset) -> None:
+        """Warn of columns with more values than a table has entries."""
+        for field in self.encoding.spec.one_hot:
+            if len(field.values) < MAX_CUTS:
+                continue
+            values = set(field.values)
+            texts = category_texts(sample.columns[field.column], field.column)
+            share = sum(bool(text) and text not in values for text in texts) / len(texts)
+            if share > 0:
+                warn_user(
+                    f"column {field.column!r} has more values than a table has entries: the "
+                    f"{len(values)} most frequent ones have one each, and {share:.0%} of the rows "
+                    "have others, which share one"
+                )
 
     def _warn_of_constant_columns(self, sample: Dataset) -> None:
         """Warn of features that are constant within lists, whose weights rank nothing."""

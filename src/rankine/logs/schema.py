@@ -566,7 +566,7 @@ _ROLES = {
     "position": ("position", "pos", "rank"),
     "time": ("ts", "time", "timestamp", "date", "day"),
     "item": ("item", "item_id", "product_id", "product", "docid", "doc_id", "document_id", "sku"),
-    "search": ("search", "query_text", "search_text", "search_term", "keywords", "query", "q"),
+    "search": ("search", "query_text", "search_text", "search_term", "keywords"),
     "outcome_time": ("outcome_ts", "outcome_time", "clicked_at", "click_time", "click_ts"),
 }
 #: Usual names of columns of users, whose earlier clicks are features.
@@ -624,9 +624,10 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
     varying = {name for name in names if varies_within_lists(block, name)}
     fields: dict[str, Any] = {"query": query}
     for field, usual_names in _ROLES.items():
-        # A column called "query" may be the text of the search, which is the same for a whole list.
-        candidates = names if field != "search" else [name for name in names if name not in varying]
-        fields[field] = next((name for name in usual_names if name in candidates), None)
+        fields[field] = next((name for name in usual_names if name in names), None)
+    # Beside an id of the list, "query" is the text of the search, which is the same for a list.
+    if fields["search"] is None and "query" in names and "query" not in varying:
+        fields["search"] = "query"
     outcomes = [name for name in _OUTCOMES if name in names]
     terms = [f"{_OUTCOMES[name]}*{name}" for name in outcomes]
     fields["label"] = " + ".join(term.removeprefix("1*") for term in terms) or None

@@ -210,6 +210,14 @@ def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
     assert why["two"] == "2 values in 200 rows"
 
 
+def test_the_text_of_the_search_is_proposed_if_it_is_the_same_for_a_list(tmp_path):
+    columns = {"session_id": [1, 1, 2, 2], "clicked": [0, 1, 1, 0], "price": [1.0, 2.0, 3.0, 4.0]}
+    found, _ = proposed(tmp_path, **columns, query=["boots", "boots", "hats", "hats"])
+    assert found.search == "query"
+    found, _ = proposed(tmp_path, **columns, query=["boots", "red boots", "hats", "hats"])
+    assert found.search is None
+
+
 @pytest.mark.parametrize(
     ("names", "label"),
     [(["clicked"], "clicked"), (["added"], "2*added"), (["purchased"], "4*purchased"),
