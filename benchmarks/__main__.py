@@ -4,11 +4,11 @@
     python -m benchmarks spd ranksvm      # two of them
     python -m benchmarks instead --full   # the comparisons with other libraries, full size
 
-A benchmark is a module below this folder with ``quick()`` and ``full()``, or a comparison in
-``benchmarks/instead`` (see ``papers/runs.py``). ``elastic`` runs all modules of
-``benchmarks/elastic``, ``elastic.memory`` one of them. Quick results go to
-``benchmarks/results/quick``, which git ignores; ``--publish`` stores them for the pages of the
-documentation.
+A benchmark is a module below this folder with ``smoke()``, ``quick()`` and ``full()``, or a
+comparison in ``benchmarks/instead`` (see ``papers/runs.py``). The tests run the smallest size,
+``smoke``. ``elastic`` runs all modules of ``benchmarks/elastic``, ``elastic.memory`` one of them.
+Smoke and quick results go to ``benchmarks/results/quick``, which git ignores; ``--publish`` stores
+quick results for the pages of the documentation.
 """
 
 from __future__ import annotations

@@ -371,6 +371,11 @@ PARTS = {
 }
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["three_way", "--share", "0.02"])
+
+
 def quick():
     """Run the part that ``make bench`` runs."""
     main(["three_way", "--share", "0.2"])

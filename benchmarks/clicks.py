@@ -313,6 +313,11 @@ def main(arguments=None):
         save("clicks", results)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--share", "0.002"])
+
+
 def quick():
     """Run a twentieth of the sessions and simulations."""
     main(["--share", "0.05"])

@@ -278,6 +278,11 @@ def main(names=tuple(SETS), rankers=tuple(RANKERS)):
     save("defaults", {"metric": METRIC, "sets": sets, **bars(sets)})
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(("generated LETOR",), ("least-squares",))
+
+
 def quick():
     """Measure two sets that need no files."""
     main(("generated LETOR", "generated click log"))

@@ -119,11 +119,11 @@ def prebuilt(folder):
 PARTS = {"train": train, "serve": serve, "warmup": warmup, "prebuilt": prebuilt}
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
     parser.add_argument("--save", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     compileall.compile_dir(PACKAGE, quiet=1)
     for part in options.parts or PARTS:
@@ -132,6 +132,21 @@ def main():
         print(json.dumps({part: result}))
         if options.save:
             add("first_minute", part, result)
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["serve"])
+
+
+def quick():
+    """Run a small size."""
+    main(["train", "--save"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

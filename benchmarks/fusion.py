@@ -264,6 +264,11 @@ def run(collections, repetitions):
     save("fusion", results)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    run((), 1)
+
+
 def quick():
     """Measure one small collection."""
     run(("medline",), 1)

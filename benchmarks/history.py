@@ -212,7 +212,7 @@ def restart(path: Path, folder: Path, n_keys: int, n_rows: int) -> dict[str, obj
     return report | {"files_mib": files}
 
 
-def main() -> None:
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parts = ("latency", "ingestion", "restart")
     parser.add_argument("--part", nargs="+", default=parts, choices=parts)
@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     report: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "shop.rankine"
@@ -238,6 +238,21 @@ def main() -> None:
             folder = Path(name) / "many"
             report["restart"] = restart(path, folder, options.keys, options.rows)
     print(json.dumps(report))
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seconds", "0.3", "--keys", "1000", "--rows", "1000"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seconds", "2", "--keys", "200000", "--rows", "50000"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def lightgbm_scores(parts: dict[str, object]) -> np.ndarray | None:
     return ranker.predict(test.X.toarray())
 
 
-def main() -> None:
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parts = ("speed", "memory", "quality")
     parser.add_argument("--part", nargs="+", default=parts, choices=parts)
@@ -199,13 +199,28 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--lists", type=int, default=6000)
     parser.add_argument("--logs", type=int, default=5)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     if "speed" in options.part:
         add("history", "offline", measure_speed(options.rows, options.repeats))
     if "memory" in options.part:
         add("history", "memory", measure_memory())
     if "quality" in options.part:
         add("history", "quality", measure_quality(options.lists, options.logs))
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "5000", "--repeats", "1", "--lists", "100", "--logs", "1"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--rows", "200000", "--lists", "1000", "--logs", "1"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ def main(argv=None):
     return results
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "2000"])
+
+
 def quick():
     main(["--rows", "64000"])
 

@@ -16,14 +16,14 @@ import os
 import subprocess
 import sys
 
-QUERIES, DOCUMENTS = 10_000, 100
+DOCUMENTS = 100
 
-DATA = f"""
+DATA = """
 import json, sys, time
 import numpy as np
 rng = np.random.default_rng(0)
-y = rng.integers(0, 5, ({QUERIES}, {DOCUMENTS}))
-s = rng.normal(size=({QUERIES}, {DOCUMENTS}))
+y = rng.integers(0, 5, ({queries}, {documents}))
+s = rng.normal(size=({queries}, {documents}))
 """
 
 TOOLS = {
@@ -58,9 +58,10 @@ print(json.dumps([min(seconds), float(value)]))
 """
 
 
-def run(tool, python):
+def run(tool, python, queries):
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "RANKINE_NUM_THREADS": "1"}
-    command = [python, "-W", "ignore", "-c", DATA + TOOLS[tool] + CHILD]
+    data = DATA.format(queries=queries, documents=DOCUMENTS)
+    command = [python, "-W", "ignore", "-c", data + TOOLS[tool] + CHILD]
     completed = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False
     )
@@ -69,11 +70,12 @@ def run(tool, python):
     return json.loads(completed.stdout.strip().splitlines()[-1])
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", help="a Python with ranx installed")
     parser.add_argument("--repeat", type=int, default=7)
-    arguments = parser.parse_args()
+    parser.add_argument("--queries", type=int, default=10_000)
+    arguments = parser.parse_args(argv)
     pythons = {"rankine": sys.executable, "scikit-learn": sys.executable}
     if arguments.peers:
         pythons["ranx"] = arguments.peers
@@ -82,13 +84,13 @@ def main():
         for tool, python in pythons.items():
             if tool == "ranx" and turn > 1:
                 continue  # its dictionaries take half a minute to build
-            seconds, values[tool] = run(tool, python)
+            seconds, values[tool] = run(tool, python, arguments.queries)
             best[tool] = min(seconds, best.get(tool, seconds))
     assert max(values.values()) - min(values.values()) < 1e-9, values
     print(
         json.dumps(
             {
-                "lists": f"{QUERIES} x {DOCUMENTS}",
+                "lists": f"{arguments.queries} x {DOCUMENTS}",
                 "cpu_ms": {tool: round(1e3 * seconds, 2) for tool, seconds in best.items()},
                 "times_faster": {
                     tool: round(seconds / best["rankine"], 1)
@@ -99,6 +101,21 @@ def main():
             }
         )
     )
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--repeat", "1", "--queries", "100"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--repeat", "2"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -89,6 +89,11 @@ def run(n, rounds):
     })  # fmt: skip
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    run(2_000, 2)
+
+
 def quick():
     """Measure a twentieth of the comparisons and 10 rounds."""
     run(50_000, 10)

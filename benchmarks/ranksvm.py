@@ -122,6 +122,11 @@ def main(argv=None):
     return results
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--sizes", "1000", "2000"])
+
+
 def quick():
     main(["--sizes", "4000", "16000", "64000"])
 

@@ -128,6 +128,11 @@ def main(seeds):
     save("retrain", {"metric": METRIC, "lists_a_day": PER_DAY, "seeds": seeds, "logs": results})
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(1)
+
+
 def quick():
     """Measure two seeds."""
     main(2)

@@ -14,14 +14,16 @@ from benchmarks.common.machine import FOLDER, QUICK
 def main(description, tasks_of):
     """Run the selected tasks and return the exit code.
 
-    ``tasks_of(size, changes)`` maps names to functions without arguments; ``size`` is "quick" or
-    "full", and ``changes`` are parameters to replace. A task that fails does not stop the others:
-    its name is printed at the end, and the exit code is 1.
+    ``tasks_of(size, changes)`` maps names to functions without arguments; ``size`` is "smoke",
+    "quick" or "full", and ``changes`` are parameters to replace. A task that fails does not stop
+    the others: its name is printed at the end, and the exit code is 1.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="run the full sizes, which takes hours")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--full", action="store_true", help="run the full sizes, which takes hours")
+    sizes.add_argument("--smoke", action="store_true", help="run the smallest sizes")
     parser.add_argument("--publish", action="store_true", help="store quick results for the pages")
     parser.add_argument("names", nargs="*", help="run only these tasks or folders")
     parser.add_argument(
@@ -35,9 +37,14 @@ def main(description, tasks_of):
     if options.set and len(options.names) != 1:
         raise SystemExit("--set changes one result: name it")
     changes = [(key, json.loads(value)) for key, value in (s.split("=", 1) for s in options.set)]
-    if not options.full and not options.publish:
+    size = "quick"
+    if options.full:
+        size = "full"
+    elif options.smoke:
+        size = "smoke"
+    if size == "smoke" or (size == "quick" and not options.publish):
         os.environ.setdefault(FOLDER, str(QUICK))
-    tasks = tasks_of("full" if options.full else "quick", changes)
+    tasks = tasks_of(size, changes)
     failed = []
     for name, task in select(tasks, options.names).items():
         print(f"\n=== {name}", flush=True)

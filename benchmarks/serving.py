@@ -270,14 +270,14 @@ def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dic
     }
 
 
-def main() -> None:
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rate", type=float, default=500.0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--reloads", type=int, default=100)
     parser.add_argument("--slow", type=int, default=200)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     report: dict[str, object] = {"items": N_ITEMS, "features": N_FEATURES}
     report["request_bytes"] = len(request_bytes())
     with tempfile.TemporaryDirectory() as name:
@@ -294,6 +294,21 @@ def main() -> None:
         finally:
             server.stop()
     print(json.dumps(report))
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seconds", "0.2", "--rate", "50", "--runs", "1", "--reloads", "1", "--slow", "2"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seconds", "1", "--runs", "1", "--reloads", "10", "--slow", "20"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -132,6 +132,11 @@ def compare_with_sofia(options, data, held, held_y, results):
             print("sofia", learner, results["sofia"][learner], flush=True)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "2000", "--steps", "2000", "--repeats", "1"])
+
+
 def quick():
     """Measure a tenth of the rows."""
     main(["--rows", "60000", "--steps", "200000", "--repeats", "2"])

@@ -142,6 +142,11 @@ def measure(rows, names=(), repeat=3):
         save("threads", {"rows": rows, "repeat": repeat, "subjects": results})
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    measure(500, repeat=1)
+
+
 def quick():
     measure(20_000, repeat=1)
 

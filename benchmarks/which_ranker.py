@@ -139,6 +139,11 @@ def main(arguments=None):
     save("which_ranker", {"tasks": results})
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--share", "0.005"])
+
+
 def quick():
     """Measure a tenth of the rows."""
     main(["--share", "0.1"])

@@ -4,8 +4,8 @@
     python -m papers sculley.figure1 --full   # one table or figure at its full size
     python -m papers sculley tas              # all results of two papers
 
-Quick results go to ``benchmarks/results/quick``, which git ignores; ``--publish`` stores them for
-the pages of the documentation.
+Results of ``--smoke`` and of quick sizes go to ``benchmarks/results/quick``, which git ignores;
+``--publish`` stores quick results for the pages of the documentation.
 """
 
 from __future__ import annotations

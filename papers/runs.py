@@ -3,7 +3,7 @@
 A result is a module such as ``papers/sculley/figure1.py`` with
 
     TITLE                     heading on the results page
-    QUICK, FULL               keyword arguments of ``measure``
+    SMOKE, QUICK, FULL        keyword arguments of ``measure``; the tests run SMOKE
     measure(**parameters)     plain data with at least ``seeds`` and ``repetitions``; the list
                               ``absent`` names the peers and data sets that the machine lacks
     words(results)            Markdown: what was run, the table, and a comparison with the paper
@@ -74,13 +74,12 @@ def module_of(name):
 
 
 def parameters_of(name, size):
-    """Return the arguments of ``measure`` at a size."""
-    module = module_of(name)
-    return module.QUICK if size == "quick" else module.FULL
+    """Return the arguments of ``measure`` at a size: "smoke", "quick" or "full"."""
+    return getattr(module_of(name), size.upper())
 
 
 def run(name, size, changes=()):
-    """Measure one result at its quick or full size, write its JSON and figure, show its words.
+    """Measure one result at one of its sizes, write its JSON and figure, show its words.
 
     ``changes`` replaces some of the parameters of that size.
     """

@@ -275,6 +275,12 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
     print(json.dumps(results, indent=1))
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    with tempfile.TemporaryDirectory() as folder:
+        measure(2_000, 1_000, folder, unbroken=True, peer_rows=1_000)
+
+
 def quick():
     """Measure a million rows."""
     with tempfile.TemporaryDirectory() as folder:

@@ -42,14 +42,14 @@ def growth(X, y, share):
     return seconds, exponent(list(seconds), list(seconds.values()))
 
 
-def main() -> None:
+def main(argv=None):
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rows", type=int, default=781_265)
     arguments.add_argument("--share", type=float, default=0.03, help="l1 / largest l1")
     arguments.add_argument("--npz")
     arguments.add_argument("--labels")
     arguments.add_argument("--test")
-    options = arguments.parse_args()
+    options = arguments.parse_args(argv)
     if options.npz:
         X = read(options.npz)[0]
         with np.load(options.labels) as z:
@@ -76,6 +76,21 @@ def main() -> None:
     for name, value in results.items():
         print(f"{name:20s} {value}")
     save("domination", results)
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "2000"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--rows", "60000"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -117,14 +117,14 @@ def measured(folder):
     }
 
 
-def main() -> None:
+def main(argv=None):
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rows", type=int, default=128_000)
     arguments.add_argument("--topics", type=int, default=100)
     arguments.add_argument("--npz", help="data, indices, indptr, shape; else generated")
     arguments.add_argument("--name", default="domination_topics", help="of the result file")
     arguments.add_argument("--measure", help=argparse.SUPPRESS)
-    options = arguments.parse_args()
+    options = arguments.parse_args(argv)
     if options.measure:
         print(json.dumps(measured(Path(options.measure))))
         return
@@ -142,6 +142,21 @@ def main() -> None:
     for name, value in results.items():
         print(f"{name:20s} {value}")
     save(options.name, results)
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "1000", "--topics", "3"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--rows", "16000"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -182,6 +182,11 @@ def generated(lists):
     add("elastic", "clicks", measure(train, test, {}, Journal(None)))
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    generated(300)
+
+
 def quick():
     """Measure 40,000 lists."""
     generated(40_000)

@@ -137,6 +137,11 @@ def _to_json(schema):
     return msgspec.json.encode(schema).decode()
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    add("elastic", "raw logs", [measure(name, 2_000, repeats=1) for name in LOGS])
+
+
 def quick():
     """Measure 50,000 rows of each log."""
     add("elastic", "raw logs", [measure(name, 50_000, repeats=1) for name in LOGS])

@@ -114,6 +114,11 @@ def generated(lists):
         add("elastic", "stream", [stream(path, few.n_features) for path in paths])
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    generated(1_000)
+
+
 def quick():
     """Measure a tenth of the lists."""
     generated(100_000)

@@ -9,6 +9,7 @@ from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.grids import SPARSE
 
 TITLE = "A purchase log of hashed features"
+SMOKE = {"seeds": [1], "lists": 100, "repetitions": 1, "limit": 10, "most": 1}
 QUICK = {"seeds": [1], "lists": 2000, "repetitions": 1, "limit": 30, "most": 2}
 FULL = {"seeds": [1], "lists": 40_000, "repetitions": 3, "limit": 200, "most": 4}
 

@@ -18,6 +18,7 @@ from rankine.metrics import evaluate
 from rankine.rankers.registry import RANKERS
 
 TITLE = "Defaults, the additive ranker and trees on every set"
+SMOKE = {"sets": ["generated LETOR"]}
 QUICK = {"sets": ["generated LETOR"]}
 FULL = {"sets": list(SETS)}
 

@@ -11,6 +11,7 @@ from benchmarks.instead.data_files import write_parts
 from benchmarks.instead.grids import DENSE
 
 TITLE = "A real LETOR fold"
+SMOKE = {"seeds": [1], "repetitions": 1, "limit": 10, "most": 1}
 QUICK = {"seeds": [1], "repetitions": 1, "limit": 120, "most": 2}
 FULL = {"seeds": [1], "repetitions": 3, "limit": 200, "most": 4}
 

@@ -295,6 +295,12 @@ def partitions(sort, pattern, client):
     return rd.scan(pattern, client=client, timeout=1800)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(2_000, 1_000, folder, ("least squares",), kill=False)
+
+
 def quick():
     with tempfile.TemporaryDirectory() as folder:
         run(1_000_000, 100_000, folder, ())

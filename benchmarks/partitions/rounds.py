@@ -280,6 +280,11 @@ def train_large(folder, limit):
     }
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    save("partitions", {"costs": costs(2_000, [1])})
+
+
 def quick():
     save("partitions", {"costs": costs(200_000, [16, 64])})
 

@@ -74,6 +74,11 @@ def measure(n_rows, n_tasks):
     save("partition_rows", results)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    measure(2_000, 20)
+
+
 def quick():
     measure(20_000, 200)
 

@@ -314,6 +314,11 @@ def simulate(sizes=SIZES, clusters=CLUSTERS, curve=CURVE, seeds=SEEDS):
     }
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    save("partitions_simulated", simulate(SIZES[:1], (50,), (10,), seeds=1))
+
+
 def quick():
     """Simulate 10^9 rows with two seeds."""
     save("partitions_simulated", simulate(SIZES[:1], (50,), (10, 50), seeds=2))

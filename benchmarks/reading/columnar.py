@@ -24,17 +24,24 @@ from benchmarks.common import machine, workloads
 from rankine.data import Dataset
 
 
-def datasets(paths):
+def datasets(paths, n_rows):
     """Yield the given files, or a dense and a sparse data set of the shapes of LETOR and RCV1."""
     for path in paths:
         yield Path(path).stem, rankine.load(path)
     if paths:
         return
     rng = np.random.default_rng(1)
-    X = np.round(rng.normal(size=(200_000, 136)), 3).astype(np.float32)
-    yield "dense 200k x 136", Dataset.from_arrays(X, np.zeros(200_000), np.arange(200_000) // 100)
-    rows = workloads.rcv1_like(100_000)
-    yield "sparse 100k x 47k", Dataset.from_arrays(rows[0], rows[1], np.arange(100_000) // 100)
+    X = np.round(rng.normal(size=(n_rows, 136)), 3).astype(np.float32)
+    yield (
+        f"dense {n_rows:,} x 136",
+        Dataset.from_arrays(X, np.zeros(n_rows), np.arange(n_rows) // 100),
+    )
+    n_sparse = n_rows // 2
+    rows = workloads.rcv1_like(n_sparse)
+    yield (
+        f"sparse {n_sparse:,} x 47k",
+        Dataset.from_arrays(rows[0], rows[1], np.arange(n_sparse) // 100),
+    )
 
 
 def best(action, repeat):
@@ -90,18 +97,34 @@ def measure(name, data, folder, repeat):
         yield row
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--folder")
     parser.add_argument("--repeat", type=int, default=3)
-    arguments = parser.parse_args()
+    parser.add_argument("--rows", type=int, default=200_000, help="of the generated dense set")
+    arguments = parser.parse_args(argv)
     pa.set_cpu_count(1)
     results = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        for name, data in datasets(arguments.files):
+        for name, data in datasets(arguments.files, arguments.rows):
             results += measure(name, data, Path(folder), arguments.repeat)
     machine.save("columnar", {"results": results})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--repeat", "1", "--rows", "1000"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--repeat", "1"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -102,13 +102,19 @@ def measure(files, repeat):
         save("reading", {"repeat": repeat, "wanted": WANTED, "files": results})
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    with tempfile.TemporaryDirectory() as folder:
+        measure(generate(Path(folder), 500), 1)
+
+
 def quick():
     full(repeat=1)
 
 
 def full(repeat=5):
     with tempfile.TemporaryDirectory() as folder:
-        measure(generate(Path(folder)), repeat)
+        measure(generate(Path(folder), 60_000), repeat)
 
 
 def main():

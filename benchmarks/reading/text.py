@@ -71,12 +71,12 @@ print(json.dumps([min(seconds), peak, arrays]))
 """
 
 
-def generate(folder: Path) -> list[Path]:
+def generate(folder: Path, n_rows: int) -> list[Path]:
     """Write the generated workloads as text, with numbers of up to five digits."""
-    X, _, utility = workloads.rcv1_like(60_000)
+    X, _, utility = workloads.rcv1_like(n_rows)
     X.data = X.data.astype(np.float64).round(5)
-    sparse = Dataset.from_arrays(X, utility.round(6), np.arange(60_000) // 100)
-    X, y, qid = workloads.letor_like(queries=50)
+    sparse = Dataset.from_arrays(X, utility.round(6), np.arange(n_rows) // 100)
+    X, y, qid = workloads.letor_like(queries=max(1, n_rows // 1200))
     dense = Dataset.from_arrays(X.astype(np.float64).round(4), y, qid)
     write_letor([sparse], folder / "sparse.txt")
     write_letor([dense], folder / "dense.txt", zeros=True)
@@ -132,26 +132,42 @@ def compare(path: Path, pythons: dict[str, str], repeat: int, folder: Path) -> d
     }
 
 
-def main() -> None:
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--peers", default=None, help="a Python that has xgboost")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=60_000, help="of the generated sparse set")
     parser.add_argument("--no-docids", action="store_true")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     pythons = {name: sys.executable for name in LOADERS if name != "xgboost"}
     if options.peers:
         pythons["xgboost"] = options.peers
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = options.files or generate(folder)
+        files = options.files or generate(folder, options.rows)
         if not options.no_docids:
             files = [with_docids(path, folder) for path in files]
         results = {p.name: compare(p, pythons, options.repeat, folder) for p in files}
     print(json.dumps(results, indent=1))
     if options.save:
         save("parsing", {"files": results})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--repeat", "1", "--rows", "500"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--repeat", "1", "--save"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

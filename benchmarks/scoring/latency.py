@@ -153,11 +153,11 @@ def throughput(n_lists, k, rng):
     return 100 * n_lists / (time.process_time() - started)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.2, help="per method and size")
     parser.add_argument("--lists", type=int, default=50_000, help="lists of 100 for throughput")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     rng = np.random.default_rng(1)
     results = {"microseconds_per_list": {}, "end_to_end_ms": {}, "candidates_per_second": {}}
     for n in CANDIDATES:
@@ -182,6 +182,21 @@ def main():
         results["candidates_per_second"][k] = rate
         print(f"{100 * options.lists:,} candidates, {k} weights: {rate:,.0f} a second")
     save("scoring", {"column_seconds": COLUMN_SECONDS, **results})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seconds", "0.001", "--lists", "20"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seconds", "0.02", "--lists", "5000"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

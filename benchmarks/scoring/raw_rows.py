@@ -85,10 +85,10 @@ def vowpal_methods(lists):
     }
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.2)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     rng = np.random.default_rng(3)
     lists = [rows(rng) for _ in range(LISTS)]
     methods = {}
@@ -105,6 +105,21 @@ def main():
     for name, value in best.items():
         print(f"{name:32} {value:9.1f} us")
     save("raw_scoring", {"candidates": CANDIDATES, "microseconds": best})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seconds", "0.001"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seconds", "0.02"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

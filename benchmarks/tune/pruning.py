@@ -106,6 +106,11 @@ def main(argv=None):
         save("tune_pruning", results)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seeds", "1", "--trials", "3", "--lists", "40", "--rankers", "least-squares"])
+
+
 def quick():
     """Measure two seeds of one ranker."""
     main(["--seeds", "2", "--rankers", "least-squares"])

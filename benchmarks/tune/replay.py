@@ -128,6 +128,16 @@ def main(argv=None):
     save("tune_replay", results)
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--settings", "2", "--orders", "1", "--rankers", "least-squares"])
+
+
+def quick():
+    """Measure one ranker; needs RANKINE_DATA."""
+    main(["--rankers", "least-squares"])
+
+
 def full():
     """Measure all rankers; needs RANKINE_DATA."""
     main([])

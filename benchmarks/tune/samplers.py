@@ -152,6 +152,11 @@ def report(name, found):
     return summary
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seeds", "1", "--trials", "4", "--problems", "toy"])
+
+
 def quick():
     """Run five seeds."""
     main(["--seeds", "5"])

@@ -20,6 +20,7 @@ from rankine.losses.pairwise.hinge import Hinge
 from rankine.metrics import evaluate
 
 TITLE = "Figure 1: oracle, training time and test error against rows"
+SMOKE = {"largest": 1_000, "test": 500, "reuters_test": 500, "patience": 0.05, "whole": 0.1}
 QUICK = {
     "largest": 8_000, "test": 2_000, "reuters_test": 4_000, "patience": 0.3, "whole": 1.0
 }  # fmt: skip

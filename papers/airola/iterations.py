@@ -10,6 +10,7 @@ from papers.runs import table
 from rankine import Dataset, RankSVM
 
 TITLE = "Iterations against rows and against 1 / (lam tol)"
+SMOKE = {"largest": 2_000, "rows": 1_000, "lams": [1e-3, 1e-4], "tols": [1e-2]}
 QUICK = {"largest": 8_000, "rows": 4_000, "lams": [1e-3, 1e-5], "tols": [1e-2, 1e-3]}
 FULL = {
     "largest": 512_000,

@@ -10,6 +10,7 @@ from papers.airola.utilities import LAM
 from papers.runs import table
 
 TITLE = "Memory against rows"
+SMOKE = {"sizes": [1_000], "repetitions": 1}
 QUICK = {"sizes": [8_000, 16_000], "repetitions": 1}
 FULL = {"sizes": [8_000, 32_000, 128_000, 512_000], "repetitions": 1}
 

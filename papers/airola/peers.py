@@ -23,6 +23,7 @@ from rankine import Dataset, RankSVM
 from rankine.metrics import evaluate
 
 TITLE = "Comparison with other programs"
+SMOKE = {"largest": 1_000, "test": 500, "patience": 0.5, "repetitions": 1}
 QUICK = {"largest": 4_000, "test": 1_000, "patience": 5.0, "repetitions": 1}
 FULL = {"largest": 256_000, "test": 20_000, "patience": 60.0, "repetitions": 3}
 

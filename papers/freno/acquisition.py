@@ -14,10 +14,12 @@ from benchmarks.tune.samplers import SAMPLERS, suggest
 from papers.freno.figure2 import FOLDERS
 from papers.runs import table
 from rankine import ElasticRanker
+from rankine.core.errors import DivergenceError
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 TITLE = "Section 6: acquisition functions on real tuning problems"
+SMOKE = {"seeds": [0], "folds": 1, "evaluations": 2}
 QUICK = {"seeds": [0], "folds": 1, "evaluations": 8}
 FULL = {"seeds": [0], "folds": 5, "evaluations": 30}
 METRIC = "ndcg@10"
@@ -27,7 +29,7 @@ NAMES = {"thompson": "Thompson sampling", "ei": "expected improvement", "random"
 
 def fitted(train, l1, l2, solver, loss, metric):
     """Train for one pass with a setting of the paper's space."""
-    strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
+    strength = {"theta": l1, "l1": 0.0} if solver == "psgd" else {"l1": l1}
     parameters = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
     return ElasticRanker(**{**AS_PRINTED, "random_state": 0, **parameters}).fit(train)
 
@@ -39,7 +41,11 @@ def one_study(parts, sampler, seed, evaluations):
     best = -1.0, 0.0
     for _ in range(evaluations):
         trial = study.ask()
-        ranker = fitted(train, *suggest(trial))
+        try:
+            ranker = fitted(train, *suggest(trial))
+        except DivergenceError:
+            study.tell(trial, 0.0)
+            continue
         value = float(evaluate(METRIC, vali.y, ranker.predict(vali), vali.queries))
         study.tell(trial, value)
         if value > best[0]:

@@ -15,6 +15,7 @@ from papers.runs import table
 from rankine import ElasticRanker
 
 TITLE = "Days after training, with and without retraining"
+SMOKE = {"seeds": [1, 2], "lists": 50, "days": 2}
 QUICK = {"seeds": [1, 2, 3], "lists": 1000, "days": 14}
 FULL = {"seeds": [1, 2, 3, 4, 5], "lists": 3000, "days": 21}
 FROZEN, CONTINUED, STARTED, AFRESH = (

@@ -19,6 +19,7 @@ from papers.freno.methods import (
 from papers.runs import table
 
 TITLE = "Deltas of recall and of NDCG, at the model's and at the target ranking"
+SMOKE = {"seeds": [1, 2], "lists": 50}
 QUICK = {"seeds": [1, 2, 3], "lists": 1000}
 FULL = {"seeds": [1, 2, 3, 4, 5], "lists": 3000}
 OBJECTIVES = ("ndcg", "recall@1", "recall@4")

@@ -18,12 +18,14 @@ from sklearn.linear_model import Ridge
 from papers.freno import implicit
 from papers.runs import table
 from rankine import Dataset, ElasticRanker
+from rankine.core.errors import DivergenceError
 from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 from rankine.tuning import ThompsonSampler
 
 TITLE = "Figure 2: NDCG@k on LETOR, one pass"
+SMOKE = {"seeds": [0], "folds": 1, "evaluations": 4}
 QUICK = {"seeds": [0], "folds": 1, "evaluations": 6}
 FULL = {"seeds": [0, 1], "folds": 5, "evaluations": 30}
 CUTS = tuple(range(1, 11))
@@ -94,7 +96,11 @@ def tuned(vali, seed, evaluations, suggest, fit):
     for _ in range(evaluations):
         trial = study.ask()
         setting = suggest(trial)
-        spent, coef = cpu_seconds(lambda s=setting: fit(s))
+        try:
+            spent, coef = cpu_seconds(lambda s=setting: fit(s))
+        except DivergenceError:
+            study.tell(trial, 0.0)
+            continue
         value = float(evaluate(DECIDES, vali.y, vali.X @ coef, vali.queries))
         study.tell(trial, value)
         seconds.append(spent)

@@ -15,6 +15,7 @@ from papers.runs import table
 from rankine import ElasticRanker
 
 TITLE = "Figure 3: recall against the number of weights"
+SMOKE = {"seeds": [1, 2], "lists": 50, "steps": 3}
 QUICK = {"seeds": [1, 2], "lists": 1000, "steps": 12}
 FULL = {"seeds": [1, 2, 3], "lists": 3000, "steps": 16}
 SOLVERS = ("PSGD", "FOBOS", "RDA", "TGD", "FOBOS, no l2")

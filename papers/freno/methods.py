@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.common.workloads import AS_PRINTED
 
 from rankine import ElasticRanker
+from rankine.core.errors import DivergenceError
 from rankine.metrics import evaluate
 
 #: Days of the training period, the last ``JUDGED`` of which choose, and days of the test.
@@ -113,9 +114,12 @@ class Chooser:
         self.tried = 0
 
     def value(self, setting):
-        """Return NDCG on the held-out days."""
+        """Return NDCG on the held-out days, or 0 if the training diverges."""
         self.tried += 1
-        scores = learn(setting, self.train).predict(self.held_out)
+        try:
+            scores = learn(setting, self.train).predict(self.held_out)
+        except DivergenceError:
+            return 0.0
         return judge(scores, self.held_out, [DECIDES])[DECIDES]
 
     def best(self, candidates):

@@ -12,6 +12,7 @@ from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Span, solve_pairs
 
 TITLE = "Section 5: training time against data size"
+SMOKE = {"sizes": [1_000, 2_000], "rows": 2_000, "repetitions": 1}
 QUICK = {"sizes": [2_000, 6_000, 20_000], "rows": 20_000, "repetitions": 2}
 FULL = {
     "sizes": [3_000, 10_000, 30_000, 100_000, 300_000, 781_265],

@@ -9,6 +9,7 @@ from papers.letor_protocol import ScoredSystem
 from rankine import RankSVM, SPDRanker
 
 TITLE = "Figure 1: mean average precision on LETOR"
+SMOKE = {"seeds": [0], "folds": 1}
 QUICK = {"seeds": [0], "folds": 1}
 FULL = {"seeds": [0, 1, 2, 3, 4], "folds": 5}
 

@@ -18,6 +18,7 @@ from rankine.losses.pairwise.hinge import Hinge
 from rankine.metrics import evaluate
 
 TITLE = "Figure 2: objective against steps"
+SMOKE = {"steps": 10**3, "longest": 10**3, "seeds": [1]}
 QUICK = {"steps": 10**5, "longest": 10**5, "seeds": [1]}
 FULL = {"steps": 10**7, "longest": 10**8, "seeds": [1, 2, 3]}
 

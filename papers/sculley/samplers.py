@@ -16,6 +16,7 @@ from rankine.kernels.random import random_bits
 from rankine.samplers.draw import EXACT, StreamPairs, build_pair_index, draw_pair, pair_sampler
 
 TITLE = "Section 3.1: samples per second"
+SMOKE = {"rows": 2_000, "lists": 5, "draws": 2_000, "repetitions": 1}
 QUICK = {"rows": 20_000, "lists": 20, "draws": 200_000, "repetitions": 3}
 FULL = {"rows": 781_265, "lists": 75, "draws": 2_000_000, "repetitions": 5}
 

@@ -12,6 +12,7 @@ from papers.sculley.figure1 import AS_PRINTED
 from rankine import SPDRanker
 
 TITLE = "Section 3.4: things that did not help"
+SMOKE = {"seeds": [0], "folds": 1}
 QUICK = {"seeds": [0], "folds": 1}
 FULL = {"seeds": [0, 1, 2], "folds": 5}
 

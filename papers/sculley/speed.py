@@ -24,6 +24,7 @@ from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 TITLE = "Section 4: training time on LETOR"
+SMOKE = {"folds": 1, "repetitions": 1, "patience": 0.5}
 QUICK = {"folds": 1, "repetitions": 1, "patience": 2.0}
 FULL = {"folds": 3, "repetitions": 3, "patience": 10.0}
 

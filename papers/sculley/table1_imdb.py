@@ -10,6 +10,7 @@ from benchmarks.common.real_data import read_imdb
 from papers.sculley import rare
 
 TITLE = "Table 1 on IMDB genres"
+SMOKE = {"topics": 1, "most": 0.005, "rows": 5_000, "tune_rows": 2_000}
 QUICK = {"topics": 1, "most": 0.005, "rows": 20_000, "tune_rows": 5_000}
 FULL = {"topics": 28, "most": 0.05, "rows": 80_000, "tune_rows": 20_000}
 

@@ -10,6 +10,7 @@ from benchmarks.common.real_data import read_reuters
 from papers.sculley import rare
 
 TITLE = "Table 1 on Reuters-21578"
+SMOKE = {"topics": 1, "least": 20, "most": 0.01}
 QUICK = {"topics": 2, "least": 20, "most": 0.01}
 FULL = {"topics": 40, "least": 20, "most": 0.01}
 

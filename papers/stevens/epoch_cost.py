@@ -15,6 +15,7 @@ from papers.runs import table
 from rankine import DominationRanker
 
 TITLE = "Cost of an epoch against the number of examples"
+SMOKE = {"sizes": [1_000, 2_000], "repetitions": 1}
 QUICK = {"sizes": [8000, 16_000, 32_000, 64_000], "repetitions": 2}
 FULL = {"sizes": [10_000, 20_000, 40_000, 80_000, 160_000, 320_000], "repetitions": 3}
 #: Strengths as shares of the largest l1, and the sweeps that an epoch is measured by.

@@ -14,6 +14,7 @@ from papers import runs
 from papers.stevens.documents import KINDS, TOL, largest_l1, split, training_time
 
 TITLE = "Time with and without l1, and of the printed algorithm"
+SMOKE = {"seeds": [1], "topics": 1, "repetitions": 1, "sweeps": 5}
 QUICK = {"seeds": [1], "topics": 2, "repetitions": 1, "sweeps": 20}
 FULL = {"seeds": [1], "topics": 4, "repetitions": 1, "sweeps": 200}
 #: Table 1.3 chose these strengths; where it chose no l2, its smallest share stands in.

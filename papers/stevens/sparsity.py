@@ -16,6 +16,7 @@ from rankine import DominationRanker
 from rankine.metrics import evaluate
 
 TITLE = "Sparsity against quality"
+SMOKE = {"seeds": [1], "topics": 1, "steps": 3}
 QUICK = {"seeds": [1], "topics": 4, "steps": 8}
 FULL = {"seeds": [1, 2, 3], "topics": 15, "steps": 14}
 MEASURES = {"average precision": "map", "all-pairs error": "pairwise-error"}

@@ -18,6 +18,7 @@ from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 TITLE = "Table 1.1: average ranks on LETOR"
+SMOKE = {"folds": 1, "steps": 3, "scales": [1.0]}
 QUICK = {"folds": 1, "steps": 6, "scales": [1.0]}
 FULL = {"folds": 5, "steps": 12, "scales": [0.3, 1.0, 3.0]}
 SHOWN = ("ndcg@10", "p@10", "ndcg@5", "map")

@@ -18,6 +18,7 @@ from rankine.data import tiers
 from rankine.metrics import evaluate
 
 TITLE = "Table 1.2: image search with noisy click counts"
+SMOKE = {"seeds": [1], "queries": 2, "sizes": [400, 200, 200]}
 QUICK = {"seeds": [1], "queries": 3, "sizes": [1150, 400, 400]}
 FULL = {"seeds": [1], "queries": 200, "sizes": [10_000, 5_000, 5_000]}
 VARIANTS = ("PAMIR", "base, l2", "base, l1", "multi-valued", "margin")

@@ -22,6 +22,7 @@ from papers.stevens.documents import (
 )
 
 TITLE = "Table 1.3: topics of documents"
+SMOKE = {"seeds": [1], "topics": 1, "rows": {"RCV1": 1000, "Reuters": 1000, "IMDB": 1000}}
 QUICK = {"seeds": [1], "topics": 2, "rows": {"RCV1": 4000, "Reuters": 4000, "IMDB": 2000}}
 FULL = {"seeds": [1], "topics": 999, "rows": {"RCV1": 804_414, "Reuters": 25_000, "IMDB": 6_000}}
 NAMES = (*MEASURES, ZEROS)

@@ -14,6 +14,7 @@ from rankine import LeastSquaresRanker
 from rankine.metrics import evaluate
 
 TITLE = "Error, iterations and time against gamma"
+SMOKE = {"rows": 200, "test": 500, "seeds": [0, 1], "gammas": [1.0], "max_iter": 50}
 QUICK = {
     "rows": 500, "test": 2_000, "seeds": [0, 1], "gammas": [1e-2, 1.0, 1e2], "max_iter": 500,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from rankine import Dataset, LeastSquaresRanker
 from rankine.metrics import evaluate
 
 TITLE = "More rows than features: gamma, and stochastic steps"
+SMOKE = {"rows": 1_000, "test": 500, "gammas": [1.0], "max_iter": 20, "batch": 250, "n_passes": 1}
 QUICK = {"rows": 4_000, "test": 1_000, "gammas": [1.0, 100.0], "max_iter": 100, "batch": 500,
          "n_passes": 2}  # fmt: skip
 FULL = {

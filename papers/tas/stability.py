@@ -9,6 +9,7 @@ from papers.tas.topic import POOL, large_half, largest_eigenvalue, sample, syste
 from rankine.solvers.heavy_ball import optimal_step_and_momentum, stable_eta
 
 TITLE = "Section 2.1: the map of stable eta and momentum"
+SMOKE = {"rows": 100, "etas": 3, "momenta": 2, "steps": 10}
 QUICK = {"rows": 300, "etas": 8, "momenta": 6, "steps": 60}
 FULL = {"rows": 500, "etas": 33, "momenta": 25, "steps": 200}
 

@@ -22,7 +22,10 @@ import pytest
 import rankine
 import rankine.distributed as rd
 from rankine import logs, shop_log
-from rankine.core.errors import RankineError
+from rankine.core.errors import DataError, RankineError
+from rankine.core.specs import History, HistoryFeature
+from rankine.history.live import LiveHistory, Outcome, Shown
+from rankine.history.state import HistoryState
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
@@ -307,3 +310,80 @@ def test_a_reload_that_fails_keeps_the_old_model(tmp_path, error):
         reloader.refresh(retry=error is MemoryError)
         assert reloader.registry.find("shop").model.digest == new.digest
         assert reloader.registry.current.errors == {}
+
+
+HISTORY = History(
+    ("rate", "count"),
+    (HistoryFeature(("item",), rate="clicked"), HistoryFeature(("item", "user"), count=True)),
+    "list",
+    "time",
+)
+
+
+def live_history(n_lists):
+    """Return a state that lists and their outcomes were added to."""
+    live = LiveHistory(HistoryState(HISTORY), join_ttl=25)
+    for k in range(n_lists):
+        add_list(live, k)
+    return live
+
+
+def add_list(live, k):
+    rows = [{"item": k % 3, "user": k}, {"item": k % 2, "user": k}]
+    for event in (Shown(k, k, 10 * k, [1, 2], rows), Outcome(-k, k, 10 * k, 1, {"clicked": 1})):
+        live.apply(live.prepare([event])[0])
+
+
+def read_features(live, time):
+    columns = {"item": [0, 1, 2], "user": [3, 4, 5]}
+    return live.read(time, live.state.reader.read_keys(columns, 3)).tobytes()
+
+
+@pytest.mark.parametrize("n_points", POINTS)
+@pytest.mark.parametrize(
+    "change", [lambda live: add_list(live, 5), lambda live: read_features(live, 45)]
+)
+def test_a_history_update_that_fails_makes_no_difference_or_is_noticed(change, n_points):
+    """A half-made change is never read, saved or added to."""
+    finished = live_history(5)
+    n_lines, n_noticed = count_lines(lambda: change(finished)), 0
+    expected = read_features(finished, 100)
+    for line, error in spread(n_lines, 6 * n_points, LAST_LINES):
+        live = live_history(5)
+        fail_at(line, error, lambda live=live: change(live))
+        if not live.changes.has_failed:
+            change(live)  # as a sender does that got no reply
+            assert read_features(live, 100) == expected
+            continue
+        n_noticed += 1
+        for use in (
+            lambda live=live: read_features(live, 100),
+            lambda live=live: live.prepare([]),
+            lambda live=live: live.content(1),
+        ):
+            with pytest.raises(DataError, match="half-way"):
+                use()
+        live.replace(live_history(5))
+        change(live)
+        assert read_features(live, 100) == expected
+    assert n_noticed > 0
+
+
+@pytest.mark.parametrize("n_points", POINTS)
+def test_a_state_whose_change_failed_is_not_saved(tmp_path, n_points):
+    state = live_history(5).state
+    n_lines, n_noticed = count_lines(lambda: state.advance(45)), 0
+    state.advance(100)
+    for line, error in spread(n_lines, n_points, LAST_LINES):
+        other = live_history(5).state
+        fail_at(line, error, lambda other=other: other.advance(45))
+        if other.changes.has_failed:
+            n_noticed += 1
+            for use in (other.copy, lambda other=other: other.save(tmp_path / "s")):
+                with pytest.raises(DataError, match="half-way"):
+                    use()
+        else:
+            other.advance(100)
+            assert other.read_key({"item": 1}) == state.read_key({"item": 1})
+    assert n_noticed > 0
+    assert list(tmp_path.iterdir()) == []

@@ -194,8 +194,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a pair at the margin counted": Bug(
         "kernels/counting.py",
-        "        while j < m and p[a] - p[j] > -1.0:\n",
-        "        while j < m and p[a] - p[j] >= -1.0:\n",
+        "        while j < m and p[a] - p[j] > -margin:\n",
+        "        while j < m and p[a] - p[j] >= -margin:\n",
         "numbers", 200, ("misread",),
     ),
     "resumed one list too late": Bug(

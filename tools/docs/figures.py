@@ -298,6 +298,21 @@ def scoring_times() -> str:
     return "\n".join([*head, *map(_cells, rows)])
 
 
+def arrow_scorer() -> str:
+    """Rows a second of the Arrow scorer, alone and in Spark."""
+    rates = figure("arrow-scorer", "rows_per_second")
+    rows = [
+        ("scores, batches of 10,000 rows", "scores_10000"),
+        ("scores, batches of 65,536 rows", "scores_65536"),
+        ("scores and ranks, batches of 10,000 rows", "ranks_10000"),
+        ("scores and ranks, batches of 65,536 rows", "ranks_65536"),
+        ("scores and ranks in Spark", "spark"),
+        ("Spark without a model: the function copies two columns", "spark_copy"),
+    ]
+    cells = [_cells((name, f"{rates[key] / 1e6:.2g}")) for name, key in rows]
+    return "\n".join([_cells(("", "million rows a second")), "|---|---|", *cells])
+
+
 def pruning() -> str:
     """What the pruner gave up, saved and lost on replayed learning curves."""
     sets = {"MQ2008": "mq2008", "OHSUMED": "ohsumed_letor3_querylevelnorm"}
@@ -588,6 +603,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed,
     "letor-map": letor_map,
     "scoring-times": scoring_times,
+    "arrow-scorer": arrow_scorer,
     "pruning": pruning,
     "purchase-models": purchase_models,
     "many-machines": many_machines,

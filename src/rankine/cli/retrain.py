@@ -188,9 +188,10 @@ def _train_on(live: LinearModel, train: Any) -> tuple[LinearModel, dict[str, Any
 
 def _compare(live: LinearModel, candidate: LinearModel, newest: Any, metric: Metric) -> Any:
     """Compare the models on the newest lists; return means, difference, interval and verdict."""
+    from rankine.data.dataset import Dataset
     from rankine.evaluation.compare import compare
 
-    if hasattr(newest, "load"):
+    if not isinstance(newest, Dataset):
         newest = newest.load()
     comparison = compare({"live": live, "candidate": candidate}, newest, metric, n_changed=0)
     (pair,) = comparison.pairs

@@ -2,9 +2,12 @@
 
 A formula is parsed by Python's own parser and checked against the list below, never evaluated as
 code: numbers, columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A
-column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere.
-``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories with a text; both are 0
-where the category is missing.
+column is an identifier or any name in backquotes. A comparison is 1 where it holds, 0 elsewhere and
+where a value is missing. ``brand == 'acme'`` and ``brand != 'acme'`` compare a column of categories
+with a text.
+
+A condition (``date >= 2026-11-01 and not brand == 'acme'``) chooses rows: comparisons joined by
+``and``, ``or`` and ``not``. A date or time, quoted or not, is compared with columns of times.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.column_values import CATEGORY_FIX, category_text
+from rankine.core.column_values import CATEGORY_FIX, category_text, number_of
 from rankine.core.errors import ParameterError, SchemaError
 
 MAX_LENGTH = 1000
@@ -30,6 +33,19 @@ MAX_DEPTH = 50
 _NAME = re.compile(
     r"(?<!\w)'([^']*)'(?!\w)|(?<!\w)\"([^\"]*)\"(?!\w)|`([^`]+)`|(?<![\w.])[^\W\d]\w*"
 )
+
+#: A date or time of ISO 8601, as conditions name it without quotes.
+_TIME = re.compile(
+    r"(?<![\w.])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+    r"(?:Z|[+-]\d{2}:\d{2})?)?(?![\w.])"
+)
+_OPERATORS = frozenset(("and", "or", "not"))
+
+
+def differ(left: Any, right: Any) -> Any:
+    """Return where two numbers differ; a missing number is neither equal nor different."""
+    return np.not_equal(left, right) & (left == left) & (right == right)  # noqa: PLR0124 - NaN
+
 
 _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Add: np.add,
@@ -41,11 +57,11 @@ _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
     ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
+    ast.NotEq: differ,
 }
 
 
-class _TextTest(NamedTuple):
+class TextTest(NamedTuple):
     """Compares the categories of a column with a text."""
 
     column: str
@@ -65,24 +81,38 @@ class Expression:
         Names of its columns, in order of appearance.
     text_columns
         Those of them that are compared with texts; the others are numbers.
+    tree
+        A number, the name of a column, a ``TextTest``, or an operation and its operands.
+    time_columns
+        Columns that are compared with a date or time.
     """
 
     text: str
     columns: tuple[str, ...]
     text_columns: tuple[str, ...]
-    _tree: Any
+    tree: Any
+    time_columns: tuple[str, ...] = ()
 
     @property
     def is_column(self) -> bool:
         """Whether the formula is the name of a column."""
-        return isinstance(self._tree, str)
+        return isinstance(self.tree, str)
 
-    def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Compute the value of every row, which must be finite."""
-        n_rows = len(_column(columns, self.columns[0]))
+    def __call__(
+        self, columns: Mapping[str, Any], texts: Mapping[str, Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Compute the value of every row, which must be finite.
+
+        ``texts`` are the columns to compare with texts, where they differ from ``columns``.
+        """
+        if texts is None:
+            texts = columns
+        first = texts if self.columns[0] in self.text_columns else columns
+        column = _column(first, self.columns[0])
+        n_rows = len(getattr(column, "codes", column))
         # Division by zero is reported below with its row, instead of a warning of NumPy's.
         with np.errstate(all="ignore"):
-            values = np.broadcast_to(_evaluate(self._tree, columns), (n_rows,))
+            values = np.broadcast_to(_evaluate(self.tree, columns, texts), (n_rows,))
         values = np.array(values, dtype=np.float64)
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
@@ -102,28 +132,56 @@ def parse_expression(text: str) -> Expression:
     >>> gain({"clicked": [1, 1], "purchased": [0, 1]}).tolist()
     [1.0, 5.0]
     """
+    return _parse(_FormulaParser(text))
+
+
+def parse_condition(text: str, parameter: str = "where") -> Expression:
+    """Parse a condition on rows; an error names the first wrong character.
+
+    Examples
+    --------
+    >>> recent = parse_condition("date >= 2026-11-01 and not brand == 'acme'")
+    >>> recent.columns, recent.time_columns, recent.text_columns
+    (('date', 'brand'), ('date',), ('brand',))
+    """
+    return _parse(_ConditionParser(text, parameter))
+
+
+def _parse(parser: _FormulaParser) -> Expression:
+    text = parser.text
     if len(text) > MAX_LENGTH:
         raise ParameterError(
-            f"the expression is longer than {MAX_LENGTH} characters", fix="Add a column instead"
+            f"the expression is longer than {MAX_LENGTH} characters",
+            parameter=parser.parameter,
+            fix="Add a column instead",
         )
-    parser = _FormulaParser(text)
     tree = parser.convert(parser.parse(), 0)
     if not parser.columns:
-        raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
-    columns, text_columns = dict.fromkeys(parser.columns), dict.fromkeys(parser.text_columns)
-    return Expression(text, tuple(columns), tuple(text_columns), tree)
+        raise ParameterError(
+            f"{text!r} names no column", parameter=parser.parameter, fix="Name at least one column"
+        )
+    lists = (parser.columns, parser.text_columns, parser.time_columns)
+    columns, text_columns, time_columns = (tuple(dict.fromkeys(names)) for names in lists)
+    return Expression(text, columns, text_columns, tree, time_columns)
 
 
 class _FormulaParser:
     """Converts Python's syntax tree to one of floats, column names and (operation, left, right)."""
 
-    def __init__(self, text: str) -> None:
+    pattern = _NAME
+    operators: frozenset[str] = frozenset()
+    example = "clicked + 4*purchased or (price > 3)*clicked"
+
+    def __init__(self, text: str, parameter: str | None = None) -> None:
         self.text = text
+        self.parameter = parameter
         self.columns: list[str] = []
         self.text_columns: list[str] = []
+        self.time_columns: list[str] = []
         self._names: dict[str, str] = {}  # of columns, by placeholder
         self._texts: dict[str, str] = {}  # in quotes, by placeholder
-        self._code = re.sub(_NAME, self._to_identifier, re.sub(r"\s", " ", text))
+        self._times: dict[str, str] = {}  # dates and times without quotes, by placeholder
+        self._code = re.sub(self.pattern, self._to_identifier, re.sub(r"\s", " ", text))
 
     def _to_identifier(self, match: re.Match[str]) -> str:
         """Replace a name that is no identifier of Python by a placeholder of the same length."""
@@ -131,15 +189,20 @@ class _FormulaParser:
         if text is None:
             text = double_quoted
         name = quoted_name or match[0]
-        is_identifier = text is None and quoted_name is None
+        is_time = match[0][0].isdigit()
+        is_identifier = text is None and quoted_name is None and not is_time
+        if is_identifier and name in self.operators:
+            return name
         if is_identifier and name.isascii() and not keyword.iskeyword(name):
             return name
         # Of the same length, so that positions in errors stay those of the text.
-        number = len(self._names) + len(self._texts)
+        number = len(self._names) + len(self._texts) + len(self._times)
         placeholder = f"_{number}".ljust(len(match[0]), "_")
         while placeholder in self.text:
             placeholder += "_"
-        if text is None:
+        if is_time:
+            self._times[placeholder] = name
+        elif text is None:
             self._names[placeholder] = name
         else:
             self._texts[placeholder] = text
@@ -175,7 +238,7 @@ class _FormulaParser:
                 name = self._names.get(left, left)
                 self.columns.append(name)
                 self.text_columns.append(name)
-                return _TextTest(name, self._texts[right], isinstance(op, ast.Eq))
+                return TextTest(name, self._texts[right], isinstance(op, ast.Eq))
             case ast.Name(id=name) if name not in self._texts:
                 self.columns.append(self._names.get(name, name))
                 return self.columns[-1]
@@ -215,20 +278,81 @@ class _FormulaParser:
         position += len(following) - len(following.lstrip())
         return ParameterError(
             f"cannot read {self.text!r} at character {position + 1}",
-            parameter="label",
-            fix="Write it like clicked + 4*purchased or (price > 3)*clicked",
+            parameter=self.parameter or "label",
+            fix=f"Write it like {self.example}",
         )
 
 
-def _evaluate(tree: Any, columns: Mapping[str, Any]) -> Any:
+class _ConditionParser(_FormulaParser):
+    """Converts a condition: comparisons joined by ``and``, ``or`` and ``not``."""
+
+    pattern = re.compile(f"{_TIME.pattern}|{_NAME.pattern}")
+    operators = _OPERATORS
+    example = "date >= 2026-11-01 and brand == 'acme'"
+
+    def parse(self) -> ast.AST:
+        node: Any = super().parse()
+        self._require_condition(node)
+        return node
+
+    def convert(self, node: Any, depth: int) -> Any:
+        """Convert a node of Python's syntax tree; dates become seconds since 1970-01-01 UTC."""
+        if depth > MAX_DEPTH:
+            return super().convert(node, depth)
+        match node:
+            case ast.BoolOp(op=op, values=operands):
+                for operand in operands:
+                    self._require_condition(operand)
+                operation = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                tree = self.convert(operands[0], depth + 1)
+                for operand in operands[1:]:
+                    tree = (operation, tree, self.convert(operand, depth + 1))
+                return tree
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                self._require_condition(operand)
+                return (np.logical_not, self.convert(operand, depth + 1))
+            case ast.Compare(
+                ops=[op], left=ast.Name(id=left), comparators=[ast.Name(id=right)]
+            ) if type(op) in _OPERATIONS:
+                # Equal texts may also be equal times; order exists for times alone.
+                texts = self._times
+                if not isinstance(op, ast.Eq | ast.NotEq):
+                    texts = {**self._texts, **self._times}
+                if (left in texts) != (right in texts):
+                    sides = (node.left, node.comparators[0])
+                    return (_OPERATIONS[type(op)], *map(self._time_or_column, sides))
+            case ast.Name(id=name) if name in self._times:
+                raise self._error(node.col_offset)
+        return super().convert(node, depth)
+
+    def _time_or_column(self, node: Any) -> Any:
+        text = self._times.get(node.id) or self._texts.get(node.id)
+        if text is None:
+            name = str(self.convert(node, 0))
+            self.time_columns.append(name)
+            return name
+        try:
+            return number_of(text)
+        except (TypeError, ValueError):
+            raise self._error(node.col_offset) from None
+
+    def _require_condition(self, node: Any) -> None:
+        is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        if not is_negation and not isinstance(node, ast.BoolOp | ast.Compare):
+            raise self._error(node.col_offset)
+
+
+def _evaluate(tree: Any, columns: Mapping[str, Any], texts: Mapping[str, Any]) -> Any:
     if isinstance(tree, float):
         return tree
     if isinstance(tree, str):
         return _to_numbers(columns, tree)
-    if isinstance(tree, _TextTest):
-        return _compare_text(tree, columns)
+    if isinstance(tree, TextTest):
+        return _compare_text(tree, texts)
+    if len(tree) == 2:
+        return tree[0](_evaluate(tree[1], columns, texts))
     operation, left, right = tree
-    result = operation(_evaluate(left, columns), _evaluate(right, columns))
+    result = operation(_evaluate(left, columns, texts), _evaluate(right, columns, texts))
     return np.asarray(result, dtype=np.float64)  # comparisons give booleans
 
 
@@ -242,9 +366,11 @@ def _column(columns: Mapping[str, Any], name: str) -> Any:
     return columns[name]
 
 
-def _compare_text(test: _TextTest, columns: Mapping[str, Any]) -> NDArray[np.float64]:
+def _compare_text(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.float64]:
     """Compare categories with a text; a missing category is neither equal nor different."""
     values = _column(columns, test.column)
+    if hasattr(values, "codes"):  # each distinct text is compared once
+        return _compare_text(test, {test.column: values.texts})[values.codes]
     if hasattr(values, "tolist"):
         values = values.tolist()
     matches = np.zeros(len(values))

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan, attach_side_data
+from rankine.data.selection import no_rows_error, select_sources
 from rankine.data.sources import Source, find_sources
 
 
@@ -24,9 +25,10 @@ def load(
     Parameters
     ----------
     path
-        A path, a glob pattern, ``-`` for standard input, an open binary stream, a frame or another
-        table with Arrow's stream interface, or a list of these. Rows keep the order of the files;
-        the matches of a pattern are sorted by name.
+        A path, a glob pattern, a folder of tables, ``-`` for standard input, an open binary stream,
+        a frame or another table with Arrow's stream interface, or a list of these. Rows keep the
+        order of the files; those of a pattern or folder are sorted by their Hive columns
+        (``date=2026-11-01/``) and by name.
     pairs
         Read comparisons instead: the columns of winner and loser, such as ``("winner", "loser")``.
         Columns ``winner_x`` and ``loser_x`` are a feature of both sides; ``tie`` and ``weight`` are
@@ -88,23 +90,23 @@ def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
     names = read_names(options.feature_names)
     if names is not None and options.n_features is None:
         options = options.with_features(len(names))
+    sources, n_excluded = select_sources(sources, options)
     parts: list[Dataset] = []
     read_counts: Counter[str] = Counter()
+    if n_excluded:
+        read_counts["excluded_files"] = n_excluded
     for source in sources:
         data = read_source(source, options)
         read_counts.update(data.read_counts)
         if data.n_rows:
             parts.append(data)
-        else:
+        elif options.where is None:
             read_counts["empty_files"] += 1
+    file_names = tuple(source.name for source in sources)
     if not parts:
-        raise EmptyDataError(
-            "no rows in " + _list_names(sources),
-            fix="Check the path; comments and blank lines are no rows",
-        )
+        raise no_rows_error(file_names, options)
     del data  # so that each file's rows are released once they are copied
     data = attach_side_data(concat(drain(parts)), options)
-    file_names = tuple(source.name for source in sources)
     return check_names(replace(data, read_counts=dict(read_counts), sources=file_names), names)
 
 
@@ -174,10 +176,3 @@ def check_names(data: Dataset, names: tuple[str, ...] | None) -> Dataset:
             fix="Name every feature once, or pass n_features",
         )
     return replace(data, feature_names=names)
-
-
-def _list_names(sources: Sequence[Source]) -> str:
-    text = ", ".join(source.name for source in sources[:3])
-    if len(sources) > 3:
-        text += f" and {len(sources) - 3} more"
-    return text

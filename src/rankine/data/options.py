@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, TypedDict
 
 import numpy as np
 
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
+from rankine.data.expressions import Expression, parse_condition
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -46,6 +48,7 @@ class ReadKeywords(TypedDict, total=False):
     block_rows: int
     chunk_bytes: int
     progress: bool
+    where: str | None
 
 
 _CHOICES = {
@@ -124,6 +127,10 @@ class ReadOptions:
         Bytes read at a time; never changes a result.
     progress
         Show a bar on stderr for files that take more than two seconds.
+    where
+        Condition on the columns of tables that rows must meet, such as
+        ``"date >= 2026-11-01 and country == 'DE'"``. Hive folders and row groups of Parquet
+        without such rows are not read. A comparison with a missing value does not hold.
     """
 
     format: str | None = None
@@ -156,6 +163,7 @@ class ReadOptions:
     block_rows: int = 65536
     chunk_bytes: int = 2**20
     progress: bool = False
+    where: str | None = None
 
     def __post_init__(self) -> None:
         reject_sets(
@@ -193,6 +201,14 @@ class ReadOptions:
             )
         if self.group is not None and self.single_query:
             raise ParameterError("both group and single_query were given", fix="Pass one of them")
+        if self.where is not None:
+            parse_where(self.where)
+            if self.group is not None or self.sample_weight is not None:
+                raise ParameterError(
+                    "cannot be combined with group and sample_weight, which count all rows",
+                    parameter="where",
+                    fix="Store query ids and weights as columns",
+                )
 
     @classmethod
     def make(cls, **options: Any) -> ReadOptions:
@@ -210,6 +226,11 @@ class ReadOptions:
         return replace(self, n_features=n_features)
 
     @property
+    def condition(self) -> Expression | None:
+        """Condition that rows must meet, or None."""
+        return None if self.where is None else parse_where(self.where)
+
+    @property
     def has_query_ids(self) -> bool:
         """Whether rows name their queries (no ``group`` and no ``single_query`` was given)."""
         return self.group is None and not self.single_query
@@ -220,6 +241,12 @@ class ReadOptions:
         if self.max_memory is None:
             return available_memory()
         return self.max_memory
+
+
+@lru_cache(maxsize=64)
+def parse_where(text: str) -> Expression:
+    """Parse a condition; repeated calls return the same object."""
+    return parse_condition(text)
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_group
 from rankine.core.errors import (
     DataError,
-    EmptyDataError,
     LimitError,
     ParameterError,
     ParseError,
@@ -34,6 +33,7 @@ from rankine.data.dataset import Dataset, check_weight, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
+from rankine.data.selection import no_rows_error, select_sources
 from rankine.data.sources import Source
 from rankine.data.streams import LabelledStream
 
@@ -439,6 +439,8 @@ class Scan(LabelledStream):
         Names of the files.
     inputs
         The files, or tables in memory.
+    n_excluded_files
+        Number of files that are not read, since their Hive columns exclude all rows.
     read_counts
         The sum of the blocks' ``read_counts``, once a pass has reached the end; None before.
     """
@@ -449,8 +451,10 @@ class Scan(LabelledStream):
         options: ReadOptions,
         n_features: int,
         feature_names: tuple[str, ...] | None,
+        n_excluded_files: int = 0,
     ) -> None:
         self.inputs = sources
+        self.n_excluded_files = n_excluded_files
         self.options = options
         self.sources = tuple(source.name for source in sources)
         self._n_features = n_features
@@ -473,6 +477,7 @@ class Scan(LabelledStream):
 
         Text is read once to measure it; names are read from the first file.
         """
+        sources, n_excluded_files = select_sources(sources, options)
         n_features = options.n_features
         if n_features is None:
             for source in sources:
@@ -486,7 +491,8 @@ class Scan(LabelledStream):
         names: Any = options.feature_names
         if names is None and sources[0].has_header:
             names = _reader(sources[0], options).feature_names(sources[0], options)
-        return cls(sources, options, n_features, None if names is None else tuple(names))
+        names = None if names is None else tuple(names)
+        return cls(sources, options, n_features, names, n_excluded_files)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """Yield query-aligned blocks, in one pass over the files."""
@@ -504,7 +510,7 @@ class Scan(LabelledStream):
                 yield block
         self.read_counts = dict(read_counts)
         if n_rows == 0:
-            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
+            raise no_rows_error(self.sources, options)
 
     def raw_blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """Yield blocks as the readers return them: queries may be cut and may reappear."""
@@ -514,9 +520,15 @@ class Scan(LabelledStream):
             block_rows=block_rows or self.options.block_rows,
         )
         side_data = SideData(options)
+        n_excluded_files = self.n_excluded_files
         for source in self.inputs:
             for block in _reader(source, options).read_blocks(source, options):
-                yield self._name_features(side_data.attach(block))
+                rows = self._name_features(side_data.attach(block))
+                if n_excluded_files:
+                    counts = {**block.read_counts, "excluded_files": n_excluded_files}
+                    rows = replace(rows, read_counts=counts)
+                    n_excluded_files = 0
+                yield rows
         side_data.finish()
 
     def __iter__(self) -> Iterator[Dataset]:

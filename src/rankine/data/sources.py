@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -64,6 +64,12 @@ class Source:
         A frame, or another object with Arrow's stream interface, instead of a file.
     table_rows
         Number of its rows, once a pass has reached the end.
+    filesystem, remote_path
+        Where a file is that is not local: a filesystem of Arrow, and the path in it.
+    partition
+        Values of the Hive columns in the path, as scalars of Arrow.
+    casts
+        Types of columns that are stored with another type here than in the data set.
     """
 
     name: str
@@ -74,6 +80,17 @@ class Source:
     taken: bool = False
     table: Any = None
     table_rows: int | None = None
+    filesystem: Any = None
+    remote_path: str | None = None
+    partition: dict[str, Any] = field(default_factory=dict)
+    casts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file_path(self) -> str:
+        """Path of the file, as the user wrote it or in its filesystem; empty for streams."""
+        if self.remote_path is not None:
+            return self.remote_path
+        return "" if self.path is None else str(self.path)
 
     @property
     def has_header(self) -> bool:
@@ -85,7 +102,9 @@ class Source:
         """Whether a second pass is possible."""
         if self.table is not None:
             # Readers of record batches, as Arrow's and those of databases, give each batch once.
-            return not hasattr(self.table, "read_next_batch")
+            return not (hasattr(self.table, "read_next_batch") or hasattr(self.table, "__next__"))
+        if self.filesystem is not None:
+            return True
         return self.path is not None and (self.stamp is not None or self.path.is_file())
 
     @property
@@ -150,7 +169,20 @@ class Source:
             self.handle = sys.stdin.buffer if self.path is None else self._open_path()
         return self.handle
 
+    def open_seekable(self) -> Any:
+        """Open a file that can be read again as a file of Arrow; the caller closes it."""
+        if self.filesystem is None:
+            self.open().close()  # records the file's stamp, or notices that the file changed
+            import pyarrow as pa
+
+            return pa.OSFile(str(self.path), "rb")
+        self._compare_stamp("since the last pass")
+        return self.filesystem.open_input_file(self.remote_path)
+
     def _open_path(self) -> BinaryIO:
+        if self.filesystem is not None:
+            self._compare_stamp("since the last pass")
+            return cast("BinaryIO", self.filesystem.open_input_stream(self.remote_path))
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
@@ -191,14 +223,30 @@ class Source:
 
     def check(self) -> None:
         """Raise ChangedDataError if the file changed since it was opened."""
-        if self.path is None or self.stamp is None:
-            return
+        if self.stamp is not None:
+            self._compare_stamp("while it was read")
+
+    def _compare_stamp(self, when: str) -> None:
+        """Record the stamp of a file, or raise if it has another one now."""
         try:
-            stamp = stamp_of(self.path.stat())
+            stamp = self.current_stamp()
         except OSError as error:
-            raise self._changed("while it was read (it is gone)") from error
-        if stamp != self.stamp:
-            raise self._changed("while it was read")
+            raise self._changed(f"{when} (it is gone)") from error
+        if self.stamp is None:
+            self.stamp = stamp
+        elif stamp != self.stamp:
+            raise self._changed(when)
+
+    def current_stamp(self) -> Stamp | None:
+        """Return the stamp that the file has now; an OSError if it is gone."""
+        if self.filesystem is not None:
+            info = self.filesystem.get_file_info(self.remote_path)
+            if info.size is None:
+                raise self._changed("since it was listed (it is gone)")
+            return Stamp(0, 0, info.size, info.mtime_ns or 0)
+        if self.path is None:
+            return None
+        return stamp_of(self.path.stat())
 
     def _changed(self, when: str) -> ChangedDataError:
         return ChangedDataError(
@@ -271,23 +319,35 @@ def stamp_of(info: os.stat_result) -> Stamp | None:
 def find_sources(paths: Any) -> list[Source]:
     """Return the sources of paths, in the given order.
 
-    A pattern is replaced by its matches, sorted by name; ``-`` is standard input. Open binary
-    streams (objects with ``read``) are sources too, and so are frames and other tables.
+    A pattern is replaced by its matches, and a folder by the tables in it and in the folders below
+    it, sorted by their Hive columns and by name. The list does not change when files appear later.
+    ``-`` is standard input. Open binary streams (objects with ``read``) are sources too, and so are
+    frames and other tables.
     """
-    sources: list[Source] = []
+    groups: list[list[Source]] = []
     for item in _as_list(paths):
         if isinstance(item, Source):
-            sources.append(item)
+            groups.append([item])
         elif is_table(item):
-            sources.append(Source(f"<{type(item).__name__}>", table=item))
+            groups.append([Source(f"<{type(item).__name__}>", table=item)])
         elif hasattr(item, "read"):
-            sources.append(Source(str(getattr(item, "name", "<stream>")), handle=item))
+            groups.append([Source(str(getattr(item, "name", "<stream>")), handle=item)])
         elif os.fspath(item) == "-":
-            sources.append(Source("<stdin>"))
+            groups.append([Source("<stdin>")])
         else:
-            sources.extend(_matches(os.fspath(item)))
+            groups.append(_matches(os.fspath(item)))
+    sources = [source for group in groups for source in group]
     if not sources:
         raise EmptyDataError("no files were given", fix="Pass at least one path")
+    new_files = [source for source in sources if "=" in source.file_path and not source.partition]
+    if new_files:
+        # Imported here: files of text need no Arrow.
+        from rankine.data.listing import add_partitions, partition_order
+
+        add_partitions(new_files)
+        for group in groups:
+            group.sort(key=lambda source: partition_order(source.partition))
+        sources = [source for group in groups for source in group]
     return sources
 
 
@@ -309,17 +369,63 @@ def _as_list(paths: Any) -> Iterable[Any]:
 
 
 def _matches(text: str) -> list[Source]:
+    if "://" in text:
+        from rankine.data.listing import filesystem_of
+
+        location = filesystem_of(text)
+        if location is not None:
+            return _remote_matches(text, *location)
     path = Path(text)
     # A file whose name holds a bracket is that file, not a pattern.
     if path.exists() or not _GLOB & set(text):
         if path.is_dir():
-            raise DataError(
-                "is a folder", file=text, fix="Name files, or a pattern such as 'folder/*.txt'"
-            )
+            return _tables_in([text])
         if not path.exists():
             raise DataError("does not exist", file=text, fix="Check the path")
         return [Source(text, path)]
-    names = sorted(name for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207 (relative names as the user wrote them)
+    names = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 (relative names as the user wrote them)
+    files = [name for name in names if not Path(name).is_dir() and not _is_marker(name)]
+    if files:
+        return [Source(name, Path(name)) for name in files]
     if not names:
         raise DataError("no file matches the pattern", file=text, fix="Check the pattern")
-    return [Source(name, Path(name)) for name in names]
+    return _tables_in([name for name in names if Path(name).is_dir()])
+
+
+def _is_marker(name: str) -> bool:
+    """Whether a file beside data is none, such as ``_SUCCESS``, which Spark writes."""
+    base = os.path.basename(name)  # noqa: PTH119 (a string, as glob gives it)
+    return base.startswith("_") and "." not in base
+
+
+def _tables_in(folders: list[str]) -> list[Source]:
+    from pyarrow import fs
+
+    from rankine.data.listing import list_tables
+
+    filesystem = fs.LocalFileSystem()
+    files = dict.fromkeys(file for folder in folders for file in list_tables(filesystem, folder))
+    return [Source(file, Path(file)) for file in files]
+
+
+def _remote_matches(url: str, filesystem: Any, path: str) -> list[Source]:
+    """Return the files of a URL: an object, a folder of tables, or matches of a pattern."""
+    from pyarrow import fs
+
+    from rankine.data.listing import list_tables, match_pattern
+
+    root = url.removesuffix(path)
+    names = [path]
+    if _GLOB & set(path):
+        names = match_pattern(filesystem, path)
+    types = [(info.path, info.type) for info in filesystem.get_file_info(names)]
+    files = [name for name, type_ in types if type_ == fs.FileType.File and not _is_marker(name)]
+    if not files:
+        folders = [name for name, type_ in types if type_ == fs.FileType.Directory]
+        files = [file for folder in folders for file in list_tables(filesystem, folder)]
+    if not files:
+        raise DataError("does not exist", file=url, fix="Check the bucket and the path")
+    return [
+        Source(f"{root}{name}", filesystem=filesystem, remote_path=name)
+        for name in dict.fromkeys(files)
+    ]

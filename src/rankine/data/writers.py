@@ -313,13 +313,13 @@ class _BatchMaker:
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def _to_batch(self, block: Dataset) -> pa.RecordBatch:
-        arrays: dict[str, pa.Array] = {"label": pa.array(block.y), "qid": _to_arrow(block.qid)}
+        arrays: dict[str, pa.Array] = {"label": pa.array(block.y), "qid": to_arrow(block.qid)}
         for name in ("docid", "weight", "position"):
             values = getattr(block, name)
             if values is not None:
-                arrays[name] = _to_arrow(np.asarray(values))
+                arrays[name] = to_arrow(np.asarray(values))
         features = self._to_lists(block.X) if self.sparse else self._to_columns(block.X)
-        extra = {name: _to_arrow(np.asarray(values)) for name, values in block.columns.items()}
+        extra = {name: to_arrow(np.asarray(values)) for name, values in block.columns.items()}
         for group in (extra, features):
             for name, array in group.items():
                 if name in arrays:
@@ -354,7 +354,7 @@ class _BatchMaker:
         return {name: list_type.from_arrays(offsets, pa.array(item)) for name, item in items}
 
 
-def _to_arrow(values: NDArray[Any]) -> pa.Array:
+def to_arrow(values: NDArray[Any]) -> pa.Array:
     """Convert integers, numbers, times or text to an Arrow array."""
     if values.dtype.kind in "UTO":
         return pa.array(values.tolist(), type=pa.string())

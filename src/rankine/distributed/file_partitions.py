@@ -10,7 +10,6 @@ cluster, so the same files always give the same partitions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
 from rankine.data.options import ReadOptions
 from rankine.data.readers.parquet_guard import RowGroup
-from rankine.data.readers.tables import ParquetRows, open_parquet
+from rankine.data.readers.tables import ArrowRows, ParquetRows, open_parquet, open_table
 from rankine.data.sources import Source
 
 #: Bytes of a row in addition to its features: label, query id, weight, index of the pairs.
@@ -39,7 +38,7 @@ class Partition:
 
     #: Position among all partitions; sums are taken in this order.
     number: int
-    file: str
+    source: Source
     #: First row and the row after the last; None for the whole file.
     rows: tuple[int, int] | None
     #: Size and time of last change of the file when it was cut.
@@ -54,6 +53,11 @@ class Partition:
     label: Any = None
 
     @property
+    def file(self) -> str:
+        """Name of the file."""
+        return self.source.name
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """Value that is equal for the same rows, read in the same way."""
         encoding = label = None
@@ -65,13 +69,14 @@ class Partition:
 
     def load(self) -> Dataset:
         """Read the rows; raise if the file has changed since it was cut."""
-        if file_state(self.file) != self.state:
+        if file_state(self.source) != self.state:
             raise ChangedDataError(
                 "the file changed since it was cut into partitions",
                 file=self.file,
                 fix="Scan again when no process writes to it",
             )
-        source = Source(self.file, Path(self.file))
+        # On another machine the same file has another stamp.
+        source = replace(self.source, stamp=None)
         if self.rows is None:
             data = read_source(source, self.options)
             if not data.n_rows:
@@ -97,17 +102,19 @@ class Partition:
         return f"partition {self.number} ({self.file}{rows})"
 
 
-def file_state(file: str) -> tuple[int, int]:
+def file_state(source: Source) -> tuple[int, int]:
     """Return the size and time of last change of a file; raise if it cannot be opened."""
     try:
-        stat = Path(file).stat()
+        stamp = source.current_stamp()
     except OSError as error:
         raise DataError(
-            f"cannot be opened: {error.strerror}",
-            file=file,
+            f"cannot be opened: {error.strerror or error}",
+            file=source.name,
             fix="Every worker must have the files under the same path (a shared file system)",
         ) from error
-    return stat.st_size, stat.st_mtime_ns
+    if stamp is None:
+        raise DataError("is not a file", file=source.name, fix="Save it to a file first")
+    return stamp.size, stamp.mtime
 
 
 class FileCuts(NamedTuple):
@@ -121,6 +128,8 @@ class FileCuts(NamedTuple):
     feature_names: tuple[str, ...] | None
     #: Number of row groups whose query ids had to be read.
     n_groups_read: int
+    #: Rows that do not meet the condition of the options; parts without other rows are left out.
+    n_excluded: int = 0
 
 
 def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> FileCuts:
@@ -133,11 +142,35 @@ def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> File
     if form.name != "parquet":
         read_names = getattr(reader, "feature_names", None)
         names = None if read_names is None else read_names(source, options)
-        return FileCuts([None], [source.size or 0], n_features, names, 0)
+        cuts = FileCuts([None], [source.size or 0], n_features, names, 0)
+        if options.condition is None:
+            return cuts
+        with open_table(source, options) as table:
+            return _leave_out_empty(cuts, table, list(options.condition.columns))
     with open_parquet(source, options) as file:
         cutter = _Cutter(file, partition_bytes)
         names = file.plan.feature_names
-        return FileCuts(cutter.ranges(), cutter.nbytes(), n_features, names, cutter.n_groups_read)
+        cuts = FileCuts(cutter.ranges(), cutter.nbytes(), n_features, names, cutter.n_groups_read)
+        if options.condition is None:
+            return cuts
+        return _leave_out_empty(cuts, file, list(options.condition.columns))
+
+
+def _leave_out_empty(
+    cuts: FileCuts, table: ParquetRows | ArrowRows, columns: list[str]
+) -> FileCuts:
+    """Leave out parts without rows that meet the condition on some columns, and count rows."""
+    ranges, nbytes = [], []
+    n_excluded = 0
+    for span, size in zip(cuts.ranges, cuts.nbytes, strict=True):
+        n_rows = 0
+        for batch, location in table.batches(columns, span):
+            n_rows += batch.num_rows
+            n_excluded += location.n_excluded
+        if n_rows:
+            ranges.append(span)
+            nbytes.append(size)
+    return cuts._replace(ranges=ranges, nbytes=nbytes, n_excluded=n_excluded)
 
 
 class _Cutter:
@@ -228,7 +261,7 @@ class _Cutter:
             column = str(self.file.plan.query)
             parts = [
                 batch.column(0).to_numpy(zero_copy_only=False)
-                for batch, _ in self.file.batches([column], rows)
+                for batch, _ in self.file.stored_batches([column], rows)
             ]
             self._last_ids = number, np.concatenate(parts)
         return self._last_ids[1]

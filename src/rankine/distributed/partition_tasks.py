@@ -520,7 +520,8 @@ class _ListPasses:
         order = permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
         run.learn_block(data, order)
         n_unfit = float(run.progressive.label_error is not None)
-        return self.share * learner.coef(), run.progressive.sums, learner.tally, n_unfit
+        # Of the tally, the sum of the losses and the number of lists.
+        return self.share * learner.coef(), run.progressive.sums, learner.tally[:2], n_unfit
 
 
 def average_lists(

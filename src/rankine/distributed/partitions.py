@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from rankine.data.formats import choose_format
 from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan
+from rankine.data.selection import no_rows_error, select_sources
 from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
 from rankine.data.streams import LabelledPartitions, LabelledStream
@@ -47,6 +49,8 @@ class PartitionedDataset(LabelledPartitions):
         Computes partial results of the partitions.
     encoding
         How the columns of a raw log become features, or None.
+    read_counts
+        Rows and files that do not meet the condition ``where``.
     """
 
     partitions: tuple[Partition, ...]
@@ -55,6 +59,7 @@ class PartitionedDataset(LabelledPartitions):
     sources: tuple[str, ...]
     runner: Any = field(repr=False)
     encoding: Any = field(default=None, repr=False)
+    read_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_partitions(self) -> int:
@@ -156,10 +161,12 @@ def scan(
         cutting = {"client": client, "partition_bytes": partition_bytes, "timeout": timeout}
         partitioned: PartitionedDataset = path.to_partitions(**cutting, **options)
         return partitioned
+    n_excluded_before = 0
     if isinstance(path, Scan):
+        n_excluded_before = path.n_excluded_files
         scan_options = {f.name: getattr(path.options, f.name) for f in fields(path.options)}
         # A stream's options apply to its partitions unless they are given again.
-        path, options = list(path.sources), {**scan_options, "progress": False, **options}  # type: ignore[typeddict-item]
+        path, options = list(path.inputs), {**scan_options, "progress": False, **options}  # type: ignore[typeddict-item]
     for name, value in (("partition_bytes", partition_bytes), ("timeout", timeout)):
         if value <= 0:
             raise ParameterError(
@@ -171,26 +178,32 @@ def scan(
     reading = replace(reading, feature_names=None, progress=False)
     if names is not None and reading.n_features is None:
         reading = reading.with_features(len(names))
-    files = [str(_absolute_path(source)) for source in find_sources(path)]
+    files_of_path = [_absolute_source(source) for source in find_sources(path)]
+    sources, n_excluded_files = select_sources(files_of_path, reading)
+    n_excluded_files += n_excluded_before
+    files = [source.name for source in sources]
     runner = _make_runner(client, timeout)
-    cuts = runner.map(partial(_cut, options=reading, partition_bytes=int(partition_bytes)), files)
+    cut = partial(cut_file, options=reading, partition_bytes=int(partition_bytes))
+    cuts = runner.map(cut, sources)
     if names is None:
         names = _common_names(files, cuts)
     n_features = max(cut.n_features for cut in cuts)
     # One width for all partitions, so that partial results can be added.
     reading = reading.with_features(n_features)
     partitions: list[Partition] = []
-    for file, cut in zip(files, cuts, strict=True):
+    excluded = Counter({"excluded_files": n_excluded_files})
+    for source, file_cuts in zip(sources, cuts, strict=True):
         # Workers compare it, and refuse a file that changed since it was cut.
-        state = file_state(file)
-        for rows, nbytes in zip(cut.ranges, cut.nbytes, strict=True):
+        state = file_state(source)
+        excluded["excluded_rows"] += file_cuts.n_excluded
+        for rows, nbytes in zip(file_cuts.ranges, file_cuts.nbytes, strict=True):
             number = len(partitions)
-            partitions.append(Partition(number, file, rows, state, nbytes, reading, names))
-    return PartitionedDataset(tuple(partitions), n_features, names, tuple(files), runner)
-
-
-def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:
-    return cut_file(Source(file, Path(file)), options, partition_bytes)
+            partitions.append(Partition(number, source, rows, state, nbytes, reading, names))
+    if not partitions:
+        raise no_rows_error(files, reading)
+    return PartitionedDataset(
+        tuple(partitions), n_features, names, tuple(files), runner, read_counts=dict(+excluded)
+    )
 
 
 def _make_runner(client: Any, timeout: float) -> LocalRunner:
@@ -206,13 +219,17 @@ def _make_runner(client: Any, timeout: float) -> LocalRunner:
     return DaskRunner(client, timeout)
 
 
-def _absolute_path(source: Source) -> Path:
+def _absolute_source(source: Source) -> Source:
+    """Return a file as every worker can open it."""
+    if source.filesystem is not None:
+        return source
     if source.path is None:
         raise ParameterError(
             f"{source.name} is not a file, so it has no partitions",
             fix="Save it to a file that every worker can read",
         )
-    return source.path.absolute()
+    path = source.path.absolute()
+    return replace(source, name=str(path), path=path, stamp=None)
 
 
 def _reject_side_data(options: ReadOptions) -> None:

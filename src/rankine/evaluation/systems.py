@@ -100,10 +100,11 @@ def load_systems(
 def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
     """Read labelled data with the features of the models among ``systems``, or a qrels file."""
     from rankine.data.open import load
+    from rankine.model import LinearModel
 
     if is_qrels(path):
         return read_qrels(path)
-    models = [system for system in map(_load, systems) if hasattr(system, "weight_names")]
+    models = [system for system in map(_load, systems) if isinstance(system, LinearModel)]
     if models:
         return load_for_models(models, path, **options)
     return load(path, **options)

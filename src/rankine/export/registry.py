@@ -165,7 +165,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
             fix="Use letters, digits and underscores, starting with a letter, at most 64 of them",
             parameter="name",
         )
-    if not hasattr(model, "weight_names"):
+    if not isinstance(model, LinearModel):
         raise ExportError("a bundle holds many models", fix="Export one topic of it")
     # All engines would rank such a model in the order of their index.
     if model.nnz == 0:

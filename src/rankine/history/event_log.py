@@ -52,7 +52,7 @@ class EventLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.recovery = _check(self.path)
+        self.recovery = _find_end(self.path)
         self._file = self.path.open("ab", buffering=0)
         if self.recovery.torn_bytes:
             self._file.truncate(self.recovery.n_bytes)
@@ -107,29 +107,29 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield the content of every complete record of a file; an absent file has none."""
     file = Path(path)
     if file.exists():
-        yield from _records(file, Recovering())
+        yield from _records(file, ReadProgress())
 
 
-class Recovering:
-    """Counts complete records while they are read."""
+class ReadProgress:
+    """Number of complete records that were read, and the file offset after them."""
 
     def __init__(self) -> None:
         self.records = 0
         self.n_bytes = 0
 
 
-def _check(path: Path) -> Recovery:
-    """Read a file to its end, and return where its last complete record ends."""
+def _find_end(path: Path) -> Recovery:
+    """Read a file, and return where its last complete record ends."""
     if not path.exists():
         return Recovery(0, 0, 0)
-    progress = Recovering()
+    progress = ReadProgress()
     for _ in _records(path, progress):
         pass
     size = path.stat().st_size
     return Recovery(progress.records, progress.n_bytes, size - progress.n_bytes)
 
 
-def _records(path: Path, progress: Recovering) -> Iterator[bytes]:
+def _records(path: Path, progress: ReadProgress) -> Iterator[bytes]:
     """Yield complete records; damage that is followed by further records is an error."""
     size = path.stat().st_size
     with path.open("rb") as file:

@@ -189,8 +189,8 @@ class LiveFolder:
     def sync(self) -> None:
         """Flush the log to disk, if there is anything new."""
         if self._is_dirty:
-            self._is_dirty = False
             self._log.sync()
+            self._is_dirty = False
 
     def begin_log(self) -> int:
         """Close the log and begin the next one; return its number."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelFormatError
 from rankine.core.specs import History, HistoryFeature
 from rankine.history.rows import RowReader, hash_values, read_numbers
-from rankine.history.state import HistoryState
+from rankine.history.state import ChangeGuard, HistoryState
 
 #: Words of a shown list and of an outcome in a record.
 _LIST_WORDS, _OUTCOME_WORDS = 3, 3
@@ -182,6 +182,8 @@ class LiveHistory:
         Number of late outcomes.
     segment
         Number of the first log after the snapshot that the state comes from.
+    changes
+        Notices changes that failed.
     """
 
     def __init__(self, state: HistoryState, join_ttl: int) -> None:
@@ -194,6 +196,7 @@ class LiveHistory:
         self.segment = 1
         # Readings and additions take turns. The lock is never held while a file is written.
         self._lock = threading.Lock()
+        self.changes = ChangeGuard()
         #: Lists by the hash of their id, in the order in which they came.
         self._lists: dict[int, WaitingList] = {}
         #: (known, hash of the id) of lists that are not applied; outdated entries are skipped.
@@ -206,7 +209,7 @@ class LiveHistory:
     # -- reading --------------------------------------------------------------------------------
     def read(self, time: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the features of one list at a time; see ``HistoryState.read_list``."""
-        with self._lock:
+        with self._lock, self.changes:
             self._apply_known(max(time, self.state.clock))
             return self.state.read_list(time, keys)
 
@@ -221,19 +224,23 @@ class LiveHistory:
         self.read(time, np.zeros((len(self.state.reader.keys), 0), dtype=np.int64))
 
     def _apply_known(self, time: int) -> None:
-        """Pass the lists that are known before a time to the state."""
+        """Add the lists that are known before a time to the state."""
         ids, lists = [], []
         while self._unknown and self._unknown[0][0] < time:
             known, list_id = heapq.heappop(self._unknown)
             waiting = self._lists.get(list_id)
-            if waiting is None or waiting.is_applied or known != self.state.known(waiting.end):
+            if (
+                waiting is None
+                or waiting.is_applied
+                or known != self.state.known_times(waiting.end)
+            ):
                 continue
             waiting.is_applied = True
             ids.append(list_id)
             lists.append(waiting)
-        self._pass_on(ids, lists)
+        self._add_to_state(ids, lists)
 
-    def _pass_on(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
+    def _add_to_state(self, ids: Sequence[int], lists: Sequence[WaitingList]) -> None:
         if not lists:
             return
         # The state counts them as the offline pass does: a list, its end, all of its rows.
@@ -253,6 +260,8 @@ class LiveHistory:
 
         An invalid event raises a ``SchemaError``, and nothing of the batch counts.
         """
+        # Otherwise the batch would be logged, and would not count.
+        self.changes.check()
         receipt = Receipt()
         ids, fresh = self._fresh_events(events, receipt)
         shown: dict[int, Shown] = {}
@@ -396,7 +405,7 @@ class LiveHistory:
         changes = np.frombuffer(record.changes, dtype=np.float64).reshape(n_changing, -1)
         ids = np.frombuffer(record.ids, dtype=np.int64).tolist()
         late = 0
-        with self._lock:
+        with self._lock, self.changes:
             for (list_id, rows), head in zip(_split_lists(lists, words), lists, strict=True):
                 time = int(head[1])
                 # A copy, because outcomes change it.
@@ -415,7 +424,7 @@ class LiveHistory:
         return late
 
     def _push(self, list_id: int, end: int) -> None:
-        heapq.heappush(self._unknown, (self.state.known(end), list_id))
+        heapq.heappush(self._unknown, (self.state.known_times(end), list_id))
 
     def _change(self, list_id: int, item: int, time: int, change: NDArray[np.float64]) -> bool:
         """Change the row of an outcome; return whether it is late."""
@@ -457,7 +466,7 @@ class LiveHistory:
             if not waiting.is_applied:
                 ids.append(list_id)
                 lists.append(waiting)
-        self._pass_on(ids, lists)
+        self._add_to_state(ids, lists)
         if now - self._ids_since > self.join_ttl:
             self._event_ids = (set(), self._event_ids[0])
             self._ids_since = now
@@ -475,6 +484,7 @@ class LiveHistory:
 
     def content(self, segment: int) -> bytes:
         """Return what a snapshot adds to the state; ``segment`` is the first log after it."""
+        self.changes.check()
         lists = [
             (list_id, waiting.time, waiting.end, int(waiting.is_applied), waiting.words.shape[1])
             for list_id, waiting in self._lists.items()

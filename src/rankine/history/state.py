@@ -52,6 +52,35 @@ _MAX_CAPACITY = 1 << 33
 _KEPT_SHARE = 0.9
 
 
+class ChangeGuard:
+    """Context of the changes of a state: after one that failed, the state cannot be used.
+
+    A part of the change may have been made, for example if memory ran out in between.
+
+    Attributes
+    ----------
+    has_failed
+        Whether a change has failed.
+    """
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def check(self) -> None:
+        """Raise an error if a change has failed."""
+        if self.has_failed:
+            raise DataError(
+                "an error or an interrupt has stopped a change of the state half-way",
+                fix="Load the state again from its folder, or read the log again from its start",
+            )
+
+    __enter__ = check
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        if error_type is not None:
+            self.has_failed = True
+
+
 class ListChunk(NamedTuple):
     """Lists that wait, with their rows.
 
@@ -316,6 +345,8 @@ class HistoryState:
         Time of the latest reading, in microseconds. It never goes back.
     counts
         Lists and rows that were added.
+    changes
+        Notices changes that failed.
     """
 
     def __init__(self, history: History, max_keys: int | None = None) -> None:
@@ -338,13 +369,14 @@ class HistoryState:
             for plan in self.reader.plans
         ]
         self.waiting = Waiting()
+        self.changes = ChangeGuard()
         self.clock = _BEGINNING
         self.counts = Counts()
         #: Hashes of the ids of the lists whose time is the clock's.
         self._ids_at_clock: set[int] = set()
 
     # ---------------------------------------------------------------------------------- add, read
-    def known(self, ends: Any) -> Any:
+    def known_times(self, ends: Any) -> Any:
         """Return when lists that end at given times become known."""
         times = ends + self.delay
         if self.refresh:
@@ -373,12 +405,13 @@ class HistoryState:
         ends
             Time of the last row or outcome of each list, in microseconds.
         """
-        known = self.known(ends)
+        known = self.known_times(ends)
         late = int((known < self.clock).sum())
-        self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
-        self.counts.lists += len(ids)
-        self.counts.rows += keys.shape[1]
-        self.counts.late += late
+        with self.changes:
+            self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
+            self.counts.lists += len(ids)
+            self.counts.rows += keys.shape[1]
+            self.counts.late += late
         return late
 
     def read_lists(
@@ -406,27 +439,31 @@ class HistoryState:
             return values.T
         if (np.diff(times) < 0).any():
             raise QueryOrderError("lists are not in order of time", fix="Sort them by time")
-        # Taken for the last list at once; ``n_applied`` says how many rows each list may see.
-        applied = self.waiting.take_before(int(times[-1]))
-        if applied is None:
-            applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
-        self._run_tables(applied, 1.0, times, keys, starts, values)
-        self._advance(times, ids)
+        with self.changes:
+            # Taken for the last list at once; ``n_applied`` says how many rows each list may see.
+            applied = self.waiting.take_before(int(times[-1]))
+            if applied is None:
+                applied = _no_lists(len(self.reader.keys), len(self.reader.amounts))
+            self._run_tables(applied, 1.0, times, keys, starts, values)
+            self._advance(times, ids)
         return values.T
 
     def _run_tables(
         self,
         applied: ListChunk,
-        rows: float,
+        row_count: float,
         times: NDArray[np.int64],
         keys: NDArray[np.int64],
         starts: NDArray[np.int64],
         values: NDArray[np.float64],
     ) -> None:
-        """Apply lists, whose rows count as ``rows`` rows each, and read others."""
+        """Apply lists, and read others.
+
+        In sums that count rows an applied row adds ``row_count``.
+        """
         ends = np.repeat(applied.end, np.diff(applied.starts))
         n_applied = applied.starts[np.searchsorted(applied.known, times)]
-        counts, zeros = np.full(len(ends), rows), np.zeros(len(ends))
+        counts, zeros = np.full(len(ends), row_count), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
             x, y = (counts if k is None else applied.amounts[k] for k in amounts)
             # These kinds have one sum; the kernel takes two amounts.
@@ -443,8 +480,9 @@ class HistoryState:
         change = ListChunk(times - 1, np.array([end]), times, one_list, keys, amounts)
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         values = np.empty((len(self.tables), 0))
-        # The rows themselves were counted when they were applied.
-        self._run_tables(change, 0.0, times, no_keys, np.array([0, 0]), values)
+        with self.changes:
+            # The rows themselves were counted when they were applied.
+            self._run_tables(change, 0.0, times, no_keys, np.array([0, 0]), values)
 
     def _advance(self, times: NDArray[np.int64], ids: NDArray[np.int64] | None) -> None:
         latest = int(times[-1])
@@ -465,7 +503,7 @@ class HistoryState:
         return self.read_lists(np.array([time]), keys, np.array([0, keys.shape[1]]))
 
     def advance(self, time: int) -> None:
-        """Let through the outcomes that are known before a time, without reading a list."""
+        """Move the clock to a time, and apply the lists that are known before it."""
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         self.read_lists(np.array([time]), no_keys, np.array([0, 0]))
 
@@ -583,6 +621,7 @@ class HistoryState:
 
     def _content(self) -> tuple[SnapshotDocument, dict[str, NDArray[Any]]]:
         """Return the document and the tensors of a snapshot."""
+        self.changes.check()
         # An outcome that still comes may end this long before the clock.
         horizon = max(self.clock - self.delay - self.refresh - 1, _BEGINNING)
         tensors: dict[str, NDArray[Any]] = {}
@@ -640,7 +679,12 @@ class HistoryState:
             raise _malformed("the waiting lists have wrong sizes or values")
         shape = (n_keys, n_rows), (n_amounts, n_rows)
         chunk = ListChunk(
-            self.known(ends), ends, ids, starts, keys.reshape(shape[0]), amounts.reshape(shape[1])
+            self.known_times(ends),
+            ends,
+            ids,
+            starts,
+            keys.reshape(shape[0]),
+            amounts.reshape(shape[1]),
         )
         self.waiting.add(chunk)
         self.clock = document.clock

@@ -24,7 +24,8 @@ class ListWork(NamedTuple):
 
     ``levels`` are the values that are compared: gains, relevance or labels, as the objective
     defines. ``slopes`` is the derivative of the list's loss with respect to each score; ``ranks``
-    count from 1. ``first`` and ``second`` are scratch space of the metric, set by ``open_list``.
+    count from 1. ``zero_loss[0]`` is the loss at scores of 0, with the pairs weighted as at the
+    present ranking. ``first`` and ``second`` are scratch space of the metric, set by ``open_list``.
     """
 
     scores: NDArray[np.float64]
@@ -33,6 +34,7 @@ class ListWork(NamedTuple):
     slopes: NDArray[np.float64]
     order: NDArray[np.int64]
     ranks: NDArray[np.int64]
+    zero_loss: NDArray[np.float64]
     first: NDArray[np.float64]
     second: NDArray[np.float64]
 
@@ -47,6 +49,7 @@ def list_work(longest: int) -> ListWork:
         slopes=np.zeros(size),
         order=np.zeros(size, dtype=np.int64),
         ranks=np.zeros(size, dtype=np.int64),
+        zero_loss=np.zeros(1),
         first=np.zeros(size),
         second=np.zeros(size),
     )

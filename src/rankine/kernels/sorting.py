@@ -257,6 +257,19 @@ def rank_order(score: Any) -> Any:
 
 
 @jit
+def list_ranks(scores: Any, starts: Any) -> Any:
+    """Return the rank of each row in its list, 1 for the best; ties are ordered by position."""
+    ranks = np.empty(scores.shape[0], dtype=np.int32)
+    order = np.empty(scores.shape[0], dtype=np.int64)
+    for q in range(starts.shape[0] - 1):
+        start, n = starts[q], starts[q + 1] - starts[q]
+        order_descending(scores[start : start + n], n, order)
+        for k in range(n):
+            ranks[start + order[k]] = k + 1
+    return ranks
+
+
+@jit
 def rank_order_by_key(score: Any, key: Any) -> Any:
     """Return the positions of all items, best first; ties are ordered by key, smallest first."""
     n = score.shape[0]

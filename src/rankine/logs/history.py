@@ -52,7 +52,7 @@ class Lists(NamedTuple):
     ids: NDArray[np.int64]
 
     @classmethod
-    def of_block(cls, block: Dataset, history: History) -> Lists:
+    def from_block(cls, block: Dataset, history: History) -> Lists:
         """Return the lists of a block, whose rows are grouped."""
         starts = block.queries.starts
         times = to_microseconds(block.columns[history.time], history.time_unit, history.time)
@@ -137,7 +137,7 @@ class HistoryScan:
         with self._name_sort_command():
             for block in self.raw.blocks(block_rows):
                 with attach_file_to_errors(block.sources[-1]):
-                    lists = Lists.of_block(block, self.spec)
+                    lists = Lists.from_block(block, self.spec)
                     if state is None:
                         state = self._start_state(lists)
                         self._first = lists.first
@@ -162,7 +162,11 @@ class HistoryScan:
             keys = np.zeros_like(keys)
         # Lists of the block wait until they are known, so that none sees its own outcomes.
         values = state.read_lists(lists.times, keys, lists.starts, lists.ids)
-        stored: dict[str, Any] = dict(_stored_columns(columns))
+        stored: dict[str, Any] = {}
+        if isinstance(columns, NamedColumns):
+            stored |= columns.items_as_stored()  # text stays coded
+        else:
+            stored |= columns
         stored |= {name: values[:, j] for j, name in enumerate(self.spec.names)}
         return replace(block, columns=NamedColumns(stored), query_index=block.queries)
 
@@ -244,10 +248,6 @@ class HistoryScan:
 
 def _encode_first(first: FirstList) -> dict[str, Any]:
     return {"time": first.time, "list": f"{first.id & (2**64 - 1):016x}"}
-
-
-def _stored_columns(columns: Any) -> Any:
-    return columns.items_as_stored() if hasattr(columns, "items_as_stored") else columns.items()
 
 
 def check_history_names(history: History, present: set[str]) -> None:

@@ -248,8 +248,9 @@ def _add_prefixed(
 ) -> None:
     """Add fields as columns; a name that is taken gets a prefix."""
     for name, value in values.items():
-        is_taken = name in columns or name in (others or {}) or name in _OWN_COLUMNS
-        columns[f"{prefix}_{name}" if is_taken else name] = value
+        if name in columns or name in (others or {}) or name in _OWN_COLUMNS:
+            name = f"{prefix}_{name}"  # noqa: PLW2901
+        columns[name] = value
 
 
 #: Columns that every log has.

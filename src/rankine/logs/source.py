@@ -56,6 +56,7 @@ _PARTITION_OPTIONS = (
     "weight",
     "format",
     "on_bad_row",
+    "where",
 )
 #: Options of reading that a raw log ignores, because its schema determines its features.
 _IGNORED_OPTIONS = ("n_features", "feature_names", "dtype", "dense", "features", "group")

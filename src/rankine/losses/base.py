@@ -56,7 +56,10 @@ def needs_pairs(objective: Any) -> Any:
 
 @generic
 def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) -> Any:
-    """Return the loss of a list at ``work.scores``; write its derivatives to ``work.slopes``."""
+    """Return the loss of a list at ``work.scores``.
+
+    Writes its derivatives to ``work.slopes``, and to ``work.zero_loss`` the loss at scores of 0.
+    """
 
 
 @generic

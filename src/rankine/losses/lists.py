@@ -102,6 +102,16 @@ def _sum_by_sorting(work: Any, n: int, power: int, margin: float, limit: float) 
         for k in range(n):
             up[k] = (margin + (keys[k] - middle)) * up[k] - higher[k]
             down[k] = (margin - (keys[k] - middle)) * down[k] + lower[k]
+    # At scores of 0 every pair has the gap ``margin``.
+    level_weight, lower_weight, pair_weight = 0.0, 0.0, 0.0
+    for k in range(n - 1, -1, -1):
+        item = work.order[k]
+        if k < n - 1 and work.levels[item] > work.levels[work.order[k + 1]]:
+            lower_weight += level_weight
+            level_weight = 0.0
+        level_weight += work.weights[item]
+        pair_weight += work.weights[item] * lower_weight
+    work.zero_loss[0] = pair_weight * margin**power
     total = 0.0
     for k in range(n):
         total += weights[k] * margin * up[k] + weighted_scores[k] * (up[k] - down[k])
@@ -123,7 +133,7 @@ def _all_pairs(objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> A
     power, margin, limit = gap_power(objective.loss)
     if power > 0 and n_higher >= SORT_FROM:
         return _sum_by_sorting(work, n, power, margin, limit)
-    total = 0.0
+    total, total_weight = 0.0, 0.0
     for i in range(n):
         if levels[i] <= lowest:
             continue  # no item is below this one
@@ -132,10 +142,12 @@ def _all_pairs(objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> A
             if levels[j] < levels[i]:
                 value, slope, _ = pair_loss(objective.loss, scores[i] - scores[j])
                 pair_weight = weights[i] * weights[j]
+                total_weight += pair_weight
                 total += pair_weight * value
                 slope_i += pair_weight * slope
                 slopes[j] -= pair_weight * slope
         slopes[i] += slope_i
+    work.zero_loss[0] = total_weight * pair_loss(objective.loss, 0.0)[0]
     return total
 
 
@@ -149,7 +161,8 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
     for i in range(n):
         slopes[i] = 0.0
         lowest = min(lowest, levels[i])
-    total = 0.0
+    total, total_weight = 0.0, 0.0
+    work.zero_loss[0] = 0.0
     if common_factor == 0.0:
         return total
     # Below the cutoff an item is exchanged with those above it only: O(n k) for a long list. They
@@ -173,31 +186,37 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
                 if delta > 0.0:
                     value, slope, _ = pair_loss(objective.loss, scores[i] - scores[j])
                     pair_weight = delta * common_factor * weights[i] * weights[j]
+                    total_weight += pair_weight
                     total += pair_weight * value
                     slope_i += pair_weight * slope
                     slopes[j] -= pair_weight * slope
         slopes[i] += slope_i
+    work.zero_loss[0] = total_weight * pair_loss(objective.loss, 0.0)[0]
     return total
 
 
 @list_loss.implementation(Pointwise)
 def _pointwise(objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> Any:
-    total = 0.0
+    total, total_weight = 0.0, 0.0
     for i in range(n):
         sign = 1.0 if work.levels[i] > 0.0 else -1.0
         value, slope, _ = pair_loss(objective.loss, sign * work.scores[i])
         weight = work.weights[i] / n
         total += weight * value
+        total_weight += weight
         work.slopes[i] = weight * slope * sign
+    work.zero_loss[0] = total_weight * pair_loss(objective.loss, 0.0)[0]
     return total
 
 
 @list_loss.implementation(PointwiseSquared)
 def _pointwise_squared(_objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> Any:
-    total = 0.0
+    total, at_zero = 0.0, 0.0
     for i in range(n):
         residual = work.scores[i] - work.levels[i]
         weight = work.weights[i] / n
         total += weight * residual * residual * 0.5
+        at_zero += weight * work.levels[i] * work.levels[i] * 0.5
         work.slopes[i] = weight * residual
+    work.zero_loss[0] = at_zero
     return total

@@ -44,6 +44,9 @@ class TrainingState:
         n_rows = len(self.rows)
         if n_rows and (self.rows[0] < 0 or not (self.rows[1:] > self.rows[:-1]).all()):
             raise ModelFormatError("positions of the training's state are not strictly increasing")
-        whole = len(self.values) % max(n_rows, 1) == 0 and (n_rows or not len(self.values))
-        if len(self.factors) != n_rows or not whole:
+        if n_rows:
+            is_divisible = len(self.values) % n_rows == 0
+        else:
+            is_divisible = len(self.values) == 0
+        if len(self.factors) != n_rows or not is_divisible:
             raise ModelFormatError("the state of the training has arrays of different lengths")

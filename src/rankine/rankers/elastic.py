@@ -330,7 +330,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         """
         learner = self._learner(data.n_features, seed=0)
         order = np.arange(0, data.n_queries, -(-data.n_queries // MOST_LISTS_FOR_STEP))
-        _, slopes = learner.losses(data, learner.lists(data, weight), order, np.zeros(data.n_rows))
+        slopes = learner.first_slopes(data, learner.lists(data, weight), order)
         largest = 0.0
         for query in order.tolist():
             rows = data.queries.rows_of(query)

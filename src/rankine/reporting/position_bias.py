@@ -25,15 +25,18 @@ class PositionBias:
     shown, model
         Reward of a list as shown, and its estimate for the model; None without propensities.
     source
-        Where the propensities come from: ``"model"`` or ``"log"``; or why there are none.
+        Where the propensities come from: ``"model"`` or ``"log"``; None if there are none.
     clicks
         Whether all labels are 0 or 1.
+    reason
+        Why there are no propensities, else "".
     """
 
     shown: Estimate | None
     model: Estimate | None
-    source: str
+    source: str | None
     clicks: bool
+    reason: str = ""
 
 
 def position_bias(evaluated: EvaluatedModel) -> PositionBias | None:
@@ -54,7 +57,7 @@ def position_bias(evaluated: EvaluatedModel) -> PositionBias | None:
             propensity, source = estimate_propensity(log, n_resamples=0, **names), "log"
         result = counterfactual(log, evaluated.scores, propensity=propensity, **names)
     except RankineError as error:
-        return PositionBias(None, None, error.reason, clicks)
+        return PositionBias(None, None, None, clicks, error.reason)
     return PositionBias(result.old, result.estimates[-1], source, clicks)
 
 

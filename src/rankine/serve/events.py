@@ -18,6 +18,7 @@ from rankine.serve.handlers import (
     count_fields,
     decode_json,
     read_time,
+    require_complete,
 )
 from rankine.serve.history import HistoryService
 from rankine.serve.limits import Limits
@@ -45,6 +46,7 @@ class EventsHandler:
     def post(self, body: bytes) -> ScoringResult:
         """Handle one event, or a list of them."""
         live = self.service.require_live()
+        require_complete(live)
         events = decode_json(_EVENTS, body)
         if not isinstance(events, list):
             events = [events]

@@ -253,6 +253,7 @@ class ScoringHandler:
                 "Send the column, with null for missing values",
             )
         issues.add(missing=missing)
+        require_complete(live)
         values = live.read(time, reader.read_keys(columns, len(rows)))
         for row, row_values in zip(rows, values.tolist(), strict=True):
             row.update(zip(history.names, row_values, strict=True))
@@ -424,6 +425,14 @@ def read_time(time: str | float | UnsetType, history: History, limits: Limits) -
             f"Numbers are times in {history.time_unit} since 1970, as in the training log",
         )
     return microseconds
+
+
+def require_complete(live: LiveHistory) -> None:
+    """Raise an error after a change of the state has failed, until the state is read again."""
+    if live.changes.has_failed:
+        raise RequestError(
+            503, "state", "the state is read again after an error", "Send the request again later"
+        )
 
 
 def _shown(

@@ -26,7 +26,6 @@ from rankine.serve.schemas import RequestError, StateReply
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.model import LinearModel, ModelBundle
     from rankine.serve.metrics import Metrics
 
 FSYNC_MODES = ("always", "interval")
@@ -56,11 +55,6 @@ class StateSettings:
     join_ttl: int = 86400 * 10**6
     max_keys: int | None = None
     snapshot_rows: int = 1_000_000
-
-
-def history_of(model: LinearModel | ModelBundle) -> History | None:
-    """Return the history features of a model."""
-    return next((spec for spec in model.transforms if isinstance(spec, History)), None)
 
 
 class HistoryService:
@@ -104,11 +98,9 @@ class HistoryService:
         compile_kernels()
         if log_segments(settings.folder):
             return self._go_live(history).live
-        self._version = self._read_version()
-        if self._version is None:
+        if self._read_version() is None:
             _LOG.warning("%s contains no state: history starts empty", settings.folder)
-            return LiveHistory(HistoryState(history, settings.max_keys), settings.join_ttl)
-        return self._read_snapshot(history)
+        return self._read_again(history)
 
     def _read_snapshot(self, history: History) -> LiveHistory:
         settings = self.settings
@@ -179,19 +171,21 @@ class HistoryService:
         """Check, log and apply events; when this returns, they are in the log file."""
         live = self.require_live()
         record, receipt = live.prepare(events)
-        if receipt.accepted:
-            try:
+        try:
+            if receipt.accepted:
                 with self._mode_lock:
                     folder = self._folder or self._go_live(live.history, live)
                 folder.append(record, receipt.rows + receipt.accepted)
-                if self.settings.always_fsync:
-                    folder.sync()
-            except (DataError, OSError) as error:
-                _LOG.exception("events cannot be written")
-                raise RequestError(
-                    503, "storage", "the events cannot be written", "Send them again later"
-                ) from error
-            receipt.late = live.apply(record)
+                # Before the flush: what is in the log counts, also if it cannot be flushed.
+                receipt.late = live.apply(record)
+            # Also for a batch that is sent again because it could not be flushed.
+            if self.settings.always_fsync and self._folder is not None:
+                self._folder.sync()
+        except (DataError, OSError) as error:
+            _LOG.exception("events cannot be written")
+            raise RequestError(
+                503, "storage", "the events cannot be written", "Send them again later"
+            ) from error
         self.metrics.count_events(receipt)
         return receipt
 
@@ -204,6 +198,7 @@ class HistoryService:
 
     def tick(self) -> None:
         """Flush the log, and write a snapshot when enough has come since the last one."""
+        self._repair()
         self._report_evicted()
         folder = self._folder
         if folder is None:
@@ -223,6 +218,27 @@ class HistoryService:
                 )
         if folder.n_rows >= self.settings.snapshot_rows and not folder.is_compacting:
             folder.start_compaction()
+
+    def _repair(self) -> None:
+        """Read the state again if a change of it has failed; the next tick tries again."""
+        live = self.live
+        if live is None or not live.changes.has_failed:
+            return
+        try:
+            with self._mode_lock:
+                live.replace(self._read_again(live.history))
+        except (MemoryError, RankineError, OSError):
+            _LOG.exception("the state cannot be read again after an error")
+        else:
+            _LOG.warning("the state was read again after an error")
+
+    def _read_again(self, history: History) -> LiveHistory:
+        self._version = self._read_version()
+        if self._version is None:
+            return LiveHistory(
+                HistoryState(history, self.settings.max_keys), self.settings.join_ttl
+            )
+        return self._read_snapshot(history)
 
     def _report_evicted(self) -> None:
         if self.live is None:

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING
 
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
+from rankine.core.specs import History
 from rankine.model.bundle import ModelBundle
+from rankine.model.checks import find_spec
 from rankine.model.store import decode_any, read_model_bytes
-from rankine.serve.history import HistoryService, history_of
+from rankine.serve.history import HistoryService
 from rankine.serve.registry import Registry, ServedModel
 
 if TYPE_CHECKING:
@@ -228,7 +230,7 @@ class Reloader:
 
     def _attach_history(self, model: LinearModel | ModelBundle) -> LiveHistory | None:
         """Return the state that the model's history features are computed from."""
-        history = history_of(model)
+        history = find_spec(model.transforms, History)
         if history is None:
             return None
         if self.history is None:

@@ -149,8 +149,9 @@ def learn_lists(
     in the batch) is scratch. ``n_seen`` is the number of lists before these; it selects the random
     draws. The scores of a pointwise model have a constant term, the last weight of ``state``.
 
-    ``tally`` accumulates the lists' losses and the number of lists that had a gradient. Returns the
-    first list whose scores are not finite, else -1.
+    ``tally`` accumulates, over the lists that had a gradient: their losses, their number, their
+    losses at weights of 0, and the squared differences of the two. Returns the first list whose
+    scores are not finite, else -1.
     """
     constant = np.uint64(state.shape[0] - 1)
     needs_two_levels = needs_pairs(objective)
@@ -179,7 +180,10 @@ def learn_lists(
                 list_seed = random_bits(seed, n_seen + p)
                 value = list_loss(objective, work, n, lists.cutoffs[q], list_seed)
                 importance = lists.list_weights[q] if lists.has_list_weights else 1.0
+                excess = importance * (value - work.zero_loss[0])
                 tally[0] += importance * value
+                tally[2] += importance * work.zero_loss[0]
+                tally[3] += excess * excess
                 n_used += 1
                 for k in range(n):
                     slopes[position + k] = importance * work.slopes[k]
@@ -202,38 +206,22 @@ def learn_lists(
 
 
 @jit
-def list_losses(
-    lists: ListBlock,
-    order: Any,
-    objective: Any,
-    scores: Any,
-    bias: float,
-    work: ListWork,
-    losses: Any,
-    slopes: Any,
-    seed: Any,
+def slopes_at_zero(
+    lists: ListBlock, order: Any, objective: Any, work: ListWork, slopes: Any, seed: Any
 ) -> None:
-    """Compute the losses of some lists at given scores, and the derivatives by row."""
+    """Write the derivatives of the losses of some lists by row, at scores of 0."""
     for p in range(order.shape[0]):
         q = order[p]
         start = lists.starts[q]
         n, levels_differ = _fill(lists, q, work)
         if needs_pairs(objective) and not levels_differ:
             continue
-        for k in range(n):
-            row = lists.rows[start + k] if lists.has_rows else start + k
-            work.scores[k] = scores[row] + bias
+        work.scores[:n] = 0.0
+        list_loss(objective, work, n, lists.cutoffs[q], random_bits(seed, p))
         importance = lists.list_weights[q] if lists.has_list_weights else 1.0
-        list_seed = random_bits(seed, p)
-        losses[p] = importance * list_loss(objective, work, n, lists.cutoffs[q], list_seed)
         for k in range(n):
             row = lists.rows[start + k] if lists.has_rows else start + k
             slopes[row] = importance * work.slopes[k]
-
-
-@jit
-def _read_one(optimizer: Any, clock: Any, state: Any, j: Any) -> float:
-    return float(read_weight(optimizer, open_step(optimizer, clock), state, np.uint64(j)))
 
 
 def _optional_weights(weights: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], bool]:
@@ -261,13 +249,14 @@ class OnePassLearner:
     state: NDArray[np.float64] = field(init=False, repr=False)
     clock: NDArray[np.float64] = field(init=False, repr=False)
     lists_seen: int = field(default=0, init=False)
+    #: Sums over the lists so far, see ``learn_lists``.
     tally: NDArray[np.float64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # The last weight is the constant term of the pointwise objectives.
         self.state = np.zeros((self.n_features + 1, int(state_width(self.optimizer))))
         self.clock = new_clock(self.offset)
-        self.tally = np.zeros(2)
+        self.tally = np.zeros(4)
         if self.start is not None:
             set_weights(self.optimizer, self.state, np.ascontiguousarray(self.start, np.float64))
 
@@ -368,33 +357,19 @@ class OnePassLearner:
             self.objective.cutoffs(data),
         )
 
-    def losses(
-        self,
-        data: Dataset,
-        lists: ListBlock,
-        order: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        bias: float = 0.0,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the losses of some lists at given scores, and their derivatives by row."""
+    def first_slopes(self, data: Dataset, lists: ListBlock, order: NDArray[np.int64]) -> Any:
+        """Return the derivatives of the losses of some lists by row, at weights of 0."""
         longest = int(data.queries.sizes.max(initial=0))
-        losses, slopes = np.zeros(len(order)), np.zeros(data.n_rows)
-        list_losses(
+        slopes = np.zeros(data.n_rows)
+        slopes_at_zero(
             lists,
             order,
             self.objective.spec(longest),
-            scores,
-            bias,
             list_work(longest),
-            losses,
             slopes,
             stream_seed(self.seed, LIST_DRAWS),
         )
-        return losses, slopes
-
-    def constant(self) -> float:
-        """Return the constant term of the pointwise objectives (0 for the others)."""
-        return float(_read_one(self.optimizer, self.clock, self.state, len(self.state) - 1))
+        return slopes
 
     def coef(self) -> NDArray[np.float64]:
         """Return the current weights; raise DivergenceError if they are not finite."""

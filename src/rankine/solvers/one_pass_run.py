@@ -30,9 +30,8 @@ BATCHED_LISTS = 4096
 #: reports for every factor of ten.
 REPORTS = 20
 
-#: Lists of a part whose loss is compared with that of zero weights, at most; and the fewest lists
-#: on which a run is judged before its end.
-COMPARED_LISTS, FEWEST_COMPARED = 16, 64
+#: Fewest lists on which a run is judged before its end.
+FEWEST_COMPARED = 64
 #: A run whose loss is this many times that of zero weights has diverged.
 DIVERGED = 10.0
 
@@ -61,9 +60,8 @@ class OnePassRun:
     checkpointer: Checkpointer | None = None
     trace: list[dict[str, float]] = field(default_factory=list)
     rows_seen: int = 0
-    #: Of some lists: sum of losses, the same of zero weights, number of lists, and sum of the
-    #: squared differences. Row 0: since the last check; row 1: between the two checks before.
-    compared: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 4)))
+    #: The learner's tally at the last check of convergence, and at the check before it.
+    checked: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 4)))
     #: Number of lists between reports; None: ``REPORTS`` per factor of ten.
     report_every: int | None = field(default=None, init=False)
 
@@ -72,7 +70,7 @@ class OnePassRun:
         run = copy(self)
         run.learner, run.progressive = deepcopy(self.learner), deepcopy(self.progressive)
         run.trace = self.trace.copy()  # records are never changed
-        run.compared = self.compared.copy()
+        run.checked = self.checked.copy()
         return run
 
     def coef(self) -> NDArray[np.float64]:
@@ -190,36 +188,18 @@ class OnePassRun:
             scores = self.learner.learn(block, part, lists)
         except DivergenceError as error:
             raise self._with_checkpoint(error) from None
-        self._compare(block, lists, part, scores)
         in_order = len(part) == block.n_queries and (np.diff(part) == 1).all()
         self.progressive.add(block, scores, None if in_order else part)
         self.rows_seen += int(block.queries.sizes[part].sum())
-
-    def _compare(
-        self,
-        block: Dataset,
-        lists: ListBlock,
-        part: NDArray[np.int64],
-        scores: NDArray[np.float64],
-    ) -> None:
-        """Add the losses of some lists, each before it was learned from, and of zero weights."""
-        sample = part[:: -(-len(part) // COMPARED_LISTS)]
-        bias = self.learner.constant()
-        losses, _ = self.learner.losses(block, lists, sample, scores, bias)
-        of_zero, _ = self.learner.losses(block, lists, sample, _nearly_zero(scores))
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite sums are noticed by the check
-            squares = np.square(losses - of_zero).sum()
-            self.compared[0] += (losses.sum(), of_zero.sum(), len(sample), squares)
 
     def require_convergence(self, *, at_end: bool = False) -> str | None:
         """Raise if the loss of the last lists is far above that of zero weights.
 
         At the end of a run, return a warning if it is above it at all.
         """
-        compared = self.compared[0]
-        if at_end:
-            compared = self.compared.sum(axis=0)
-        loss, zero_loss, n_lists, squares = compared.tolist()
+        with np.errstate(invalid="ignore"):  # the difference of infinite sums is noticed below
+            since_check = self.learner.tally - self.checked[1 if at_end else 0]
+        loss, n_lists, zero_loss, squares = since_check.tolist()
         if not at_end and n_lists < FEWEST_COMPARED:
             return None
         times = loss / zero_loss if zero_loss > 0 else 1.0
@@ -231,8 +211,8 @@ class OnePassRun:
                     fix="Lower eta0, or scale the features (scale='query')",
                 )
             )
-        self.compared[1] = self.compared[0]
-        self.compared[0] = 0.0
+        self.checked[1] = self.checked[0]
+        self.checked[0] = self.learner.tally
         # A difference above two standard errors, so that chance does not warn.
         if at_end and n_lists >= FEWEST_COMPARED and loss - zero_loss > 2 * squares**0.5:
             return (
@@ -264,7 +244,7 @@ class OnePassRun:
         self.learner.clock[...] = saved.arrays["clock"]
         self.learner.tally[...] = saved.arrays["tally"]
         self.progressive.sums[...] = saved.arrays["progressive"]
-        self.compared[...] = saved.arrays["compared"].reshape(2, 4)
+        self.checked[...] = saved.arrays["checked"].reshape(2, 4)
         milestones = saved.metadata.get("milestones", [])
         self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in milestones]
         self.learner.lists_seen = saved.step
@@ -286,7 +266,7 @@ class OnePassRun:
             "clock": self.learner.clock,
             "tally": self.learner.tally,
             "progressive": self.progressive.sums,
-            "compared": self.compared.ravel(),
+            "checked": self.checked.ravel(),
         }
         metadata = {
             "rows_seen": self.rows_seen,
@@ -388,16 +368,3 @@ def _select_lists(
         return index, None
     ends = np.concatenate([[0], np.cumsum(index.sizes[order])])
     return QueryIndex(order, ends), index.rows_of_queries(order)
-
-
-def _nearly_zero(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scores in the same order whose loss is that of zero weights.
-
-    The weights of pairs depend on the ranking. With scores of 0, equal for all items, the two
-    losses would weigh other pairs.
-    """
-    # Rows of lists that are not learned from have the score NaN.
-    largest = float(np.nanmax(np.abs(scores), initial=1.0))
-    if not np.isfinite(largest):
-        return np.zeros_like(scores)
-    return scores * (2.0**-100 / largest)

@@ -121,7 +121,7 @@ def test_options_reach_the_path_of_the_ranker(monkeypatch, tmp_path):
 
     monkeypatch.setattr("rankine.DominationRanker.path", ask)
     monkeypatch.setattr(ModelReadingOptions, "open", lambda *_, **__: "rows")
-    monkeypatch.setattr(ModelReadingOptions, "open_like", lambda *_: held.append(1) or "held")
+    monkeypatch.setattr(ModelReadingOptions, "open_like", lambda *_, **__: held.append(1) or "held")
     monkeypatch.setattr(ModelReadingOptions, "parts", lambda *_: {"train": "old", "valid": "new"})
     for words, rows, eval_set, steps in (
         ([], "rows", None, {"max_nonzero": None}),

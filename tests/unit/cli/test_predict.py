@@ -2,11 +2,13 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import ParseError
+from rankine.core.errors import ParseError, RankineError
 from rankine.model import LinearModel
 
 pytestmark = pytest.mark.cli
@@ -63,3 +65,45 @@ def test_a_file_of_fewer_features_is_reported(files, command):
         done = CliRunner().invoke(app, [command, str(files / "m.rankine"), str(files / data)])
         assert done.exit_code == 0
         assert ("1 of 1 files have fewer features than the model (3)" in done.stderr) is told
+
+
+def test_a_table_of_ids_scores_and_ranks(files):
+    (files / "d.txt").write_text(DATA + "0 qid:7 1:9\n")  # query 7 goes on, without a docid
+    out = files / "scores.parquet"
+    run("predict", files / "m.rankine", files / "d.txt", "--out", out)
+    table = pq.read_table(out)
+    assert table.column_names == ["qid", "docid", "score", "rank"]
+    assert table["qid"].to_pylist() == [7, 7, 7, 8, 7]
+    assert table["docid"].to_pylist() == ["A", "B", "C", "D", None]
+    assert table["score"].to_pylist() == [2.25, 0.0, 1.0, 2.0, 18.0]
+    assert table["rank"].to_pylist() == [2, 4, 3, 1, 1]
+
+
+def test_a_stream_has_the_same_rows(files):
+    n_rows = 66_000  # more than a block
+    lines = (f"{i % 3} qid:{i // 7} 1:{i % 5}" for i in range(n_rows))
+    (files / "long.txt").write_text("\n".join(lines))
+    tables = []
+    for name, how in (("whole", ()), ("stream", ("--stream",))):
+        out = files / f"{name}.parquet"
+        run("predict", files / "m.rankine", files / "long.txt", "--out", out, *how)
+        tables.append(pq.read_table(out))
+    assert tables[0].equals(tables[1])
+    run_lines = run("predict", files / "m.rankine", files / "long.txt", "--trec", "--stream")
+    names = [line.split()[2] for line in run_lines.splitlines()]
+    assert sorted(names) == sorted(f"row{i}" for i in range(n_rows))
+
+
+def test_columns_are_kept_in_the_table(files):
+    table = pa.table({"qid": [1, 1], "label": [0, 1], "sku": ["x", "y"], "f": [1.0, 2.0]})
+    pq.write_table(table, files / "rows.parquet")
+    LinearModel.from_weights([3.0], ["f"]).save(files / "named.rankine")
+    arguments = ["predict", files / "named.rankine", files / "rows.parquet", "-o"]
+    run(*arguments, files / "scores.parquet", "--columns", "sku")
+    kept = pq.read_table(files / "scores.parquet").drop(["docid"]).to_pylist()
+    assert kept[1] == {"qid": 1, "sku": "y", "score": 6.0, "rank": 1}
+    for options, parameter in ((["--columns", "rank"], "columns"), (["--trec"], "trec")):
+        with pytest.raises(RankineError) as caught:
+            run(*arguments, files / "no.parquet", *options)
+        assert caught.value.parameter.lstrip("-") == parameter
+    assert not (files / "no.parquet").exists()

@@ -481,7 +481,7 @@ def test_columns_that_a_correction_reads():
 def job(**fields):
     """A training whose fields are those that a test needs."""
     defaults = {
-        "estimator": None,
+        "estimator": SimpleNamespace(metric="ndcg@10"),
         "paths": [],
         "out": "",
         "valid": None,

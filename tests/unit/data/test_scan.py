@@ -389,7 +389,7 @@ def test_streams_name_three_files_and_read_no_npz(tmp_path):
     assert repr(rankine.scan(paths[:3])) == f"Scan({names})"
     with pytest.raises(EmptyDataError) as error:
         list(rankine.scan(paths, n_features=1))
-    assert error.value.reason == f"no rows in {names}"
+    assert error.value.reason == f"no rows in {names} and 1 more"
     dataset([1]).save(tmp_path / "x.npz")
     for read in (rankine.load, rankine.scan):
         with pytest.raises(FileKindError, match="npz files are written but not read") as caught:

@@ -56,7 +56,7 @@ def test_text_files_are_one_partition_each(tmp_path, files):
     assert parts.n_partitions == 1
     assert parts.partitions[0].load().n_rows == data.n_rows
     size = (tmp_path / "a.txt").stat().st_size
-    assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0)
+    assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0, 0)
 
 
 def test_all_partitions_have_the_width_of_the_widest_file(tmp_path):
@@ -107,10 +107,11 @@ HASHED = """
 import types
 import rankine.distributed as rd
 from rankine.data.options import ReadOptions
+from rankine.data.sources import Source
 from rankine.distributed.file_partitions import Partition
 
 labels = (types.SimpleNamespace(text=text) for text in ("clicks / 2", "orders", "coec", "margin"))
-pieces = [Partition(k, "a", (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
+pieces = [Partition(k, Source("a"), (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
           for k, label in enumerate(labels)]
 print(rd.PartitionedDataset(tuple(pieces), 1, None, ("a",), None).fingerprint)
 """

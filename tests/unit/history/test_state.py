@@ -48,7 +48,7 @@ def _change_unknown_lists(rng, log, history):
     chosen = rng.choice(log.session)
     by_list = log.groupby("session")
     ends = np.maximum(by_list.ts.transform("max"), by_list.outcome_ts.transform("max"))
-    known = HistoryState(history).known(ends.to_numpy() * 10**6)
+    known = HistoryState(history).known_times(ends.to_numpy() * 10**6)
     own = (log.session == chosen).to_numpy()
     hidden = known >= log.ts[own].min() * 10**6
     changed = log.copy()
@@ -98,7 +98,7 @@ def test_one_list_at_a_time_gives_the_same_bits(seed, tmp_path):
     for i in range(len(ids)):
         # Outcomes come in any order, but before they are known.
         rng.shuffle(waiting)
-        for j in [j for j in waiting if state.known(ends[j]) < times[i]]:
+        for j in [j for j in waiting if state.known_times(ends[j]) < times[i]]:
             rows = slice(starts[j], starts[j + 1])
             assert not state.add_list(ids[j], keys[:, rows], amounts[:, rows], ends[j])
             waiting.remove(j)

@@ -11,6 +11,7 @@ from rankine.kernels.sorting import (
     RADIX_FROM,
     _merge_half,
     _radix_sort,
+    list_ranks,
     merge_sort,
     order_descending,
     rank_order,
@@ -176,3 +177,15 @@ def test_label_levels_by_counting_and_by_sorting(n_labels: int) -> None:
         first, last = levels.level_ptr[k], levels.level_ptr[k + 1]
         sizes = np.diff(levels.level_starts[first : last + 1])
         np.testing.assert_array_equal(sizes, np.unique(mine, return_counts=True)[1])
+
+
+def test_ranks_within_lists_are_those_of_a_stable_sort():
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 5, 0, 40, 2000])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    scores = rng.integers(-3, 3, starts[-1]).astype(np.float64)
+    scores[scores == 0] = rng.choice([0.0, -0.0], (scores == 0).sum())
+    ranks = list_ranks(scores, starts)
+    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        order = np.argsort(-scores[start:stop], kind="stable")
+        assert ranks[start:stop][order].tolist() == list(range(1, stop - start + 1))

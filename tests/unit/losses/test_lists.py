@@ -39,7 +39,7 @@ def test_lambda_loss_equals_the_sum_over_listed_pairs(objective, target):
         work.scores[:n], work.levels[:n], work.weights[:n] = scores, levels, weights
         work.slopes[:n] = np.nan
         found = list_loss(parsed.spec(9), work, n, cutoff or 10**9, 5)
-        ranks, value, slope = work.ranks[:n].copy(), 0.0, np.zeros(n)
+        ranks, value, zero_value, slope = work.ranks[:n].copy(), 0.0, 0.0, np.zeros(n)
         if name != "pairwise":
             keys = np.array(levels) if target else scores
             assert sorted(ranks.tolist()) == list(range(1, n + 1))
@@ -53,8 +53,10 @@ def test_lambda_loss_equals_the_sum_over_listed_pairs(objective, target):
                     share = change * weights[i] * weights[j]
                     gap = 1.0 - (scores[i] - scores[j])
                     value += share * max(gap, 0.0)
+                    zero_value += share
                     slope[[i, j]] += [-share * (gap > 0), share * (gap > 0)]
         assert found == pytest.approx(value, rel=1e-12)
+        assert work.zero_loss[0] == pytest.approx(zero_value, rel=1e-12)
         np.testing.assert_allclose(work.slopes[:n], slope, atol=1e-13)
 
 
@@ -76,6 +78,8 @@ def test_long_lists_are_summed_by_sorting(loss, margin):
     powers = (gaps > 0, gaps) if loss is Hinge else (2 * gaps, gaps**2)
     pair_slopes = counts * powers[0]
     assert total == pytest.approx((counts * powers[1]).sum(), rel=1e-11)
+    power = 1 if loss is Hinge else 2
+    assert work.zero_loss[0] == pytest.approx(counts.sum() * margin**power, rel=1e-11)
     expected = pair_slopes.sum(0) - pair_slopes.sum(1)
     np.testing.assert_allclose(work.slopes[:n], expected, rtol=1e-11, atol=1e-10)
 
@@ -96,4 +100,5 @@ def test_pointwise_losses_are_means_over_items(spec):
 
     work.scores[:n] = at
     assert list_loss(spec, work, n, 10, 0) == pytest.approx(by_hand(at), rel=1e-12)
+    assert work.zero_loss[0] == pytest.approx(by_hand(np.zeros(n)), rel=1e-12)
     np.testing.assert_allclose(work.slopes[:n], slopes(by_hand, at), atol=1e-8)

@@ -441,6 +441,58 @@ def test_a_full_disk_refuses_events_and_goes_on_ranking(start, monkeypatch):
     assert server.post(shown("L2", 2, "a"))[1]["accepted"] == 1
 
 
+def test_events_that_cannot_be_flushed_count_once(start, monkeypatch):
+    """What is in the log counts after a restart, so it counts now; the sender sends it again."""
+    server = start(declare(SMALL), always_fsync=True)
+    server.post(shown("L1", 1, "a"))
+    flushes = []
+
+    def sync():
+        flushes.append(len(flushes))
+        if len(flushes) < 3:
+            raise OSError("I/O error")
+
+    monkeypatch.setattr(server.history._folder._log, "sync", sync)
+    for status in (503, 503, 202, 202):
+        assert server.post(shown("L2", 2, "a"))[0] == status
+    assert len(flushes) == 3
+    assert server.ask(b"GET", "/v1/state")[1]["lists_waiting"] == 2
+    monkeypatch.undo()
+    assert start().ask(b"GET", "/v1/state")[1]["lists_waiting"] == 2
+
+
+@pytest.mark.parametrize("mode", ["events", "snapshots", "empty"])
+def test_a_state_whose_change_failed_is_read_again(start, tmp_path, monkeypatch, caplog, mode):
+    (tmp_path / "state").mkdir(exist_ok=True)
+    if mode == "snapshots":
+        save_state(HistoryState(declare(SMALL)), tmp_path / "state")
+    server = start(declare(SMALL))
+    if mode == "events":
+        server.post(shown("L1", 10, "a"), outcome("L1", "a", 11, clicked=1))
+    request = {"items": item_rows("a", "b"), "context": {"user": 1}, "time": 20}
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(server.history.live.state, "_run_tables", fail)
+    with pytest.raises(MemoryError):
+        server.score(**request)
+    for status, reply in (server.ask(b"POST", "/v1/rank", request), server.post(shown("L2", 20))):
+        assert (status, reply["error"]["code"]) == (503, "state")
+    with monkeypatch.context() as patch:
+        patch.setattr(HistoryState, "load", fail)
+        patch.setattr(HistoryState, "__init__", fail)
+        server.history.tick()
+    assert "cannot be read again" in caplog.text
+    assert server.ask(b"POST", "/v1/rank", request)[0] == 503
+    server.history.tick()
+    assert server.ask(b"POST", "/v1/rank", request)[0] == 200
+    assert server.post(shown("L2", 30, "a"))[1]["accepted"] == 1
+    if mode == "events":
+        assert server.post(shown("L1", 10, "a"))[1]["duplicates"] == 1
+        assert server.ask(b"GET", "/v1/state")[1]["keys"] == {"ctr": 1, "clicks": 1}
+
+
 def test_the_lane_of_events_is_not_that_of_rankings(start):
     server = start(declare(SMALL))
     request = Request(b"POST", b"/v1/events", JSON, b"[]", close=False)

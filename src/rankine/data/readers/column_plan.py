@@ -100,13 +100,18 @@ class ColumnPlan:
         return list(dict.fromkeys([*names, *self.extra, *self.features]))
 
 
-def plan_columns(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
-    """Resolve names and types of columns; errors list the columns of the file."""
+def plan_columns(
+    schema: pa.Schema, options: ReadOptions, hive_columns: tuple[str, ...] = ()
+) -> ColumnPlan:
+    """Resolve names and types of columns; errors list the columns of the file.
+
+    Hive columns, which have one value in a file, are features only if the options name them.
+    """
     with wrap_arrow_errors("the schema", SchemaError):
-        return _plan(schema, options)
+        return _plan(schema, options, hive_columns)
 
 
-def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
+def _plan(schema: pa.Schema, options: ReadOptions, hive_columns: tuple[str, ...]) -> ColumnPlan:
     _check_distinct(schema)
     roles = {role: _role(schema, options, role) for role in ("label", "query", *_OPTIONAL)}
     metadata = read_metadata(schema)
@@ -115,9 +120,9 @@ def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     named_extra = (*options.columns, *options.categories, *options.numbers)
     extra = tuple(dict.fromkeys([*named_extra, *stored_extra]))
     for name in extra:
-        _require_column(schema, name, "columns")
+        require_column(schema, name, "columns")
     # The query column is not a feature even where group sizes replace it.
-    not_features = {*roles.values(), options.query, *extra}
+    not_features = {*roles.values(), options.query, *extra, *hive_columns}
     features, sparse = _choose_features(schema, options, not_features)
     if sparse:
         n_features, names = _sparse_width(options, metadata)
@@ -180,11 +185,11 @@ def _role(schema: pa.Schema, options: ReadOptions, role: str) -> str | None:
     # A column called docid, weight or position has that role; another name must exist.
     if name not in schema.names and role in _OPTIONAL and name == role:
         return None
-    _require_column(schema, name, role)
+    require_column(schema, name, role)
     return str(name)
 
 
-def _require_column(schema: pa.Schema, name: str, parameter: str) -> None:
+def require_column(schema: pa.Schema, name: str, parameter: str) -> None:
     """Refuse a missing column that ``parameter`` names."""
     if name in schema.names:
         return
@@ -222,7 +227,7 @@ def _choose_features(
                 "a column is named twice", parameter="features", fix="Name each column once"
             )
         for name in names:
-            _require_column(schema, name, "features")
+            require_column(schema, name, "features")
     else:
         names = tuple(name for name in schema.names if name not in not_features)
         if _are_lists(schema, SPARSE) and set(SPARSE) <= set(names):

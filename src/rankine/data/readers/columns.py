@@ -107,7 +107,7 @@ def _rows_to_dataset(
         NamedColumns(columns),
         sources=(location.file,),
         read_counts=faults.read_counts,
-        lines=np.arange(location.first_row + 1, location.first_row + n_rows + 1),
+        lines=location.line_numbers(n_rows),
     )
     if faults.bad is None:
         return data

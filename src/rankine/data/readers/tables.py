@@ -6,6 +6,7 @@ same for all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyarrow import types as pt
 
 from rankine.core.errors import (
     EmptyDataError,
@@ -26,16 +29,25 @@ from rankine.core.errors import (
 )
 from rankine.data.compression import open_stream, strip_compression
 from rankine.data.dataset import Dataset, concat
+from rankine.data.expressions import Expression
 from rankine.data.formats import choose_format
 from rankine.data.frames import frame_batches
 from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
-from rankine.data.readers.column_plan import ColumnPlan, plan_columns
+from rankine.data.readers.column_plan import ColumnPlan, plan_columns, require_column
 from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.parquet_bounds import row_group_bounds
 from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
-from rankine.data.readers.values import BatchLocation, is_text, open_seekable, wrap_arrow_errors
+from rankine.data.readers.values import (
+    BatchLocation,
+    RowFaults,
+    is_text,
+    open_seekable,
+    wrap_arrow_errors,
+)
 from rankine.data.sources import Source
+from rankine.data.where import ColumnBounds, condition_mask, may_hold, partition_bounds
 
 #: First bytes of an IPC file.
 FILE_MAGIC = b"ARROW1"
@@ -57,7 +69,8 @@ def read(source: Source, options: ReadOptions, span: tuple[int, int] | None = No
     """Read the whole file, or the rows of ``span`` of a Parquet file."""
     with open_table(source, options) as table:
         is_dense = not table.plan.sparse and options.dense is not False
-        if isinstance(table, ParquetRows) and is_dense and options.on_bad_row == "error":
+        all_rows = options.on_bad_row == "error" and options.where is None
+        if isinstance(table, ParquetRows) and is_dense and all_rows:
             return _read_dense(table, source, options, span or (0, table.n_rows))
         return concat(_read_blocks(table, source, options, None, span))
 
@@ -138,6 +151,12 @@ def column_names(source: Source, options: ReadOptions) -> list[str]:
         return list(table.schema.names)
 
 
+def table_schema(source: Source, options: ReadOptions) -> pa.Schema:
+    """Return the names and types of the columns of a file, without its Hive columns."""
+    with open_table(source, options) as table:
+        return table.stored
+
+
 def open_table(
     source: Source, options: ReadOptions
 ) -> AbstractContextManager[ParquetRows] | AbstractContextManager[ArrowRows]:
@@ -165,7 +184,7 @@ def _open_frame(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     with source.watched(), ExitStack() as stack:
         with wrap_arrow_errors("the table"):
             schema, batches = stack.enter_context(frame_batches(source.table))
-        yield ArrowRows(source.name, options, schema, source.pass_over(batches), lambda: 0)
+        yield ArrowRows(source, options, schema, source.pass_over(batches), lambda: 0)
 
 
 @contextmanager
@@ -174,18 +193,16 @@ def _open_arrow(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     with source.watched():
         if source.head().startswith(FILE_MAGIC):
             with open_seekable(source, "an Arrow file") as raw:
-                yield _open_ipc_file(raw, source.name, options)
+                yield _open_ipc_file(raw, source, options)
         else:
             with source.open() as pipe:
                 guarded = GuardedStream(pipe, options)
                 with wrap_arrow_errors("the Arrow schema", FileKindError):
                     stream = pa.ipc.open_stream(pa.PythonFile(guarded, "r"))
-                yield ArrowRows(
-                    source.name, options, stream.schema, stream, lambda: guarded.consumed
-                )
+                yield ArrowRows(source, options, stream.schema, stream, lambda: guarded.consumed)
 
 
-def _open_ipc_file(raw: pa.NativeFile, name: str, options: ReadOptions) -> ArrowRows:
+def _open_ipc_file(raw: pa.NativeFile, source: Source, options: ReadOptions) -> ArrowRows:
     check_file(raw, options)
     with wrap_arrow_errors("the Arrow schema", FileKindError):
         file = pa.ipc.open_file(raw)
@@ -204,7 +221,7 @@ def _open_ipc_file(raw: pa.NativeFile, name: str, options: ReadOptions) -> Arrow
         return raw.size() * (n_batches - length_hint(batch_numbers)) // n_batches
 
     batches = map(file.get_batch, batch_numbers)
-    return ArrowRows(name, options, file.schema, batches, consumed_bytes)
+    return ArrowRows(source, options, file.schema, batches, consumed_bytes)
 
 
 @contextmanager
@@ -224,23 +241,99 @@ def _open_text(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
             schema, batches = read_csv(stream, options, delimiter)
         else:
             schema, batches = read_json(stream, options)
-        yield ArrowRows(source.name, options, schema, batches, lambda: stream.consumed)
+        yield ArrowRows(source, options, schema, batches, lambda: stream.consumed)
 
 
-class _Table:
-    """An open file with a schema."""
+class _Table(ABC):
+    """An open file with a schema.
 
-    batches: Any
+    Attributes
+    ----------
+    stored
+        Columns of the file.
+    schema
+        All columns: those of the file, with the types that they are cast to, and Hive columns.
+    """
 
-    def __init__(self, name: str, options: ReadOptions, schema: pa.Schema) -> None:
-        self.name = name
-        self.schema = schema
+    def __init__(self, source: Source, options: ReadOptions, schema: pa.Schema) -> None:
+        self.name = source.name
+        self.stored = schema
         self._options = options
+        self._partition: dict[str, pa.Scalar] = source.partition
+        self._casts: dict[str, pa.DataType] = source.casts
+        self.schema = self._full_schema()
+
+    def _full_schema(self) -> pa.Schema:
+        schema = self.stored
+        for name, data_type in self._casts.items():
+            schema = schema.set(schema.get_field_index(name), pa.field(name, data_type))
+        for name, value in self._partition.items():
+            if name not in schema.names:
+                schema = schema.append(pa.field(name, value.type))
+        return schema
+
+    @abstractmethod
+    def stored_batches(
+        self,
+        columns: list[str],
+        span: tuple[int, int] | None = None,
+        condition: Expression | None = None,
+    ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
+        """Yield validated batches of columns of the file, with their locations.
+
+        Parts of the file in which no row can meet a ``condition`` may be left out.
+        """
+
+    def batches(
+        self, columns: list[str], span: tuple[int, int] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
+        """Yield batches of the rows that meet the condition of the options."""
+        condition = self._options.condition
+        if condition is None:
+            yield from self._complete_batches(columns, span)
+            return
+        for name in condition.columns:
+            require_column(self.schema, name, "where")
+        needed = list(dict.fromkeys([*columns, *condition.columns]))
+        for batch, location in self._complete_batches(needed, span, condition):
+            yield _choose_rows(batch.select(columns), batch, location, condition, self._options)
+
+    def _complete_batches(
+        self,
+        columns: list[str],
+        span: tuple[int, int] | None,
+        condition: Expression | None = None,
+    ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
+        """Yield batches with Hive columns, and with the types of the data set."""
+        stored = [name for name in columns if name in self.stored.names]
+        changed = {*self._casts, *self._partition} & {*columns}
+        # A batch without columns would lose its number of rows.
+        batches = self.stored_batches(stored or self.stored.names[:1], span, condition)
+        if not changed:
+            yield from batches
+            return
+        for batch, location in batches:
+            arrays = [self._column(batch, name, location) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=columns), location
+
+    def _column(self, batch: pa.RecordBatch, name: str, location: BatchLocation) -> pa.Array:
+        if name not in self._partition:
+            array = batch.column(name)
+            if name in self._casts:
+                with wrap_arrow_errors(f"column {name!r} as {self._casts[name]}", SchemaError):
+                    array = array.cast(self._casts[name])
+            return array
+        value = self._partition[name]
+        if name in batch.schema.names:
+            _check_partition(batch.column(name), name, value, location)
+        if not value.is_valid:
+            return pa.nulls(batch.num_rows, value.type)
+        return pa.repeat(value, batch.num_rows)
 
     @cached_property
     def plan(self) -> ColumnPlan:
         """Role of every column that is read."""
-        return plan_columns(self.schema, self._options)
+        return plan_columns(self.schema, self._options, tuple(self._partition))
 
     def all_columns(self) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
         """Yield batches of all columns, of which only the query column has a role."""
@@ -251,18 +344,63 @@ class _Table:
         yield from self.batches(plan.columns)
 
 
+def _check_partition(array: pa.Array, name: str, value: pa.Scalar, location: BatchLocation) -> None:
+    """Raise if a column of the file differs from the Hive column of the same name."""
+    values = array
+    if pt.is_dictionary(array.type):
+        values = array.dictionary_decode()
+    with wrap_arrow_errors(
+        f"column {name!r}, which is also in the path, as {value.type}", SchemaError
+    ):
+        values = values.cast(value.type)
+    differs = pc.invert(pc.fill_null(pc.equal(values, value), fill_value=False))
+    if not value.is_valid:
+        differs = pc.is_valid(values)
+    if pc.any(differs).as_py():
+        row = int(np.argmax(differs.to_numpy(zero_copy_only=False)))
+        raise location.error(
+            row,
+            name,
+            f"{name} is {values[row]} here, and {value} in the path of the file",
+            "Correct the name of the folder, or the column",
+        )
+
+
+def _choose_rows(
+    wanted: pa.RecordBatch,
+    batch: pa.RecordBatch,
+    location: BatchLocation,
+    condition: Expression,
+    options: ReadOptions,
+) -> tuple[pa.RecordBatch, BatchLocation]:
+    """Return the rows that meet a condition on the columns of ``batch``."""
+    with wrap_arrow_errors(location.part or "the table", SchemaError):
+        faults = RowFaults(location, batch.num_rows, skip=options.on_bad_row == "skip")
+        meets = condition_mask(condition, batch, faults)
+        n_bad = 0
+        if faults.bad is not None:
+            n_bad = int(faults.bad.sum())
+            meets &= ~faults.bad
+        if meets.all():
+            return wanted, location
+        rows = np.flatnonzero(meets)
+        n_excluded = location.n_excluded + batch.num_rows - len(rows) - n_bad
+        location = location._replace(rows=rows, n_excluded=n_excluded, n_bad=n_bad)
+        return wanted.take(pa.array(rows)), location
+
+
 class ArrowRows(_Table):
     """Rows of an open Arrow file or stream, or of text; they can be read once."""
 
     def __init__(
         self,
-        name: str,
+        source: Source,
         options: ReadOptions,
         schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
         consumed_bytes: Callable[[], int],
     ) -> None:
-        super().__init__(name, options, schema)
+        super().__init__(source, options, schema)
         self._batches = batches
         self._consumed_bytes = consumed_bytes
 
@@ -270,8 +408,11 @@ class ArrowRows(_Table):
         """Return the bytes of the file read so far."""
         return self._consumed_bytes()
 
-    def batches(
-        self, columns: list[str], _: tuple[int, int] | None = None
+    def stored_batches(
+        self,
+        columns: list[str],
+        span: tuple[int, int] | None = None,  # noqa: ARG002 - of Parquet files alone
+        condition: Expression | None = None,  # noqa: ARG002
     ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
         """Yield validated batches with their locations; long ones are cut without copying."""
         first_row = number = 0
@@ -303,7 +444,7 @@ class ParquetRows(_Table):
             file = pq.ParquetFile(raw, **_FOOTER_LIMITS)
             self._metadata = file.metadata
             schema = file.schema_arrow
-        super().__init__(source.name, options, schema)
+        super().__init__(source, options, schema)
 
     def value_bounds(self, group: RowGroup, column: str) -> tuple[Any, Any] | None:
         """Return the smallest and largest value of a column of ids, if the footer has them.
@@ -324,12 +465,16 @@ class ParquetRows(_Table):
         """Estimate the bytes of the file that hold its first rows."""
         return self._size * rows // max(self.n_rows, 1)
 
-    def batches(
-        self, columns: list[str], span: tuple[int, int] | None = None
+    def stored_batches(
+        self,
+        columns: list[str],
+        span: tuple[int, int] | None = None,
+        condition: Expression | None = None,
     ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
         """Yield validated batches with their locations, and verify the footer's row counts.
 
-        ``span`` is the first row and the row after the last; other row groups are not read.
+        ``span`` is the first row and the row after the last; other row groups are not read, nor are
+        those whose statistics exclude a row that meets the ``condition``.
         """
         low, high = span or (0, self.n_rows)
         with wrap_arrow_errors("the Parquet footer", FileKindError):
@@ -337,7 +482,7 @@ class ParquetRows(_Table):
                 self._raw,
                 metadata=self._metadata,
                 # Text stays dictionary-encoded until its full size has been checked.
-                read_dictionary=[c for c in columns if is_text(self.schema.field(c).type)],
+                read_dictionary=[c for c in columns if is_text(self.stored.field(c).type)],
                 buffer_size=_BUFFER_BYTES,
                 page_checksum_verification=True,
                 **_FOOTER_LIMITS,
@@ -346,8 +491,25 @@ class ParquetRows(_Table):
         for number, group in enumerate(self.groups):
             stop_row = first_row + group.n_rows
             if stop_row > low and first_row < high:
-                yield from self._group_batches(file, number, columns, first_row, (low, high))
+                if condition is None or self._may_hold(condition, group):
+                    yield from self._group_batches(file, number, columns, first_row, (low, high))
+                else:
+                    n_excluded = min(stop_row, high) - max(first_row, low)
+                    location = BatchLocation(self.name, first_row, f"row group {number}")
+                    empty_schema = pa.schema([self.stored.field(name) for name in columns])
+                    empty = pa.RecordBatch.from_pylist([], empty_schema)
+                    yield empty, location._replace(n_excluded=n_excluded)
             first_row = stop_row
+
+    def _may_hold(self, condition: Expression, group: RowGroup) -> bool:
+        """Whether statistics and Hive columns allow a row that meets a condition."""
+        partition = partition_bounds(condition, self._partition)
+        stored = [name for name in condition.columns if name not in self._partition]
+        group_bounds = row_group_bounds(group, stored, self.stored, self._metadata.schema)
+        bounds = ColumnBounds(
+            {**group_bounds.numbers, **partition.numbers}, {**group_bounds.texts, **partition.texts}
+        )
+        return may_hold(condition, bounds)
 
     def _group_batches(
         self,

@@ -69,8 +69,7 @@ def open_seekable(source: Source, format_name: str) -> pa.NativeFile:
             f"{format_name} cannot be read from a pipe, since its index is at the end",
             fix="Save it to a file first",
         )
-    source.open().close()  # records the file's stamp, or notices that the file changed
-    return pa.OSFile(str(source.path), "rb")
+    return source.open_seekable()
 
 
 class BatchLocation(NamedTuple):
@@ -82,6 +81,12 @@ class BatchLocation(NamedTuple):
     part: str = ""
     #: Row of the part at which the batch starts.
     part_row: int = 0
+    #: Position of each row in the batch as it was stored, where rows were left out; else None.
+    rows: NDArray[np.int64] | None = None
+    #: Number of rows that do not meet the condition on rows, here and since the last batch.
+    n_excluded: int = 0
+    #: Number of rows of which the condition cannot be read.
+    n_bad: int = 0
 
     def error(
         self,
@@ -92,11 +97,18 @@ class BatchLocation(NamedTuple):
         error_type: type[DataError] = SchemaError,
     ) -> DataError:
         """Build the error about a row of the batch; ``line`` is the row's number from 1."""
+        if self.rows is not None:
+            row = int(self.rows[row])
         if self.part:
             reason = f"{reason} ({self.part}, row {self.part_row + row + 1} of it)"
         return error_type(
             reason, fix=fix, file=self.file, line=self.first_row + row + 1, column=column
         )
+
+    def line_numbers(self, n_rows: int) -> NDArray[np.int64]:
+        """Return the number of each row in its file, from 1."""
+        rows = np.arange(n_rows) if self.rows is None else self.rows
+        return rows + (self.first_row + 1)
 
 
 class RowFaults:
@@ -133,10 +145,14 @@ class RowFaults:
     @property
     def read_counts(self) -> dict[str, int]:
         """Counters for ``Dataset.read_counts``."""
-        skipped = 0
+        skipped = self.location.n_bad
         if self.bad is not None:
-            skipped = int(self.bad.sum())
-        counts = {"skipped_rows": skipped, "missing_values": self.missing}
+            skipped += int(self.bad.sum())
+        counts = {
+            "skipped_rows": skipped,
+            "missing_values": self.missing,
+            "excluded_rows": self.location.n_excluded,
+        }
         return {name: count for name, count in counts.items() if count}
 
 

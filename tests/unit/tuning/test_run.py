@@ -14,7 +14,6 @@ import rankine
 from rankine.core.errors import (
     CheckpointError,
     DivergenceError,
-    FeatureMismatchError,
     MissingExtraError,
     ParameterError,
 )
@@ -22,7 +21,7 @@ from rankine.metrics import parse_metric
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
-from rankine.tuning.folds import data_digest, make_folds
+from rankine.tuning.folds import make_folds
 from rankine.tuning.objective import CostLimits, Objective, TrialMonitor
 from rankine.tuning.run import _candidates, _load, _raise_if_all_fail
 from rankine.tuning.spaces import Space
@@ -234,18 +233,6 @@ def test_a_study_is_not_continued_on_something_else(tmp_path_factory, change, na
         tune(**{"trials": 1, "study": folder / "s.db", **change})
 
 
-def test_digest_sees_weights_and_columns():
-    data = make_data()
-    weighted = rankine.Dataset.from_arrays(data.X, data.y, data.qid, weight=np.arange(240) + 1.0)
-    plain = rankine.Dataset.from_arrays(data.X, data.y, data.qid)
-    words = [
-        rankine.Dataset.from_arrays(data.X, data.y, data.qid, columns={name: [text] * 240})
-        for name, text in (("a", "x"), ("a", "y"), ("b", "x"))
-    ]
-    assert len({data_digest(d) for d in (data, weighted, plain, *words)}) == 6
-    assert data_digest(make_data()) == data_digest(data)
-
-
 def test_two_workers_give_a_valid_study(tmp_path):
     found = tune(trials=10, workers=2, study=tmp_path / "s.db")
     assert len(found.trace) == 10
@@ -405,33 +392,6 @@ def test_a_limit_on_latency_is_kept():
     assert not CostLimits(max_nonzero=1).respected({"weights": 2.0})
     with pytest.raises(ParameterError, match="max_latency"):
         tune(max_latency=1e-8, trials=2)
-
-
-def test_folds():
-    data = make_data()
-    early, late = make_folds(data, None, None, "time:0.5,0.5", "day", 0).pairs[0]
-    assert early.columns["day"].max() < late.columns["day"].min()
-    three = make_folds(data, None, None, "time:0.5,0.25,0.25", None, 0)
-    assert three.test.n_queries == 6
-    assert three.whole.n_queries == 18
-    folds = make_folds(data, None, None, None, None, 0).pairs
-    assert len(folds) == 5
-    for train, held in folds:
-        assert not set(train.qid.tolist()) & set(held.qid.tolist())
-    for given in ((3, None), (None, "time:0.5,0.5")):
-        with pytest.raises(ParameterError) as caught:
-            make_folds(data, data, *given, None, 0)
-        assert caught.value.parameter == "valid"
-    assert make_folds(data, None, 3, None, None, 0).text == "3 folds"
-    assert make_folds(data, None, None, None, None, 0).text == "5 folds"
-    assert make_folds(data, data, None, None, None, 0).text == "validation set"
-    assert three.text == "time:0.5,0.25,0.25"
-    assert make_folds(data, None, None, "time:0.5,0.5", "day", 0).text == "time:0.5,0.5 day"
-    with pytest.raises(ParameterError, match="folds"):
-        make_folds(data, None, 3, "time:1,1", None, 0)
-    narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
-    with pytest.raises(FeatureMismatchError):
-        make_folds(data, narrow, None, None, None, 0)
 
 
 def test_a_split_in_three_is_tested_once():

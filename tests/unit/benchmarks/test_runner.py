@@ -1,0 +1,51 @@
+"""Every benchmark runs at its smallest size, and uses nothing private of the package."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from benchmarks.__main__ import tasks_of
+
+ROOT = Path(__file__).resolve().parents[3]
+TASKS = tasks_of("smoke", [])
+#: Modules that others import, and that measure nothing themselves.
+HELPERS = {"billion.log", "instead.comparison", "instead.data_files", "instead.grids",
+           "instead.learners", "instead.presentation", "instead.rankine_rankers",
+           "instead.worker", "runner"}  # fmt: skip
+NEED_DATA = {"instead.letor_fold", "tune.replay"}
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_the_smoke_size_runs(name, request, tmp_path, monkeypatch, capfd):
+    if name in NEED_DATA:
+        request.getfixturevalue("real_data")
+    monkeypatch.setenv("RANKINE_BENCH_RESULTS", str(tmp_path))
+    TASKS[name]()
+    assert capfd.readouterr().out or list(tmp_path.iterdir())
+
+
+def test_every_module_is_a_benchmark_or_a_helper():
+    folder = ROOT / "benchmarks"
+    modules = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if not path.name.startswith("__") and path.parent.name != "common"
+    }
+    assert modules == set(TASKS) | HELPERS
+
+
+@pytest.mark.parametrize("package", ["benchmarks", "papers"])
+def test_benchmarks_use_nothing_private_of_the_package(package):
+    private = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankine"):
+                private += [(path.name, a.name) for a in node.names if a.name.startswith("_")]
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+                own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                if not own and not node.attr.startswith("__"):
+                    private.append((path.name, node.attr))
+    assert private == []
