@@ -98,6 +98,11 @@ def measure(name, rows, seeds):
     return result
 
 
+def smoke():
+    """Run the smallest size, as the tests do."""
+    add("elastic", "proposals", [measure("market", 3_000, 1)])
+
+
 def quick():
     """Measure 30,000 rows of each log."""
     add("elastic", "proposals", [measure(name, 30_000, 1) for name in BY_HAND])
