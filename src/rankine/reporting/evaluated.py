@@ -29,7 +29,7 @@ from rankine.metrics import (
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
 from rankine.transforms.apply import align_columns, score_dataset
-from rankine.transforms.log_columns import columns_of
+from rankine.transforms.log_columns import columns_of, feature_name
 from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown after the model's own, and the metric for labels that these refuse.
@@ -128,15 +128,11 @@ class EvaluatedModel:
     def feature_name(self, j: int) -> str:
         """Return the name of a feature, whether it has a weight or not."""
         model = self.view
-        names = model.feature_names or self.data.feature_names
-        if names is not None:
-            return names[j]
-        columns = columns_of(model)
-        if columns is not None and j < columns.hash_start:
-            return columns.names[j]
-        position = int(np.searchsorted(model.indices, j))
-        if model.names is not None and position < model.nnz and model.indices[position] == j:
-            return model.weight_names[position]
+        name = feature_name(model, j)
+        if name is None and self.data.feature_names is not None:
+            name = self.data.feature_names[j]
+        if name is not None:
+            return name
         return f"feature {j + model.base}"
 
 

@@ -251,6 +251,19 @@ def columns_of(model: LinearModel) -> LogColumns | None:
     return next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
 
 
+def feature_name(model: LinearModel, j: int) -> str | None:
+    """Return the name of a feature, with or without a weight; None if it has none."""
+    if model.feature_names is not None:
+        return model.feature_names[j]
+    columns = columns_of(model)
+    if columns is not None and j < columns.hash_start:
+        return columns.names[j]
+    position = int(np.searchsorted(model.indices, j))
+    if model.names is None or position == model.nnz or model.indices[position] != j:
+        return None
+    return model.weight_names[position]
+
+
 def encoder_of(model: LinearModel) -> LogEncoder | None:
     """Return the encoder of a model of raw columns; None where its rows are features already."""
     spec = columns_of(model)

@@ -316,7 +316,9 @@ def test_a_schema_is_proposed_for_a_log_with_missing_texts_and_times(tmp_path, f
         pq.write_table(table, path)
     found, _ = logs.propose_schema(path)
     assert (found.one_hot, found.outcome_time) == (("brand",), "outcome_ts")
-    assert set(found.history) == {"item_rate", "user_item_count", "search_item_rate"}
+    names = {"item_rate", "user_item_count", "search_item_rate", "user_brand_count"}
+    assert set(found.history) == names
+    assert found.history["user_brand_count"].by == ("user", "brand")
     rates = logs.scan(path, schema=found).load().columns["item_rate"]
     # The second list knows three rows that have an item; the third of them was clicked.
     assert rates[:8] == pytest.approx([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3, 1 / 3])
