@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.evaluation.fusion import fuse
+    from rankine.evaluation.pareto import pareto
     from rankine.logs.propensity import estimate_propensity
     from rankine.logs.simulation import shop_log
     from rankine.model import LinearModel, ModelBundle
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
     from rankine.reporting.run import report
+    from rankine.reranking import Rules
     from rankine.samplers.pairs import sample_pairs
     from rankine.scoring import Scorer
     from rankine.tuning.run import tune
@@ -47,6 +49,7 @@ _PUBLIC = {
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
     "RankSVM": "rankine.rankers.ranksvm",
+    "Rules": "rankine.reranking",
     "SPDRanker": "rankine.rankers.spd",
     "Scorer": "rankine.scoring",
     "compare": "rankine.evaluation.compare",
@@ -60,6 +63,7 @@ _PUBLIC = {
     "load_model": "rankine.rankers.loaded",
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
+    "pareto": "rankine.evaluation.pareto",
     "plot": "rankine.plot",
     "report": "rankine.reporting.run",
     "sample_pairs": "rankine.samplers.pairs",
@@ -79,6 +83,7 @@ __all__ = [
     "LinearModel",
     "ModelBundle",
     "RankSVM",
+    "Rules",
     "SPDRanker",
     "Scorer",
     "__version__",
@@ -93,6 +98,7 @@ __all__ = [
     "load_model",
     "logs",
     "metrics",
+    "pareto",
     "plot",
     "report",
     "sample_pairs",

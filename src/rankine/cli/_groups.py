@@ -32,6 +32,10 @@ _OPTION_OF_PARAMETER = {
     "features": "numeric",
     "preference": "detect",
     "chance": "power",
+    "goals": "goal",
+    "floors": "floor",
+    "metrics": "metric",
+    "n_points": "points",
 }
 
 
@@ -88,6 +92,13 @@ def expand_groups(
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def call_at_end(function: Callable[[], None]) -> None:
+    """Call a function when the running command ends."""
+    context = _CONTEXT.get()
+    if context is not None:
+        context.call_on_close(function)
 
 
 def _group_parameters(group: type) -> list[inspect.Parameter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import msgspec
 import typer
 
 from rankine.cli import _console
-from rankine.cli._groups import option_names, option_panel, reject_options
+from rankine.cli._groups import call_at_end, option_names, option_panel, reject_options
 from rankine.cli._options import split_list
 from rankine.core.errors import ParameterError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
+    from rankine.reranking import Rules
 
 _option = option_panel("Reading")
 _log = option_panel("Raw logs")
@@ -44,6 +46,15 @@ _Label = Annotated[
 _Query = Annotated[str | None, _option("--query", help="Query column (default: qid).")]
 _Columns = Annotated[
     str | None, _option("--columns", help="Keep these further columns, comma-separated.")
+]
+Where = Annotated[
+    str | None,
+    _option(
+        "--where",
+        help="Read only rows of tables that meet a condition: date >= 2026-11-01 and shop == 'DE'. "
+        "Hive folders and row groups of Parquet without such rows are not read.",
+        metavar="CONDITION",
+    ),
 ]
 #: Options of feature files that have no meaning for raw logs.
 _FEATURE_FILE_OPTIONS = (
@@ -148,6 +159,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
     label: _Label = None
     query: _Query = None
     columns: _Columns = None
+    where: Where = None
     group: Annotated[
         str | None, _option(help="File of group sizes, for text without query ids.")
     ] = None
@@ -222,6 +234,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             state=state,
             **self._log_read_options(more),
         )
+        report_excluded(log)
         return log if stream else log.load()
 
     def log_schema(self, like: Any = None, **more: Any) -> LogSchema | None:
@@ -295,7 +308,9 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         options = self.options(**more)
         options["columns"] = self._kept_columns(options, columns)
         read = rankine.scan if stream else rankine.load
-        return read(paths, **options)
+        data = read(paths, **options)
+        report_excluded(data)
+        return data
 
     def _open_for_model(
         self,
@@ -326,6 +341,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             options.pop("columns", None)
         data = read_for(model, paths, schema=schema, stream=stream, columns=columns, **options)
         report_narrower_files(model, data)
+        report_excluded(data)
         return self.newest(data)
 
     def _kept_columns(self, options: dict[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
@@ -413,6 +429,85 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
         )
 
 
+def report_excluded(data: Any) -> None:
+    """Print, at the end of the command, how much of the data ``--where`` has left out."""
+    options = getattr(data, "options", None)
+    if not isinstance(data, Mapping) and getattr(options, "where", "") is None:
+        return
+
+    def report() -> None:
+        read_counts = data
+        if not isinstance(data, Mapping):
+            read_counts = getattr(data, "read_counts", None) or {}
+        n_rows, n_files = (read_counts.get(f"excluded_{what}", 0) for what in ("rows", "files"))
+        parts = []
+        if n_rows:
+            parts.append(f"{n_rows:,} rows")
+        if n_files:
+            parts.append(f"{n_files:,} files unread")
+        if parts:
+            _console.print_status(f"--where left out {' and '.join(parts)}")
+
+    call_at_end(report)
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """Rules that ranked lists follow."""
+
+    rules: Annotated[
+        str | None, typer.Option(help="Follow the rules of this TOML file.", metavar="FILE")
+    ] = None
+    rules_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Apply the rules that are valid at this time, ISO 8601 (default: now).",
+            metavar="TIME",
+        ),
+    ] = None
+
+    def load(self) -> Rules | None:
+        """Read the rules; None without any."""
+        if self.rules is None:
+            reject_options(("rules_at",), "needs --rules", fix="Leave it out, or add --rules")
+            return None
+        from rankine.reranking import Rules
+
+        _ = self.time  # a bad time is an error before any data are read
+        return Rules.load(self.rules)
+
+    @property
+    def time(self) -> float | None:
+        """Return the time of the lists, in seconds since 1970; None: now."""
+        if self.rules_at is None:
+            return None
+        from rankine.reranking.schema import parse_moment
+
+        try:
+            return parse_moment(self.rules_at)
+        except ValueError:
+            raise ParameterError(
+                f"{self.rules_at!r} is not a time",
+                parameter="rules_at",
+                fix="Write a date, or a time such as 2026-11-20T08:00:00Z",
+            ) from None
+
+    def ranks(self, rules: Rules, data: Any, scores: Any) -> Any:
+        """Return the rank of each row in its list, from 1; 0 for removed rows."""
+        from rankine.reranking.datasets import rule_ranks
+
+        return rule_ranks(rules, data, scores, time=self.time)
+
+    @staticmethod
+    def columns(rules: Rules | None, model: LinearModel) -> tuple[str, ...]:
+        """Return the columns that the data must have for the rules."""
+        if rules is None:
+            return ()
+        from rankine.reranking.datasets import columns_to_read
+
+        return columns_to_read(rules, model)
+
+
 @dataclass(frozen=True)
 class ReadingOptions(ModelReadingOptions):
     """Options for data to train on or convert; the data define the features."""
@@ -436,6 +531,7 @@ class SortOptions(_ReadOptions):
     base: _Base = 1
     on_bad_row: _OnBadRow = "error"
     query: _Query = None
+    where: Where = None
 
 
 @dataclass(frozen=True)

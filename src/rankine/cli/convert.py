@@ -13,7 +13,7 @@ from rankine.cli import _console
 from rankine.cli._console import check_stdout_unused
 from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli._options import AsJson, split_list
-from rankine.cli._reading import LogOptions, ReadingOptions
+from rankine.cli._reading import LogOptions, ReadingOptions, report_excluded
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -166,6 +166,8 @@ def convert(
         write=writing.options(),
         **options,
     )
+    if not reading.raw:
+        report_excluded(report.read_counts)
     _print_report(report, target, time.perf_counter() - started, json=json)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,11 +11,15 @@ from rankine.cli import _console
 from rankine.cli._console import print_tables
 from rankine.cli._groups import option_names, reject_options
 from rankine.cli._options import AsJson
-from rankine.cli._reading import ModelReadingOptions
+from rankine.cli._reading import ModelReadingOptions, RuleOptions
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
+
+if TYPE_CHECKING:
+    from rankine.data import Dataset
+    from rankine.reranking import Rules
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -26,6 +30,9 @@ _EPILOG = """
       --json
 
   rankine evaluate --run run.txt --qrels qrels.txt --metric map
+
+  rankine evaluate model.rankine log.parquet --rules rules.toml \\
+      --metric ndcg@10 --metric coverage@10:by=brand
 
   rankine evaluate new.rankine log.parquet --counterfactual \\
       --query session_id --label clicked --propensity propensity.json \\
@@ -65,6 +72,7 @@ def evaluate(
     ] = None,
     *,
     reading: ModelReadingOptions,
+    following: RuleOptions,
     clicks: CounterfactualOptions,
     json: AsJson = False,
 ) -> None:
@@ -76,7 +84,7 @@ def evaluate(
         )
     if clicks.counterfactual:
         reject_options(
-            ("metric", "per_query", "relative_to", "run"),
+            ("metric", "per_query", "relative_to", "run", "rules"),
             "cannot be combined with --counterfactual, which estimates clicks per list",
         )
         clicks.evaluate(str(model), data or [], reading, json=json)
@@ -91,6 +99,7 @@ def evaluate(
             data or [],
             metric,
             reading,
+            following,
             per_query=per_query,
             relative_to_random=relative_to == "random",
         )
@@ -123,7 +132,8 @@ def _check_inputs(
             "cannot be combined with a model", parameter="run", fix="Pass one of them"
         )
     reject_options(
-        ("relative_to", *option_names(ModelReadingOptions)), "cannot be combined with --run"
+        ("relative_to", *option_names(ModelReadingOptions, RuleOptions)),
+        "cannot be combined with --run",
     )
 
 
@@ -132,11 +142,15 @@ def evaluate_model(
     files: list[str],
     metrics: list[str] | None,
     reading: ModelReadingOptions,
+    following: RuleOptions,
     *,
     per_query: bool,
     relative_to_random: bool,
 ) -> dict[str, Any]:
-    """Compute metrics of a saved model; by default its training metric."""
+    """Compute metrics of a saved model; by default its training metric.
+
+    With rules, the value without them is added.
+    """
     import rankine
     from rankine.metrics import (
         count_without_value,
@@ -150,9 +164,15 @@ def evaluate_model(
 
     model = rankine.LinearModel.load(path)
     names = metrics or [model.metric or "ndcg@10"]
-    data = reading.open(files, model=model, columns=metric_columns(names))
+    rules = following.load()
+    rule_columns = following.columns(rules, model)
+    data = reading.open(files, model=model, columns=(*metric_columns(names), *rule_columns))
     # Scored once for all metrics.
     scores = score_dataset(model, data)
+    without_rules = data, scores
+    effects: list[dict[str, Any]] = []
+    if rules is not None:
+        data, scores, effects = _apply_rules(rules, data, scores, names, following.time)
     columns = data_columns(data)
     results: dict[str, Any] = {
         "model": path,
@@ -171,6 +191,10 @@ def evaluate_model(
                 metric, data.y, data.queries, columns=columns
             ),
         }
+        if rules is not None:
+            plain_data, plain_scores = without_rules
+            value = evaluate_on(plain_data, scores=plain_scores, metric=metric)
+            entry["without_rules"] = value
         if relative_to_random:
             random_value = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = random_value
@@ -181,7 +205,30 @@ def evaluate_model(
             values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
             entry["per_query"] = _values_by_query(data.queries.ids.tolist(), values.tolist())
         results["metrics"][str(metric)] = entry
+    if rules is not None:
+        results["rules"] = effects
     return results
+
+
+def _apply_rules(
+    rules: Rules, data: Dataset, scores: Any, metrics: list[str], time: float | None
+) -> tuple[Dataset, Any, list[dict[str, Any]]]:
+    """Return data and scores in which lists follow the rules, and what each rule did."""
+    from rankine.metrics import parse_metric
+    from rankine.reranking.datasets import apply_rules, mark_removed
+
+    scores, stays, effects = apply_rules(rules, data, scores, time=time)
+    flags = ["retrieved", *(parse_metric(name).retrieved for name in metrics)]
+    entries = [
+        {
+            "rule": name,
+            "lists": effects.lists[name],
+            "items": effects.items[name],
+            "conflicts": effects.conflicts[name],
+        }
+        for name in rules.names
+    ]
+    return mark_removed(data, stays, flags), scores, entries
 
 
 def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) -> dict[str, Any]:
@@ -217,16 +264,23 @@ def print_results(results: dict[str, Any]) -> None:
 
     entries = results["metrics"]
     header = ["metric", "value"]
+    if "rules" in results:
+        header += ["without rules", "change"]
     if any("random" in entry for entry in entries.values()):
         header += ["random", "gain"]
     rows = []
     for name, entry in entries.items():
         cells = [name, f"{entry['value']:.4f}"]
+        if "rules" in results:
+            without = entry["without_rules"]
+            cells += [f"{without:.4f}", f"{entry['value'] - without:+.4f}"]
         if "random" in entry:
             gain = entry["gain_percent"]
             cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
         rows.append(cells)
     print_tables([Table("", header, rows, optional=("random",))])
+    if "rules" in results:
+        _print_rules(results["rules"], results["queries"])
     for rule, text in _TIES.items():
         names = [name for name, entry in entries.items() if entry["ties"] == rule]
         if names:
@@ -236,6 +290,22 @@ def print_results(results: dict[str, Any]) -> None:
             _print_skipped(name, entry, results["queries"])
         if "per_query" in entry:
             _print_query_values(name, entry["per_query"])
+
+
+def _print_rules(entries: list[dict[str, Any]], n_queries: int) -> None:
+    """Print what each rule did."""
+    from rankine.evaluation.tables import Table
+
+    header = ("rule", "lists", "items moved", "conflicts")
+    rows = [
+        (printable(entry["rule"]), *(f"{entry[key]:,}" for key in ("lists", "items", "conflicts")))
+        for entry in entries
+    ]
+    print_tables([Table("", header, rows)])
+    idle = [entry["rule"] for entry in entries if not entry["items"]]
+    if idle:
+        names = ", ".join(map(printable, idle))
+        _console.print_status(f"rules that moved nothing in {n_queries:,} lists: {names}")
 
 
 def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:

@@ -12,6 +12,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_tables
 from rankine.cli._options import AsJson, Files
+from rankine.cli._reading import Where, report_excluded
 from rankine.cli.main import Commands, app, group_of
 from rankine.core.errors import ParameterError
 
@@ -57,6 +58,7 @@ def build(
             metavar="DIR",
         ),
     ] = None,
+    where: Where = None,
     json: AsJson = False,
 ) -> None:
     """Write the rows of a log with its history features as columns, for any other tool.
@@ -74,7 +76,8 @@ def build(
             f"the new schema would replace {schema}", parameter="out", fix="Choose another name"
         )
     declared = read_schema(schema)
-    report = build_history(log, out, declared, state=state)
+    report = build_history(log, out, declared, state=state, where=where)
+    report_excluded(report.read_counts)
     Path(schema_out).write_text(declared.without_history().to_toml(), encoding="utf-8")
     if json:
         counts = {"rows": report.rows, "lists": report.lists}
@@ -92,14 +95,16 @@ def build(
 
 
 @history.command(epilog=_APPLY_EPILOG)
-def apply(log: Files, state: State, json: AsJson = False) -> None:
+def apply(log: Files, state: State, where: Where = None, json: AsJson = False) -> None:
     """Apply a new log, such as yesterday's, to a state.
 
     A log that was applied before is refused.
     """
-    from rankine.logs.build import apply_history
+    from rankine.logs.build import apply_log
 
-    after = apply_history(state, log)
+    applied = apply_log(state, log, where=where)
+    after = applied.state()
+    report_excluded(applied.read_counts or {})
     if json:
         _console.print_json(_summary(after))
     else:

@@ -13,6 +13,7 @@ from rankine.cli import _console
 from rankine.cli._console import print_next_commands, print_tables, print_values
 from rankine.cli._groups import reject_options
 from rankine.cli._options import AsJson, Topic
+from rankine.cli._reading import Where, report_excluded
 from rankine.cli.main import app
 from rankine.core.safe_text import printable
 from rankine.core.text_table import wrap_text
@@ -74,6 +75,7 @@ def inspect(
             "--schema", help="Show the log columns of a model, or propose a schema for a raw log."
         ),
     ] = False,
+    where: Where = None,
     json: AsJson = False,
 ) -> None:
     """Show what a file holds: a model's parameters and weights, or the columns of data.
@@ -83,13 +85,16 @@ def inspect(
     """
     if schema:
         reject_options(("top", "topic", "save"), "cannot be combined with --schema")
-        _show_schema(file, json=json)
+        _show_schema(file, where, json=json)
         return
     if _holds_model(file):
+        reject_options(("where",), "applies to tables, and this is a model")
         _show_model(_load(file), top, topic, save, json=json)
         return
     reject_options(("topic", "save"), f"applies to a model, and {file} holds none")
-    description = describe(file)
+    description = describe(file, where)
+    if where is not None and description.overview is not None:
+        report_excluded(description.overview.read_counts)
     if json:
         _console.print_json(description.to_dict())
     else:
@@ -176,18 +181,19 @@ def _column_row(column: ColumnOverview, n_rows: int) -> tuple[str, ...]:
     return name, column.type, missing, distinct, number_range, ", ".join(column.examples)
 
 
-def describe(path: str) -> Description:
-    """Describe a file or folder of data."""
+def describe(path: str, where: str | None = None) -> Description:
+    """Describe a file or folder of data, or its rows that meet a condition."""
     from rankine.data.formats import choose_format
     from rankine.data.sources import find_sources
     from rankine.evaluation.systems import is_qrels, is_run
 
-    if Path(path).is_dir():
+    if Path(path).is_dir() and not _is_hive_folder(path):
         return _describe_folder(path)
     source = find_sources(path)[0]
     form = choose_format(source, None, source.head())
     if form.name != "letor":
-        return _describe_table(path, form.name)
+        return _describe_table(path, form.name, where)
+    reject_options(("where",), f"applies to tables, and {path} is text")
     if is_run(path):
         return _describe_run(path)
     if is_qrels(path):
@@ -195,7 +201,12 @@ def describe(path: str) -> Description:
     return _describe_lists(path)
 
 
-def _describe_table(path: str, format_name: str) -> Description:
+def _is_hive_folder(path: str) -> bool:
+    """Whether a folder has folders of Hive columns, such as date=2026-11-01."""
+    return any("=" in folder.name for folder in Path(path).iterdir() if folder.is_dir())
+
+
+def _describe_table(path: str, format_name: str, where: str | None) -> Description:
     """Describe a table: rows of features with label and query id, or a raw log."""
     from rankine.core.errors import DataError
     from rankine.data.overview import table_overview
@@ -207,13 +218,13 @@ def _describe_table(path: str, format_name: str) -> Description:
     is_log = not {"qid", "label"} <= set(names)
     if is_log:
         try:
-            schema, _ = propose_schema(path)
+            schema, _ = propose_schema(path, where=where)
             query, label = schema.query, schema.label or ""
         except DataError as error:
             query, label, problem = "", "", str(error)
     # A label such as "clicked + 4*bought" is no column; its first outcome is shown.
     label = label.split(" ")[0].rpartition("*")[2]
-    overview = table_overview(find_sources(path), query, label)
+    overview = table_overview(find_sources(path), query, label, where)
     facts = [("rows", f"{overview.rows:,}"), *_list_facts(overview, f"ids in {query}")]
     facts += _label_facts(overview, label)
     if not is_log:
@@ -359,7 +370,7 @@ def _suffix(file: Path) -> str:
 # -- models and schemas -------------------------------------------------------------------------
 
 
-def _show_schema(path: str, *, json: bool) -> None:
+def _show_schema(path: str, where: str | None, *, json: bool) -> None:
     """Print the schema of a model, or one proposed for a log, as TOML."""
     import msgspec
 
@@ -384,7 +395,7 @@ def _show_schema(path: str, *, json: bool) -> None:
                 parameter="schema",
                 fix="Leave it out, and train on the file as it is",
             )
-        schema, reasons = propose_schema(path)
+        schema, reasons = propose_schema(path, where=where)
     if json:
         _console.print_json(msgspec.to_builtins(schema))
         return

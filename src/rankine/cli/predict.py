@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankine.cli._console import open_text_output
 from rankine.cli._groups import reject_options
 from rankine.cli._options import Files, ModelFile, split_list
-from rankine.cli._reading import ModelReadingOptions, report_narrower_files
+from rankine.cli._reading import ModelReadingOptions, RuleOptions, report_narrower_files
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.data import Dataset
+    from rankine.data.scores import ScoredRows
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -25,6 +26,8 @@ _EPILOG = """
   rankine predict model.rankine test.txt --trec --tag mine --out run.txt
 
   rankine predict model.rankine log.parquet --columns sku --out scores.parquet
+
+  rankine predict model.rankine log.parquet --rules rules.toml --trec
 """
 
 
@@ -55,53 +58,75 @@ def predict(
     ] = False,
     *,
     reading: ModelReadingOptions,
+    following: RuleOptions,
 ) -> None:
-    """Score rows with a model: one score per line in row order, a table, or a TREC run."""
+    """Score rows with a model: one score per line in row order, a table, or a TREC run.
+
+    With --rules, ranks follow the rules. The scores of a run then are numbers that fall by rank.
+    """
     import rankine
-    from rankine.data.scores import write_scores
+    from rankine.data.scores import ScoredRows, write_scores
     from rankine.transforms.apply import score_dataset
 
+    is_table = out.endswith(".parquet")
     if not trec:
         reject_options(("tag", "k"), "needs --trec", fix="Leave it out, or add --trec")
-    elif out.endswith(".parquet"):
+        if not is_table:
+            fix = "Add --trec, or --out NAME.parquet"
+            reject_options(("rules",), "changes ranks, and only scores are written", fix)
+    elif is_table:
         raise ParameterError(
             "writes text, and the name of the output ends in .parquet",
             parameter="trec",
             fix="Leave it out, or choose another name",
         )
     linear_model = rankine.LinearModel.load(model)
-    source = reading.open(data, model=linear_model, stream=stream)
-    blocks = source if stream else [source]
-    scored = ((block, score_dataset(linear_model, block)) for block in blocks)
-    if out.endswith(".parquet"):
+    rules = following.load()
+    columns = following.columns(rules, linear_model)
+    source = reading.open(data, model=linear_model, stream=stream, columns=columns)
+
+    def score(block: Dataset) -> ScoredRows:
+        scores = score_dataset(linear_model, block)
+        ranks = None
+        if rules is not None:
+            ranks = following.ranks(rules, block, scores)
+        return ScoredRows(block, scores, ranks)
+
+    scored = map(score, source if stream else [source])
+    if is_table:
         write_scores(scored, out, split_list(reading.columns))
     else:
         with open_text_output(out) as write:
             first_row = 0
-            for block, scores in scored:
+            for rows in scored:
                 # repr writes the shortest text that reads back as the same float.
-                lines: Iterable[str] = map(repr, scores.tolist())
+                lines: Iterable[str] = map(repr, rows.scores.tolist())
                 if trec:
-                    lines = _run_lines(block, scores, tag, k, first_row)
+                    lines = _run_lines(rows, tag, k, first_row)
                 for line in lines:
                     write(line + "\n")
-                first_row += block.n_rows
+                first_row += rows.data.n_rows
     if stream:
         report_narrower_files(linear_model, source)
 
 
-def _run_lines(
-    data: Dataset, scores: Any, tag: str, k: int | None, first_row: int
-) -> Iterator[str]:
+def _run_lines(scored: ScoredRows, tag: str, k: int | None, first_row: int) -> Iterator[str]:
     """Yield lines ``qid Q0 docid rank score tag``; a row without docid is called ``rowN``."""
     import numpy as np
 
+    data, scores, ranks = scored
     items = data.item_ids
     for q, query_id in enumerate(data.queries.ids.tolist()):
         rows = data.queries.rows_of(q)
-        order = rows[np.argsort(-scores[rows], kind="stable")][:k]
-        for rank, row in enumerate(order.tolist(), 1):
+        if ranks is None:
+            order = rows[np.argsort(-scores[rows], kind="stable")]
+            values = scores[order].tolist()
+        else:
+            rows = rows[ranks[rows] > 0]
+            order = rows[np.argsort(ranks[rows])]
+            values = [float(len(order) - rank) for rank in range(len(order))]
+        for rank, (row, value) in enumerate(zip(order[:k].tolist(), values[:k], strict=True), 1):
             docid = f"row{first_row + row}"
             if items is not None and items[row]:
                 docid = str(items[row])
-            yield f"{query_id} Q0 {docid} {rank} {float(scores[row])!r} {tag}"
+            yield f"{query_id} Q0 {docid} {rank} {value!r} {tag}"

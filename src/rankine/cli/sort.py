@@ -9,7 +9,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import check_stdout_unused
 from rankine.cli._options import AsJson
-from rankine.cli._reading import SortOptions
+from rankine.cli._reading import SortOptions, report_excluded
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -76,3 +76,4 @@ def sort(
     if report.skipped:
         text += f", {report.skipped:,} bad rows skipped"
     _console.print_status(text)
+    report_excluded(vars(report))

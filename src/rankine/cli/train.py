@@ -22,7 +22,7 @@ from rankine.cli._options import (
     make_ranker,
     parse_settings,
 )
-from rankine.cli._reading import ReadingOptions, log_schema_of
+from rankine.cli._reading import ReadingOptions, log_schema_of, report_excluded
 from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -409,6 +409,7 @@ class TrainingJob:
                 timeout=self.cluster.timeout,
             )
             _console.print_status(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
+            report_excluded(parts.read_counts)
             yield parts
 
     def _read(self, paths: list[str], *, stream: bool) -> Any:
@@ -472,6 +473,8 @@ class TrainingJob:
             self.estimator.training_ |= {"fingerprint": train.fingerprint}
         if self.reading.split is not None:
             self.estimator.training_ |= {"split": self.reading.split}
+        if self.reading.where is not None:
+            self.estimator.training_ |= {"where": self.reading.where}
 
     def _save(self) -> LinearModel:
         """Save the model of the fitted estimator."""

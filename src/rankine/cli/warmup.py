@@ -156,10 +156,12 @@ def _compile_fit(ranker: str, storage: str) -> None:
 
 def _compile_serving() -> None:
     from rankine.history.live import compile_kernels as compile_history
+    from rankine.reranking.rules import compile_kernels as compile_rules
     from rankine.scoring.scorer import compile_kernels
 
     compile_kernels()
     compile_history()
+    compile_rules()
 
 
 def _compile_reader() -> None:

@@ -7,6 +7,7 @@ without compiling anything. A new spec is one more struct in ``TRANSFORM_SPECS``
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Union
@@ -17,6 +18,9 @@ import msgspec
 MAX_HASH_BITS = 26
 #: Largest number of cuts of a column: its cells and that of missing values are numbered by a byte.
 MAX_CUTS = 254
+#: Largest numbers of knots and of positions of a calibration.
+MAX_KNOTS = 256
+MAX_POSITIONS = 1024
 
 
 class ListRange(
@@ -325,6 +329,52 @@ class RunScores(
             raise ValueError(f"{self.engine} has no normalisation {self.normalization}")
         if not self.rank_constant >= 0:
             raise ValueError(f"rank_constant {self.rank_constant} is negative")
+
+
+class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Probability of an outcome, from a score s of a list and a displayed position k from 1.
+
+    P = examination[k] / (1 + e^-f(s - m)), m the mean score of the list. f is linear between knots
+    and beyond them, and strictly increasing.
+
+    Attributes
+    ----------
+    outcome
+        Column or formula of the outcome.
+    scores, logits
+        The knots of f, both strictly increasing.
+    tails
+        Slopes of f below the first knot and above the last one.
+    examination
+        Examination probability by position, relative to the largest; the last is for all later
+        positions. Empty if the probability does not depend on the position.
+    n_lists, n_rows, n_outcomes
+        Size of the data it was fitted on.
+    """
+
+    outcome: str
+    scores: tuple[float, ...]
+    logits: tuple[float, ...]
+    tails: tuple[float, float]
+    examination: tuple[float, ...] = ()
+    n_lists: int = 0
+    n_rows: int = 0
+    n_outcomes: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the knots and the examination probabilities."""
+        numbers = (*self.scores, *self.logits, *self.tails, *self.examination)
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a number of the calibration is not finite")
+        if not 2 <= len(self.scores) == len(self.logits) <= MAX_KNOTS:
+            raise ValueError(f"the calibration needs 2 to {MAX_KNOTS} knots")
+        for values in (self.scores, self.logits):
+            if not all(a < b for a, b in itertools.pairwise(values)):
+                raise ValueError("the knots of the calibration do not increase")
+        if not min(self.tails) > 0:
+            raise ValueError("the calibration does not increase beyond its knots")
+        if len(self.examination) > MAX_POSITIONS or not all(0 < x <= 1 for x in self.examination):
+            raise ValueError("an examination probability is not in (0, 1]")
 
 
 class MissingValues(

@@ -7,17 +7,21 @@ where a value is missing. ``brand == 'acme'`` and ``brand != 'acme'`` compare a 
 with a text.
 
 A condition (``date >= 2026-11-01 and not brand == 'acme'``) chooses rows: comparisons joined by
-``and``, ``or`` and ``not``. A date or time, quoted or not, is compared with columns of times.
+``and``, ``or`` and ``not``. A date or time, quoted or not, is compared with columns of times. A row
+meets a formula as a condition if its value is neither 0 nor missing.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import itertools
 import keyword
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +63,9 @@ _OPERATIONS: dict[type[ast.AST], Any] = {
     ast.Eq: np.equal,
     ast.NotEq: differ,
 }
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, differ)
+#: Number of rows that ``can_hold`` tries at most.
+_MAX_TRIALS = 10_000
 
 
 class TextTest(NamedTuple):
@@ -121,6 +128,73 @@ class Expression:
                 fix="Check for division by zero and missing values",
             )
         return values
+
+    def holds(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Return which rows meet the condition: its value is neither 0 nor missing."""
+        # The usual condition needs no conversion to numbers and back.
+        if isinstance(self.tree, TextTest):
+            return _matches(self.tree, columns)
+        if self.time_columns:
+            times = {name: _to_times(columns, name) for name in self.time_columns}
+            columns = {name: times.get(name, columns[name]) for name in self.columns}
+        if self._compares_column:
+            operation, left, right = self.tree
+            sides = [_evaluate(side, columns, columns) for side in (left, right)]
+            return np.asarray(operation(*sides))
+        with np.errstate(all="ignore"):
+            values = np.asarray(_evaluate(self.tree, columns, columns))
+        return (values < 0) | (values > 0)
+
+    @cached_property
+    def _compares_column(self) -> bool:
+        """Whether the formula compares a column with a number or another column."""
+        if not isinstance(self.tree, tuple) or self.tree[0] not in _COMPARISONS:
+            return False
+        return all(isinstance(side, (str, float)) for side in self.tree[1:])
+
+    def can_hold(self) -> bool:
+        """Return False if no row can meet the condition, such as ``x > 5 and x < 3``.
+
+        This is decided for comparisons with constants; for other formulas it is assumed True.
+        """
+        constants: dict[str, set[Any]] = {}
+        if not _collect_constants(self.tree, constants):
+            return True
+        trials: list[list[Any]] = []
+        for values in constants.values():
+            texts = [value for value in values if isinstance(value, str)]
+            numbers = sorted(value for value in values if not isinstance(value, str))
+            if texts and numbers:
+                return True
+            between = [(a + b) / 2 for a, b in itertools.pairwise(numbers)]
+            if texts:
+                trials.append([*texts, "".join(texts) + "."])  # and a text that is none of them
+            else:
+                trials.append([numbers[0] - 1, *numbers, *between, numbers[-1] + 1])
+        if math.prod(map(len, trials)) > _MAX_TRIALS:
+            return True
+        # One row for every combination of values that comparisons can tell apart.
+        rows = list(itertools.product(*trials))
+        columns = {name: [row[k] for row in rows] for k, name in enumerate(constants)}
+        return bool(self.holds(columns).any())
+
+
+def _collect_constants(tree: Any, constants: dict[str, set[Any]]) -> bool:
+    """Collect what each column is compared with; False if a column is used in another way."""
+    if isinstance(tree, float):
+        return True
+    if isinstance(tree, TextTest):
+        constants.setdefault(tree.column, set()).add(tree.text)
+        return True
+    if isinstance(tree, str):
+        return False
+    if tree[0] in _COMPARISONS and {type(side) for side in tree[1:]} == {str, float}:
+        name, number = tree[1:]
+        if isinstance(name, float):
+            name, number = number, name
+        constants.setdefault(name, set()).add(number)
+        return True
+    return all(_collect_constants(side, constants) for side in tree[1:])
 
 
 def parse_expression(text: str) -> Expression:
@@ -391,8 +465,33 @@ def _compare_text(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.floa
     return matches
 
 
+def _matches(test: TextTest, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return the rows whose category meets a test; texts in a list are compared fastest."""
+    values = _column(columns, test.column)
+    is_equality = isinstance(values, list) and test.is_equal and test.text
+    if is_equality and set(map(type, values)) == {str}:
+        return np.fromiter(map(test.text.__eq__, values), np.bool_, len(values))
+    return _compare_text(test, columns) > 0
+
+
+def _to_times(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
+    """Return a column of times as seconds since 1970; numbers are such seconds already."""
+    values = np.asarray(_column(columns, name))
+    try:
+        return np.array([number_of(value) for value in values.tolist()], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"column {name!r} holds a value that is no time",
+            fix="Use dates and times of ISO 8601",
+            column=name,
+        ) from error
+
+
 def _to_numbers(columns: Mapping[str, Any], name: str) -> NDArray[np.float64]:
     values = np.asarray(_column(columns, name))
+    if values.dtype.kind == "O":  # numbers among which some are missing
+        with contextlib.suppress(TypeError, ValueError):
+            values = np.array([number_of(value) for value in values.tolist()])
     if values.dtype.kind not in "iufb":
         raise SchemaError(
             f"column {name!r} is of type {values.dtype}, not a number",

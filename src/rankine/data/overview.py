@@ -16,6 +16,7 @@ import numpy as np
 
 from rankine.core.safe_text import printable
 from rankine.data.options import ReadOptions
+from rankine.data.selection import select_sources
 from rankine.data.sources import Source
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class Overview:
         if no column has the ids of lists.
     labels
         Rows of each label, if the label is known.
+    read_counts
+        Rows and files that do not meet the condition on rows.
     """
 
     rows: int = 0
@@ -107,6 +110,7 @@ class Overview:
     longest: int | None = None
     contiguous: bool | None = None
     labels: dict[str, int] = field(default_factory=dict)
+    read_counts: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return data for JSON."""
@@ -114,25 +118,32 @@ class Overview:
         return {**vars(self), "columns": columns}
 
 
-def table_overview(sources: list[Source], query: str | None, label: str | None) -> Overview:
+def table_overview(
+    sources: list[Source], query: str | None, label: str | None, where: str | None = None
+) -> Overview:
     """Summarise Parquet, Arrow, CSV or JSON files with the same columns.
 
     Parameters
     ----------
     query, label
         Columns of the ids of lists and of labels; None where there is none.
+    where
+        Condition that rows must meet.
     """
     from rankine.data.readers.tables import open_table
 
-    overview = Overview()
+    options = ReadOptions.make(where=where, label=None, query=None, features=())
+    sources, n_excluded = select_sources(sources, options)
+    overview = Overview(read_counts={"excluded_files": n_excluded, "excluded_rows": 0})
     columns: dict[str, ColumnOverview] = {}
     lists = _ListCounter()
     for source in sources:
-        with open_table(source, ReadOptions.make()) as table:
+        with open_table(source, options) as table:
             for column in table.schema:
                 columns.setdefault(column.name, ColumnOverview(column.name, str(column.type)))
-            for batch, _ in table.batches(list(table.schema.names)):
+            for batch, location in table.batches(list(table.schema.names)):
                 overview.rows += batch.num_rows
+                overview.read_counts["excluded_rows"] += location.n_excluded
                 for name, values in zip(batch.schema.names, batch.columns, strict=True):
                     _add_values(columns[name], values)
                     if name == query:

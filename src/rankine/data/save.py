@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ class ConversionReport:
         Width of the rows, and the names of the features or None.
     skipped, missing
         Bad rows that were skipped, and missing values.
+    read_counts
+        The counts of all blocks.
     names_lost
         Whether the names of the features are in no file, because text has no place for them.
     """
@@ -111,6 +114,7 @@ class ConversionReport:
     skipped: int = 0
     missing: int = 0
     names: tuple[str, ...] | None = None
+    read_counts: Counter[str] = field(default_factory=Counter)
     names_lost: bool = False
 
 
@@ -163,6 +167,7 @@ def _count_blocks(blocks: Iterator[Dataset], report: ConversionReport) -> Iterat
     for block in blocks:
         report.skipped += block.read_counts.get("skipped_rows", 0)
         report.missing += block.read_counts.get("missing_values", 0)
+        report.read_counts.update(block.read_counts)
         if block.n_rows == 0:
             continue
         qid = block.qid

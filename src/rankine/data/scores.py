@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +23,23 @@ from rankine.kernels.sorting import list_ranks
 _NAMES = ("qid", "docid", "score", "rank")
 
 
+class ScoredRows(NamedTuple):
+    """Rows with their scores and, if rules decide, their ranks, 0 for removed rows."""
+
+    data: Dataset
+    scores: NDArray[np.float64]
+    ranks: NDArray[np.int64] | None = None
+
+
 def write_scores(
-    scored: Iterable[tuple[Dataset, NDArray[np.float64]]],
+    scored: Iterable[ScoredRows],
     path: str | os.PathLike[str],
     keep: Sequence[str] = (),
 ) -> None:
     """Write one row per scored row, in row order: ``qid``, ``docid``, ``score`` and ``rank``.
 
     Further columns to ``keep`` follow the ids. ``docid`` is null where a row has none. Rank 1 is
-    the best row of its list; rows of equal scores are ranked in row order.
+    the best row of its list; rows of equal scores are ranked in row order. Removed rows have none.
     """
     for name in keep:
         if name in _NAMES:
@@ -41,22 +49,24 @@ def write_scores(
     writer: Any = None
     with ExitStack() as files:
         file = files.enter_context(atomic_file(path))
-        for data, scores in scored:
-            table = _score_table(data, scores, keep)
+        for rows in scored:
+            table = _score_table(rows, keep)
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
                 files.enter_context(writer)
             writer.write_table(table)
 
 
-def _score_table(data: Dataset, scores: NDArray[np.float64], keep: Sequence[str]) -> pa.Table:
+def _score_table(rows: ScoredRows, keep: Sequence[str]) -> pa.Table:
+    data, scores, ranks = rows
     index = data.queries
     docids: Any = pa.nulls(data.n_rows, pa.string())
     if data.item_ids is not None:
         docids = to_arrow(np.asarray(data.item_ids))
         if pa.types.is_string(docids.type):
             docids = pc.if_else(pc.equal(docids, ""), None, docids)
-    ranks = index.scatter(list_ranks(index.gather(scores), index.starts))
+    if ranks is None:
+        ranks = index.scatter(list_ranks(index.gather(scores), index.starts))
     arrays = {"qid": to_arrow(data.qid), "docid": docids}
     arrays |= {name: to_arrow(np.asarray(data.columns[name])) for name in keep}
-    return pa.table({**arrays, "score": pa.array(scores), "rank": pa.array(ranks)})
+    return pa.table({**arrays, "score": pa.array(scores), "rank": pa.array(ranks, mask=ranks == 0)})

@@ -54,7 +54,7 @@ def select_sources(sources: Sequence[Source], options: ReadOptions) -> Selection
         if not chosen:
             raise no_rows_error([source.name for source in sources], options)
     if len(chosen) > 1:
-        _align_types(chosen, options)
+        chosen = _align_types(chosen, options)
     return Selection(chosen, len(sources) - len(chosen))
 
 
@@ -74,8 +74,8 @@ def no_rows_error(names: Sequence[str], options: ReadOptions) -> EmptyDataError:
     )
 
 
-def _align_types(sources: Sequence[Source], options: ReadOptions) -> None:
-    """Set the types that columns are cast to; raise if files differ in a column that is read."""
+def _align_types(sources: list[Source], options: ReadOptions) -> list[Source]:
+    """Return sources that cast columns to one type; raise where a column that is read has none."""
     from rankine.data.readers.column_types import ColumnTypes
     from rankine.data.readers.tables import table_schema
 
@@ -83,8 +83,10 @@ def _align_types(sources: Sequence[Source], options: ReadOptions) -> None:
     tables = [
         (source, table_schema(source, options)) for source in sources if _is_table(source, options)
     ]
-    if len(tables) > 1 and any(schema != tables[0][1] for _, schema in tables):
-        ColumnTypes(tables, options).align()
+    if len(tables) < 2 or all(schema == tables[0][1] for _, schema in tables):
+        return sources
+    aligned = iter(ColumnTypes(tables, options).align())
+    return [next(aligned) if _is_table(source, options) else source for source in sources]
 
 
 def _is_table(source: Source, options: ReadOptions) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,10 +28,11 @@ from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, format_for
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.readers.columns import to_ids
-from rankine.data.readers.tables import open_table
+from rankine.data.readers.tables import all_columns, open_table
 from rankine.data.readers.values import BatchLocation, RowFaults, wrap_arrow_errors
 from rankine.data.save import convert
 from rankine.data.scan import Scan
+from rankine.data.selection import no_rows_error, select_sources
 from rankine.data.sources import Source, find_sources
 from rankine.data.splits import query_times
 from rankine.kernels.compile import jit
@@ -51,12 +53,16 @@ class SortReport:
         Sorted runs that were merged.
     skipped
         Bad rows that were left out.
+    excluded_rows, excluded_files
+        Rows that do not meet ``where``, and files without other rows by their Hive columns.
     """
 
     rows: int
     queries: int
     runs: int
     skipped: int
+    excluded_rows: int = 0
+    excluded_files: int = 0
 
 
 def sort_file(
@@ -322,23 +328,25 @@ def sort_tables(
     ``options.max_memory`` bounds the memory used.
     """
     name = os.fspath(target)
+    selecting = options
+    if len(sources) > 1 and sources[0].has_header:
+        selecting = all_columns(sources[0], options)
+    sources, n_excluded_files = select_sources(sources, selecting)
     order = _order_of_lists(sources, options, by_time)
     form = "letor" if name == "-" else format_for(name).name
     with tempfile.TemporaryDirectory(dir=_folder_of(target), prefix=".sort-") as folder:
-        skipped: list[int] = []
+        counts: Counter[str] = Counter()
         run_files: list[str] = []
-        batches = read_tables(sources, options, skipped, order)
+        batches = read_tables(sources, options, counts, order)
         for run in _join_batches(batches, options.memory_limit // _RUN_SHARE):
             run_files.append(f"{folder}/{len(run_files)}.arrow")
             rows = run.sort()
             write_table("arrow", run_files[-1], rows.table.schema, rows.split())
         if not run_files:
-            raise EmptyDataError(
-                "no rows in " + ", ".join(s.name for s in sources[:3]), fix="Check the path"
-            )
+            raise no_rows_error([source.name for source in sources], options)
         # Mapped files are read as needed while they are merged.
         readers = [pa.ipc.open_file(pa.memory_map(file)) for file in run_files]
-        run_options = replace(options, on_bad_row="error")
+        run_options = replace(options, on_bad_row="error", where=None)
         merged = _merge([_read_run(reader, run_options, order) for reader in readers])
         if form in ("parquet", "arrow"):
             n_rows, n_queries = write_table(form, name, readers[0].schema, merged)
@@ -346,7 +354,14 @@ def sort_tables(
             file = f"{folder}/sorted.parquet"
             n_rows, n_queries = write_table("parquet", file, readers[0].schema, merged)
             convert(file, target, query=options.query)
-    return SortReport(n_rows, n_queries, len(run_files), sum(skipped))
+    return SortReport(
+        n_rows,
+        n_queries,
+        len(run_files),
+        counts["skipped_rows"],
+        counts["excluded_rows"],
+        n_excluded_files,
+    )
 
 
 class TablePart(NamedTuple):
@@ -381,10 +396,10 @@ def join_rows(parts: list[TablePart]) -> TablePart:
 def read_tables(
     sources: list[Source],
     options: ReadOptions,
-    skipped: list[int],
+    counts: Counter[str],
     order: ListOrder | None = None,
 ) -> Iterator[TablePart]:
-    """Yield all columns of all files, batch by batch; append the bad rows of each to ``skipped``.
+    """Yield all columns of all files, batch by batch; add the rows that are left out to ``counts``.
 
     The first file decides names and types. Ids are replaced by numbers in the ``order``.
     """
@@ -410,8 +425,8 @@ def read_tables(
                 qid = to_ids(batch.column(query), query, faults)
                 if faults.bad is not None:
                     good = np.flatnonzero(~faults.bad)
-                    skipped.append(int(faults.bad.sum()))
                     rows, qid = rows.take(good), qid[good]
+                counts.update(faults.read_counts)
                 if order is not None:
                     qid = order(qid)
                 if len(qid):

@@ -38,14 +38,6 @@ def condition_mask(
     return np.asarray(condition(numbers, texts) != 0)
 
 
-def _column_numbers(
-    array: pa.Array, name: str, condition: Expression, faults: RowFaults
-) -> NDArray[np.float64]:
-    if name in condition.time_columns:
-        _require_times(array.type, name)
-    return to_numbers_or_nan(array, name, faults)
-
-
 def _coded(array: pa.Array) -> CodedText:
     if not pt.is_dictionary(array.type):
         array = array.dictionary_encode()
@@ -54,18 +46,27 @@ def _coded(array: pa.Array) -> CodedText:
     return CodedText(codes.astype(np.int32), texts)
 
 
-def _require_times(data_type: pa.DataType, name: str) -> None:
-    """Refuse to compare a date with plain numbers, whose unit is unknown."""
+def _column_numbers(
+    array: pa.Array, name: str, condition: Expression, faults: RowFaults
+) -> NDArray[np.float64]:
+    data_type = array.type
     if pt.is_dictionary(data_type):
         data_type = data_type.value_type
-    known = (pt.is_temporal, pt.is_null, is_text)
-    if not any(is_kind(data_type) for is_kind in known):
+    fix = None
+    if name in condition.time_columns:
+        # The unit of plain numbers is unknown.
+        if not (pt.is_temporal(data_type) or pt.is_null(data_type) or is_text(data_type)):
+            fix = f"Compare it with a number: {name} >= 20261101"
+    elif is_text(data_type):
+        fix = f"Compare it with a text: {name} == 'text'"
+    if fix is not None:
         raise SchemaError(
-            f"column {name!r} is of type {data_type}, which is not compared with dates",
+            f"column {name!r} is of type {array.type}, which {condition.text!r} cannot compare",
             parameter="where",
-            fix=f"Compare it with a number: {name} >= 20261101",
+            fix=fix,
             column=name,
         )
+    return to_numbers_or_nan(array, name, faults)
 
 
 # ------------------------------------------------------------------------------ skipping

@@ -33,6 +33,7 @@ from rankine.history.kernels import (
     COUNT,
     LAST,
     KeyTable,
+    Rule,
     insert_rows,
     mark_live,
     overall_rate,
@@ -203,14 +204,16 @@ class FeatureTable:
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
-            plan.kind,
-            self.n_sums,
-            plan.half_life,
-            plan.bucket,
-            plan.n_buckets,
-            self._forget,
-            plan.prior,
-            plan.log,
+            Rule(
+                plan.kind,
+                self.n_sums,
+                plan.half_life,
+                plan.bucket,
+                plan.n_buckets,
+                self._forget,
+                plan.prior,
+                plan.log,
+            ),
         )
 
     @property
@@ -277,6 +280,16 @@ class FeatureTable:
             capacity *= 2
         self.totals[:] = totals
         self.rebuild(capacity, rows, np.ones(len(rows), dtype=np.bool_))
+
+    def overall_rate(self, time: int) -> float:
+        """Return the rate over all keys at a time."""
+        table = self.table
+        return float(overall_rate(table.words, table.numbers, table.rule, time))
+
+    def read(self, key: int, time: int) -> float:
+        """Return the feature of a key at a time."""
+        table, overall = self.table, self.overall_rate(time)
+        return float(read(table.words, table.numbers, table.rule, key, time, overall))
 
     def run(
         self,
@@ -526,7 +539,7 @@ class HistoryState:
         """Return the overall rate, at a time, of each feature of kind ``rate``."""
         time = max(time, self.clock)
         return {
-            name: overall_rate(table.table, time)
+            name: table.overall_rate(time)
             for name, feature, table in zip(
                 self.history.names, self.history.features, self.tables, strict=True
             )
@@ -539,8 +552,7 @@ class HistoryState:
         values = {}
         for name, table in zip(self.history.names, self.tables, strict=True):
             if set(table.plan.by) <= set(columns):
-                overall = overall_rate(table.table, self.clock)
-                values[name] = float(read(table.table, keys[table.group, 0], self.clock, overall))
+                values[name] = table.read(keys[table.group, 0], self.clock)
         return values
 
     # ---------------------------------------------------------------------------------- snapshots

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -26,11 +27,15 @@ from rankine.logs.source import scan, scan_columns
 
 @dataclass(frozen=True)
 class BuildReport:
-    """Numbers of rows and lists of a log, and the names of the features that were added."""
+    """Numbers of rows and lists of a log, and the names of the features that were added.
+
+    ``read_counts`` has the rows and files that do not meet the condition ``where``.
+    """
 
     rows: int
     lists: int
     features: tuple[str, ...]
+    read_counts: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 def build_history(
@@ -79,12 +84,12 @@ def build_history(
             before = state
     log = scan(path, schema=schema, state=before, **options).raw
     assert isinstance(log, HistoryScan)  # noqa: S101 - narrows the type
-    blocks = _add_columns(log, read_tables(log.inputs, log.options, []))
+    blocks = _add_columns(log, read_tables(log.inputs, log.options, Counter()))
     first = next(blocks)
     n_rows, n_lists = write_table(form, os.fspath(out), first.table.schema, chain([first], blocks))
     if state is not None:
         save_state(log.state(), state)
-    return BuildReport(n_rows, n_lists, tuple(schema.history))
+    return BuildReport(n_rows, n_lists, tuple(schema.history), log.read_counts or {})
 
 
 def _add_columns(log: HistoryScan, tables: Iterator[TablePart]) -> Iterator[TablePart]:
@@ -113,13 +118,17 @@ def apply_history(folder: str | os.PathLike[str], path: Any, **options: Any) -> 
 
     A log that was applied before, or is older than the state, is an error.
     """
+    return apply_log(folder, path, **options).state()
+
+
+def apply_log(folder: str | os.PathLike[str], path: Any, **options: Any) -> HistoryScan:
+    """Apply a new log to the state of a folder, save it, and return the log."""
     check_not_live(folder)
     state = load_state(folder)
     log = scan_columns(path, _schema_of_state(state.history), None, options, state=state)
     assert isinstance(log, HistoryScan)  # noqa: S101 - narrows the type
-    after = log.state()
-    save_state(after, folder)
-    return after
+    save_state(log.state(), folder)
+    return log
 
 
 def _schema_of_state(history: History) -> LogSchema:

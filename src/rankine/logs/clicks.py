@@ -21,6 +21,7 @@ from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
+from rankine.data.sources import Source, is_table
 from rankine.data.splits import ScanPart
 from rankine.logs.schema import log_sources
 from rankine.transforms.categories import category_texts
@@ -109,6 +110,7 @@ def read_clicks(
     item: str | None = None,
     search: str | None = None,
     columns: Sequence[str] = (),
+    where: str | None = None,
 ) -> ClickLog:
     """Read a click log.
 
@@ -125,6 +127,8 @@ def read_clicks(
         Columns of the item and of what was searched for.
     columns
         Other columns to keep.
+    where
+        Condition that the rows of files and tables must meet, as for ``rankine.load``.
     """
     reject_sets(columns=columns)
     if isinstance(log, ClickLog):
@@ -132,7 +136,7 @@ def read_clicks(
     formula = parse_expression(label)
     named = [name for name in (query, position, item, search) if name is not None]
     names = list(dict.fromkeys([*named, *formula.columns, *columns]))
-    values = _read_columns(log, names, query, label, position, item, search)
+    values = _read_columns(log, names, query, label, position, item, search, where)
     if len(values[query]) == 0:
         raise _no_rows()
     positions = items = searches = None
@@ -216,7 +220,7 @@ class CoecLabel:
 
     Parameters
     ----------
-    path, query, position, item, search
+    path, query, position, item, search, where
         The log, as for ``read_clicks``.
     formula
         A row counts as clicked where this is positive.
@@ -234,6 +238,7 @@ class CoecLabel:
         position: str,
         item: str,
         search: str | None = None,
+        where: str | None = None,
     ) -> None:
         self.columns: tuple[str, ...] = (item,)
         if search is not None:
@@ -246,6 +251,7 @@ class CoecLabel:
             item=item,
             search=search,
             columns=self.columns,
+            where=where,
         )
         # One row of each pair is enough, since all of its rows have the same label.
         first = np.unique(log.pair, return_index=True)[1]
@@ -369,9 +375,11 @@ def _read_columns(
     position: str | None,
     item: str | None,
     search: str | None,
+    where: str | None,
 ) -> dict[str, Any]:
     """Read columns from any form of a log."""
-    if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _are_paths(log)):
+    parts = log if isinstance(log, (list, tuple)) and log else [log]
+    if _are_paths(parts) or (where is not None and is_table(log)):
         # The reader returns these two as fields of the blocks, all others as columns.
         columns = tuple(name for name in names if name not in {query, position})
         options: dict[str, Any] = {}
@@ -385,17 +393,24 @@ def _read_columns(
             features=(),
             columns=columns,
             categories=tuple(name for name in (item, search) if name is not None),
+            where=where,
             **options,
         )
         return _read_blocks(log, {query: "qid", position: "position"}, columns)
+    if where is not None:
+        raise ParameterError(
+            "applies to files and tables, and these rows are read already",
+            parameter="where",
+            fix="Leave it out, or choose the rows before",
+        )
     if isinstance(log, Dataset):
         log = [log]
     elif hasattr(log, "catalogue"):  # a simulated log
         log = log.to_table()
     if isinstance(log, Mapping):
         return {name: _get_column(log, list(log), name) for name in names}
-    is_table = hasattr(log, "schema") or hasattr(log, "columns")
-    if hasattr(log, "blocks") or (isinstance(log, Iterable) and not is_table):
+    has_columns = hasattr(log, "schema") or hasattr(log, "columns")
+    if hasattr(log, "blocks") or (isinstance(log, Iterable) and not has_columns):
         fields = {query: "qid", label: "y", position: "position", item: "docid"}
         return _read_blocks(log, fields, [name for name in names if name not in fields])
     table = _to_arrow(log)
@@ -403,7 +418,7 @@ def _read_columns(
 
 
 def _are_paths(parts: Sequence[Any]) -> bool:
-    return all(isinstance(part, (str, Path)) for part in parts)
+    return all(isinstance(part, (str, Path, Source)) for part in parts)
 
 
 def _read_blocks(

@@ -109,12 +109,16 @@ class LogScan(LabelledStream):
             self._encoding = LogEncoding(schema, spec, label, raw)
 
     @property
+    def read_counts(self) -> Mapping[str, int] | None:
+        """Missing values, and rows that were left out, of a full pass; None before one."""
+        return self.raw.read_counts
+
+    @property
     def nulls(self) -> int | None:
         """Number of missing values in the columns that are read; None before a full pass."""
-        read_counts = self.raw.read_counts
-        if read_counts is None:
+        if self.read_counts is None:
             return None
-        return read_counts.get("missing_values", 0)
+        return self.read_counts.get("missing_values", 0)
 
     def log_encoding(self) -> LogEncoding:
         """Return how rows become features.
@@ -207,6 +211,9 @@ class LogScan(LabelledStream):
             )
         reading = {name: getattr(self.raw.options, name) for name in _PARTITION_OPTIONS}
         parts = scan_partitions(self.raw.inputs, **options, **reading)
+        if self.raw.n_excluded_files:
+            counts = {**parts.read_counts, "excluded_files": self.raw.n_excluded_files}
+            parts = replace(parts, read_counts=counts)
         if self._encoding is None:
             # One-hot values are collected by the workers, not in this process.
             spec = self._measure_spec(lambda: parts.each(vocabulary, self.schema.one_hot))
@@ -261,8 +268,8 @@ def scan(
     Parameters
     ----------
     path
-        Parquet, Arrow, CSV or JSON lines files, as for ``rankine.scan``; or frames and other tables
-        in memory that can be read more than once.
+        Parquet, Arrow, CSV or JSON lines files and folders of them, as for ``rankine.scan``; or
+        frames and other tables in memory that can be read more than once.
     schema
         Use of the columns; the fields below (see ``LogSchema``) change it.
     like
@@ -285,7 +292,8 @@ def scan(
         Folder of the state of history features after an earlier log, which this log continues; or
         a ``HistoryState``.
     **options
-        Options of ``rankine.scan``: ``format``, ``on_bad_row``, ``block_rows``, ``progress`` ...
+        Options of ``rankine.scan``: ``where`` (a condition on rows), ``format``, ``on_bad_row``,
+        ``block_rows``, ``progress`` ...
 
     Examples
     --------
@@ -314,9 +322,11 @@ def scan(
     if len(propensity) and schema.uses_examination:
         values = tuple(position_propensity(propensity).tolist())
         schema = msgspec.structs.replace(schema, propensity=values)
-    formula = _label_formula(path, schema, propensity)
+    # Listed once: files that appear later are not read.
+    sources = log_sources(path)
+    formula = _label_formula(sources, schema, propensity, options.get("where"))
     fixed_cuts = read_cuts(cuts, schema.binned)
-    raw = scan_columns(path, schema, formula, options, like=like, state=state)
+    raw = scan_columns(sources, schema, formula, options, like=like, state=state)
     return LogScan(raw, schema, formula, spec, fixed_cuts)
 
 
@@ -341,7 +351,7 @@ def _not_a_log_model() -> ParameterError:
 
 
 def _label_formula(
-    path: Any, schema: LogSchema, propensity: Sequence[float]
+    path: Any, schema: LogSchema, propensity: Sequence[float], where: str | None
 ) -> Expression | CoecLabel | None:
     """Parse the label; clicks over expected clicks are counted on the log."""
     if schema.label is None:
@@ -363,6 +373,7 @@ def _label_formula(
         position=schema.position or "position",
         item=schema.item,
         search=schema.search,
+        where=where,
     )
 
 
@@ -400,9 +411,8 @@ def scan_columns(
     columns = [schema.time, *schema.columns]
     if adds_outcomes:
         columns.append(schema.outcome_time)
-    log_sources(path)
     raw = scan_files(
-        path,
+        log_sources(path),
         query=schema.query,
         label=None,
         features=(),
@@ -508,6 +518,7 @@ def _scan_log_for(
     model_schema, _ = _schema_and_spec(model)
     schema = LogSchema.make(fields, schema or model_schema).with_propensity(model_schema)
     check_same_features(schema, model_schema)
+    path = log_sources(path)
     schema = _drop_absent_columns(schema, set(column_names(path)), requested)
     schema = msgspec.structs.replace(
         schema, columns=tuple(dict.fromkeys((*schema.columns, *columns)))

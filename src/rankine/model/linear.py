@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError
-from rankine.core.specs import Bins, History, LogColumns, MissingValues
+from rankine.core.specs import Bins, History, LogColumns, MissingValues, OutcomeCalibration
 from rankine.model.checks import check_parts, find_spec
 from rankine.model.training_state import TrainingState
 from rankine.model.weights import (
@@ -59,6 +59,8 @@ class LinearModel(StoredModel):
         ``weight_names``.
     state
         Where one-pass learning ended, for warm starts; None for other trainings.
+    calibration
+        How scores become probabilities of an outcome; None: they do not.
     """
 
     n_features: int
@@ -72,6 +74,7 @@ class LinearModel(StoredModel):
     probes: Probes | None = None
     names: PackedNames | None = None
     state: TrainingState | None = None
+    calibration: OutcomeCalibration | None = None
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""

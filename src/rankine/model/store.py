@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ModelError, ModelFormatError, attach_file_to_errors
 from rankine.core.pipes import open_without_waiting
-from rankine.core.specs import decode_transforms, encode_transforms
+from rankine.core.specs import OutcomeCalibration, decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start, pack, unpack
@@ -46,13 +46,18 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provenance: dict[str, Any]
     transforms: list[Any]
     probes: Any
+    #: Absent without a calibration, so that the digests of such models never change.
+    calibration: OutcomeCalibration | msgspec.UnsetType = msgspec.UNSET
 
 
 def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
     """Return the JSON document of a model."""
     model_kind, probes = "bundle", None
+    calibration: OutcomeCalibration | msgspec.UnsetType = msgspec.UNSET
     if isinstance(model, LinearModel):
         model_kind, probes = "linear", msgspec.to_builtins(model.probes)
+        if model.calibration is not None:
+            calibration = model.calibration
     document = Document(
         model_kind,
         model.n_features,
@@ -62,6 +67,7 @@ def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
         dict(model.provenance),
         encode_transforms(model.transforms),
         probes,
+        calibration,
     )
     builtins: dict[str, Any] = msgspec.to_builtins(document)
     return builtins
@@ -183,6 +189,7 @@ def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel
         probes,
         _names(tensors),
         state,
+        None if document.calibration is msgspec.UNSET else document.calibration,
     )
 
 

@@ -65,6 +65,8 @@ from rankine.transforms.scaling import Scaling, check_scale
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
+    from rankine.rankers.goals import GoalMixture
+    from rankine.rankers.sources import MemorySource
     from rankine.solvers.base import Solution
 
 
@@ -502,6 +504,11 @@ class AdditiveRanker(PathMixin, BaseRanker):
         if self.anchor is not None:
             strengths["anchor"] = float(self.anchor)
         return strengths
+
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
+        from rankine.rankers.goal_mixtures import TableMixture
+
+        return TableMixture(self, task, sources)
 
     # -------------------------------------------------------------------- path
     def _solve_path(

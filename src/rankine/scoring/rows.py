@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite, isnan, nan
@@ -409,6 +409,33 @@ class RawColumns:
 def is_list_of_dicts(rows: Any) -> bool:
     """Whether rows are a non-empty list of dictionaries."""
     return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
+
+
+def rule_columns(rows: Any, further: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Return a function that reads a column of a list for rules; None: there is no such column.
+
+    Parameters
+    ----------
+    further
+        Columns that take precedence over those of the rows.
+    """
+    columns: Mapping[Any, Any] = {}
+    has_dicts = is_list_of_dicts(rows)
+    if not has_dicts and (isinstance(rows, Mapping) or hasattr(rows, "columns")):
+        columns, _ = columns_of(rows)
+
+    def read(name: str) -> Any:
+        values = further.get(name)
+        if values is None and has_dicts:
+            # Almost always every row has the column, which itemgetter reads fastest.
+            try:
+                return list(map(itemgetter(name), rows))
+            except KeyError:
+                if any(name in row for row in rows):
+                    return [row.get(name) for row in rows]
+        return columns.get(name) if values is None else values
+
+    return read
 
 
 def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:

@@ -41,6 +41,7 @@ from rankine.scoring.rows import (
     misfit,
     raise_not_finite,
     real_numbers,
+    rule_columns,
 )
 from rankine.scoring.tables import TableRows, TableScores
 from rankine.transforms.log_columns import encoder_of
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from rankine.model import LinearModel
     from rankine.model.explain import Explanation
+    from rankine.reranking import Rules
     from rankine.scoring.explain import ListExplainer
     from rankine.transforms.log_columns import LogEncoder
 
@@ -298,7 +300,14 @@ class Scorer:
         return self._scores.csr(features, starts)
 
     def rank(
-        self, rows: Any, k: int | None = None, *, issues: InputIssues | None = None
+        self,
+        rows: Any,
+        k: int | None = None,
+        *,
+        rules: Rules | None = None,
+        columns: Mapping[str, Any] | None = None,
+        time: float | None = None,
+        issues: InputIssues | None = None,
     ) -> Ranking:
         """Rank one list: return row numbers, best first, and scores. Ties keep the row order.
 
@@ -308,6 +317,12 @@ class Scorer:
             One list of candidates.
         k
             Number of rows to return; default: all.
+        rules
+            Rules that the ranking follows (``rankine.Rules``); the scores stay those of the model.
+        columns
+            Columns that the rules read and ``rows`` does not have, one value per row.
+        time
+            Seconds since 1970 at which the list is shown, for rules with a period; default: now.
         issues
             Where to count unknown and missing names; default: ``self.issues``.
         """
@@ -316,7 +331,10 @@ class Scorer:
                 f"{k} is negative", fix="Pass a number of rows, or None for all", parameter="k"
             )
         scores = self.score(rows, issues=issues)
-        best = np.argsort(-scores, kind="stable")[:k]
+        if rules is None:
+            best = np.argsort(-scores, kind="stable")[:k]
+        else:
+            best = rules.rank(scores, rule_columns(rows, columns or {}), k, time=time).order
         return Ranking(best, scores[best])
 
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:

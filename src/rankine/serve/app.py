@@ -16,6 +16,7 @@ import msgspec
 
 from rankine import __version__
 from rankine.history.live import Shown
+from rankine.reranking.schema import RuleSet
 from rankine.serve.connection import ConnectionPool, Lane, Reply, Request
 from rankine.serve.events import EventsHandler
 from rankine.serve.handlers import ScoringHandler, ScoringResult, error_result
@@ -174,8 +175,7 @@ class Service:
                 raise RequestError(
                     404, "no-model", "no model of this name is served", "See /v1/models"
                 )
-            error = snapshot.errors.get(name)
-            return self._models_reply(snapshot.models[name].entry(error, topic if slash else None))
+            return self._models_reply(snapshot.entry(name, topic if slash else None))
         except RequestError as error:
             return self._counted_reply("/v1/models", error_result(error))
 
@@ -263,6 +263,7 @@ _STRUCTS = (
     ModelsReply,
     ModelEntry,
     ErrorReply,
+    RuleSet,
     _EVENT | list[_EVENT],
 )
 _ERRORS = {

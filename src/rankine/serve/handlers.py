@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain
 from time import time_ns
 from typing import Any, NamedTuple, TypeVar
@@ -24,8 +25,13 @@ from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.history.live import LiveHistory, Shown
 from rankine.history.rows import parse_time
+from rankine.model import LinearModel
 from rankine.model.explain import Contribution, Explanation
+from rankine.reranking import Rules
+from rankine.reranking.rules import RuleRanking
+from rankine.reranking.schema import RuleSet
 from rankine.scoring import InputIssues, Scorer
+from rankine.scoring.rows import rule_columns
 from rankine.serve.limits import Limits
 from rankine.serve.registry import Registry, ServedScorer
 from rankine.serve.schemas import (
@@ -36,7 +42,10 @@ from rankine.serve.schemas import (
     RankedList,
     RankReply,
     RankRequest,
+    RemovedItem,
     RequestError,
+    RuleConflict,
+    RuleReport,
     ScoreReply,
     ScoreRequest,
     Term,
@@ -49,6 +58,8 @@ D = TypeVar("D")
 
 _RANK = msgspec.json.Decoder(RankRequest, strict=True)
 _SCORE = msgspec.json.Decoder(ScoreRequest, strict=True)
+_RULES: msgspec.json.Decoder[RuleSet | bool] = msgspec.json.Decoder(RuleSet | bool, strict=True)
+_MAX_RULES_BYTES, _MAX_RULES = 1 << 16, 64
 _encode = msgspec.json.Encoder().encode
 _COLON = ord(":")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
@@ -116,11 +127,24 @@ class ScoringHandler:
         shown: list[Shown] = []
 
         def rank_list(
-            each: ListRequest, time: int, rows: Any, scorer: Scorer, issues: InputIssues
+            each: ListRequest,
+            time: int,
+            rows: Any,
+            scorer: Scorer,
+            rules: Rules | None,
+            issues: InputIssues,
         ) -> RankedList:
             nonlocal n_explainable
             items = each.items
-            order, scores = scorer.rank(rows, k, issues=issues)
+            moves: RuleRanking | None = None
+            if rules is None:
+                order, scores = scorer.rank(rows, k, issues=issues)
+            else:
+                all_scores = scorer.score(rows, issues=issues)
+                read = _rule_columns(each, rows)
+                explains = n_terms is not None
+                moves = rules.rank(all_scores, read, k, time=time / 1e6, explain=explains)
+                order, scores = moves.order, all_scores[moves.order]
             ranking = [
                 RankedItem(row, score, items[row].id)
                 for row, score in zip(order.tolist(), scores.tolist(), strict=True)
@@ -134,7 +158,10 @@ class ScoringHandler:
             if request.record is True:
                 ids = [item.id for item in ranking]
                 shown.append(_shown(each.id, time, ids, [rows[item.index] for item in ranking]))
-            return RankedList(ranking)
+            result = RankedList(ranking)
+            if moves is not None and n_terms is not None:
+                result.rules = _explain_moves(ranking, moves, items)
+            return result
 
         return self._handle(request, lists, RankReply, rank_list, RankedList([]), shown)
 
@@ -147,6 +174,7 @@ class ScoringHandler:
             time: int,
             rows: Any,
             scorer: Scorer,
+            rules: Rules | None,
             issues: InputIssues,
         ) -> ListScores:
             return ListScores(scorer.score(rows, issues=issues).tolist())
@@ -158,7 +186,7 @@ class ScoringHandler:
         request: ScoreRequest,
         lists: list[ListRequest],
         reply_type: Any,
-        handle_list: Callable[[ListRequest, int, Any, Scorer, InputIssues], Any],
+        handle_list: Callable[[ListRequest, int, Any, Scorer, Rules | None, InputIssues], Any],
         empty: Any,
         shown: list[Shown] | None = None,
     ) -> ScoringResult:
@@ -167,16 +195,17 @@ class ScoringHandler:
         issues = InputIssues()
         results: list[Any] = []
         try:
-            time = self._time(request, served)
+            rules = self._rules(request, served)
+            time = self._time(request, served, rules)
             for each in lists:
                 result = empty
                 if each.items:
-                    rows = _rows(each, served.model.base, served.model.n_columns)
+                    rows = _rows(each, served.model, has_rules=rules is not None)
                     if served.live is not None:
                         self._add_history(rows, each, time, served, served.live, issues)
                     _name_items(each.items, served.item_column)
                     scorer = self._scorer(request, each, served)
-                    result = handle_list(each, time, rows, scorer, issues)
+                    result = handle_list(each, time, rows, scorer, rules, issues)
                     if each.items[0].raw is not UNSET:
                         served.monitor_drift(rows)
                 results.append(msgspec.structs.replace(result, id=each.id))
@@ -199,23 +228,42 @@ class ScoringHandler:
         if request.lists is not UNSET:
             reply.lists = results
         elif reply_type is RankReply:
-            reply.ranking = results[0].ranking
+            reply.ranking, reply.rules = results[0].ranking, results[0].rules
         else:
             reply.scores = results[0].scores
         if shown:
             reply.recorded = self._record(shown)
         return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)
 
-    def _time(self, request: ScoreRequest, served: ServedScorer) -> int:
+    def _rules(self, request: ScoreRequest, served: ServedScorer) -> Rules | None:
+        """Return the rules of a request for a ranking: its own, or those beside the model."""
+        if not isinstance(request, RankRequest):
+            return None
+        own: Rules | bool = True
+        if request.rules is not UNSET:
+            own = read_request_rules(bytes(request.rules))[0]
+        if isinstance(own, Rules):
+            return own
+        if not own:
+            return None
+        rules = self.registry.rules_of(served)
+        if rules is None and request.rules is not UNSET:
+            raise RequestError(
+                422, "schema", "rules: there are no rules beside the model", "Send the rules"
+            )
+        return rules
+
+    def _time(self, request: ScoreRequest, served: ServedScorer, rules: Rules | None) -> int:
         """Return the time of the lists in microseconds."""
         if served.live is not None:
             return read_time(request.time, served.live.history, self.limits)
-        for name in ("time", "record"):
-            if getattr(request, name, UNSET) not in (UNSET, False):
-                raise RequestError(
-                    422, "schema", f"{name}: the model has no history features", "Leave it out"
-                )
-        return 0
+        if getattr(request, "record", False) is True:
+            raise _no_effect("record: the model has no history features")
+        if request.time is UNSET:
+            return time_ns() // 1000
+        if rules is None:
+            raise _no_effect("time: the model has neither history features nor rules")
+        return parse_time(request.time, "s")
 
     def _add_history(
         self,
@@ -269,6 +317,10 @@ class ScoringHandler:
         return served.lenient if request.unknown == "zero" else served.refusing
 
 
+def _no_effect(message: str) -> RequestError:
+    return RequestError(422, "schema", message, "Leave it out")
+
+
 def error_result(error: RequestError, served: ServedScorer | None = None) -> ScoringResult:
     """Encode an error, with the name of the model if a model was found."""
     name = digest = None
@@ -288,10 +340,43 @@ def decode_request(
     request = decode_json(decoder, body)
     lists = _lists(request, limits)
     n_pairs = count_fields(request) + sum(_check_items(each, limits) for each in lists)
+    if getattr(request, "rules", UNSET) is not UNSET:
+        n_pairs += read_request_rules(bytes(request.rules))[1]  # type: ignore[attr-defined]
     if request.lists is not UNSET:
         n_pairs += sum(map(count_fields, request.lists))
     check_repeated_keys(body, n_pairs)
     return request, lists
+
+
+@lru_cache(maxsize=64)
+def read_request_rules(content: bytes) -> tuple[Rules | bool, int]:
+    """Return the rules of a request, and their number of key-value pairs.
+
+    The rules that requests repeat are read once.
+    """
+    if len(content) > _MAX_RULES_BYTES:
+        raise RequestError(
+            422, "limit", f"rules: more than {_MAX_RULES_BYTES:,} bytes", "Send fewer rules"
+        )
+    parsed = decode_json(_RULES, content)
+    if isinstance(parsed, bool):
+        return parsed, 0
+    if sum(1 for _ in parsed.entries()) > _MAX_RULES:
+        raise RequestError(422, "limit", f"more than {_MAX_RULES} rules", "Send fewer rules")
+    try:
+        rules = Rules(parsed)
+    except RankineError as error:
+        raise RequestError(422, error.code, f"rules: {error.reason}", error.fix) from error
+    return rules, _count_pairs(msgspec.json.decode(content))
+
+
+def _count_pairs(value: Any) -> int:
+    """Count the key-value pairs of decoded JSON."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_pairs, value.values()))
+    if isinstance(value, list):
+        return sum(map(_count_pairs, value))
+    return 0
 
 
 def decode_json(decoder: msgspec.json.Decoder[D], body: bytes) -> D:
@@ -373,6 +458,9 @@ def _check_items(each: ListRequest, limits: Limits) -> int:
                 "schema",
                 f"item {number} must have features, or indices and values, or raw columns",
             )
+        if item.columns is not UNSET:
+            width = max(width, len(item.columns))
+            n_pairs += 1 + len(item.columns)
         if width > limits.features:
             raise RequestError(422, "limit", f"more than {limits.features} features in one item")
     return n_pairs
@@ -453,11 +541,11 @@ def _shown(
 # -- items as rows ------------------------------------------------------------------------------
 
 
-def _rows(each: ListRequest, base: int, n_features: int) -> Any:
+def _rows(each: ListRequest, model: LinearModel, *, has_rules: bool) -> Any:
     """Return the rows of a list for a scorer: named features, raw columns, or CSR."""
     first = each.items[0]
-    if each.context is not UNSET and first.raw is UNSET:
-        raise RequestError(422, "schema", "context goes with raw items only")
+    if each.context is not UNSET and first.raw is UNSET and not has_rules:
+        raise RequestError(422, "schema", "context goes with raw items, or with rules")
     rows: list[Any]
     if first.features is not UNSET:
         rows = [item.features for item in each.items if item.features is not UNSET]
@@ -469,7 +557,25 @@ def _rows(each: ListRequest, base: int, n_features: int) -> Any:
         rows = [item for item in each.items if item.indices is not UNSET]
     if len(rows) != len(each.items):
         raise RequestError(422, "schema", "the items of one list differ in form")
-    return rows if first.indices is UNSET else _csr(rows, base, n_features)
+    return rows if first.indices is UNSET else _csr(rows, model.base, model.n_columns)
+
+
+def _rule_columns(each: ListRequest, rows: Any) -> Callable[[str], Any]:
+    """Return a function that reads a column for rules, from items, rows, context or ids."""
+    items, context = each.items, each.context
+    read_rows = rule_columns(rows, {})
+
+    def read(name: str) -> Any:
+        if any(item.columns is not UNSET and name in item.columns for item in items):
+            return [None if item.columns is UNSET else item.columns.get(name) for item in items]
+        values = read_rows(name)
+        if values is None and context is not UNSET and name in context:
+            return [context[name]] * len(items)
+        if values is None and name == "id":
+            return [None if item.id is UNSET else item.id for item in items]
+        return values
+
+    return read
 
 
 def _csr(items: list[Item], base: int, n_features: int) -> SparseItems:
@@ -534,6 +640,16 @@ def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, n_terms: int)
         item.explanation = _terms(explainer.row(item.index), n_terms)
         if i + 1 < len(ranking):
             item.lead = _terms(explainer.pair(item.index, ranking[i + 1].index), n_terms)
+
+
+def _explain_moves(ranking: list[RankedItem], moves: RuleRanking, items: list[Item]) -> RuleReport:
+    """Add to each item the rules that moved it; return removed items and conflicts."""
+    for item, move in zip(ranking, moves.moves, strict=True):
+        item.rank_by_score, item.rules = move.rank_by_score, move.rules
+    return RuleReport(
+        [RemovedItem(index, rule, items[index].id) for index, rule in moves.removed],
+        [RuleConflict(conflict.rule, conflict.message) for conflict in moves.conflicts],
+    )
 
 
 def _cell_text(term: Contribution) -> str | UnsetType:

@@ -22,6 +22,7 @@ from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.history.live import LiveHistory
 from rankine.model import LinearModel, ModelBundle
+from rankine.reranking import Rules
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.schemas import ModelEntry, RequestError
 from rankine.transforms.drift import DriftMonitor, summary_of
@@ -36,6 +37,8 @@ _EXAMPLE_COLUMNS = 6
 _EXAMPLE_VALUES = 3
 #: One of this many lists is compared with the training data.
 WATCH_EVERY = 128
+#: A model's rules are in the file of this name beside it.
+RULES_SUFFIX = ".rules.toml"
 
 
 @dataclass(frozen=True)
@@ -248,10 +251,21 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All models at one moment, and the errors of files that could not be loaded, by name."""
+    """All models at one moment, their rules, and errors of files that could not be loaded.
+
+    All are by the name of the model; errors of rules are under the name of their file.
+    """
 
     models: Mapping[str, ServedModel] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, Rules] = field(default_factory=dict)
+
+    def entry(self, name: str, topic: str | None = None) -> ModelEntry:
+        """Return the description of a model in ``/v1/models``."""
+        entry = self.models[name].entry(self.errors.get(name), topic)
+        if name in self.rules:
+            entry = msgspec.structs.replace(entry, rules=list(self.rules[name].names))
+        return entry
 
     @property
     def default(self) -> str | None:
@@ -268,12 +282,26 @@ class Registry:
     def put(self, served: ServedModel) -> None:
         """Serve a model under its name from the next request on."""
         models = {**self.current.models, served.name: served}
-        self.current = Snapshot(models, _without(self.current.errors, served.name))
+        errors = _without(self.current.errors, served.name)
+        self.current = replace(self.current, models=models, errors=errors)
 
     def drop(self, name: str) -> None:
         """Stop serving a name."""
         snapshot = self.current
-        self.current = Snapshot(_without(snapshot.models, name), _without(snapshot.errors, name))
+        models, errors = _without(snapshot.models, name), _without(snapshot.errors, name)
+        self.current = replace(snapshot, models=models, errors=errors)
+
+    def put_rules(self, name: str, rules: Rules | None) -> None:
+        """Let the lists of a model follow rules from the next request on; None: no longer."""
+        all_rules = _without(self.current.rules, name)
+        if rules is not None:
+            all_rules[name] = rules
+        errors = _without(self.current.errors, name + RULES_SUFFIX)
+        self.current = replace(self.current, rules=all_rules, errors=errors)
+
+    def rules_of(self, served: ServedScorer) -> Rules | None:
+        """Return the rules beside the model, or beside the bundle that contains it."""
+        return self.current.rules.get(served.name.partition("/")[0])
 
     def report(self, name: str, error: str | None) -> None:
         """Set or clear the error of the newest file of a name."""
@@ -306,9 +334,7 @@ class Registry:
     def entries(self) -> list[ModelEntry]:
         """Return one entry per name in order, also for names whose only file is bad."""
         snapshot = self.current
-        entries = [
-            served.entry(snapshot.errors.get(name)) for name, served in snapshot.models.items()
-        ]
+        entries = [snapshot.entry(name) for name in snapshot.models]
         for name, error in snapshot.errors.items():
             if name not in snapshot.models:
                 entries.append(ModelEntry(name, "none", error=error))

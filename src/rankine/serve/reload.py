@@ -3,7 +3,7 @@
 The folder is listed every second. A new or changed file is opened without following links; its
 content must match its digest and give the scores stored in it. Only then is the served model
 replaced. If anything fails, the old model stays, and the reason appears in the log, in ``/metrics``
-and in ``/v1/models``.
+and in ``/v1/models``. Lists of ``shop.rankine`` follow the rules of ``shop.rules.toml`` beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import stat
 import threading
 from collections import Counter
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +26,10 @@ from rankine.core.specs import History
 from rankine.model.bundle import ModelBundle
 from rankine.model.checks import find_spec
 from rankine.model.store import decode_any, read_model_bytes
+from rankine.reranking import Rules
+from rankine.reranking.schema import MAX_BYTES, decode_rules
 from rankine.serve.history import HistoryService
-from rankine.serve.registry import Registry, ServedModel
+from rankine.serve.registry import RULES_SUFFIX, Registry, ServedModel
 
 if TYPE_CHECKING:
     from rankine.history.live import LiveHistory
@@ -127,8 +130,11 @@ class Reloader:
                 return
             if "" in self.registry.current.errors:
                 self.registry.report("", None)
-            self._load_changed(files, is_folder, retry)
-            self._drop_missing(files, is_folder)
+            rules = self._rules_files(files, is_folder)
+            # First, so that no list of a new model is shown without them.
+            self._load_changed(rules, is_folder, retry, self._load_rules)
+            self._load_changed(files, is_folder, retry, self._load)
+            self._drop_missing({**files, **rules}, is_folder)
 
     def _files(self, is_folder: bool) -> dict[str, str]:
         """Return the file names by model name."""
@@ -143,7 +149,7 @@ class Reloader:
         files: dict[str, str] = {}
         for file in sorted(os.listdir(self.path)):  # noqa: PTH208 - names, not paths
             name = model_name(file)
-            if name is None or file.endswith((".tmp", "~")):
+            if name is None or file.endswith((".tmp", "~", RULES_SUFFIX)):
                 continue
             if name in files:
                 self._report(name, "two files give this name; the first in order is served")
@@ -151,7 +157,20 @@ class Reloader:
             files[name] = file
         return files
 
-    def _load_changed(self, files: dict[str, str], is_folder: bool, retry: bool) -> None:
+    def _rules_files(self, models: dict[str, str], is_folder: bool) -> dict[str, str]:
+        """Return the rules files beside models, by their own names."""
+        folder = self.path if is_folder else self.path.parent
+        files = set(os.listdir(folder))  # noqa: PTH208 - names, not paths
+        names = [name + RULES_SUFFIX for name in models]
+        return {name: name for name in names if name in files}
+
+    def _load_changed(
+        self,
+        files: dict[str, str],
+        is_folder: bool,
+        retry: bool,
+        load: Callable[[str, int], bool],
+    ) -> None:
         """Load the files that are new, have changed, or are to be retried."""
         for name, file in files.items():
             try:
@@ -170,7 +189,7 @@ class Reloader:
                 retries = retry and name in self.registry.current.errors
                 if self._versions.get(name) == version and not retries:
                     continue
-                if self._load(name, descriptor):
+                if load(name, descriptor):
                     self._versions[name] = version
             finally:
                 os.close(descriptor)
@@ -179,7 +198,7 @@ class Reloader:
         """Open a file of the folder without following links, and return its descriptor."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
         if not is_folder:
-            return os.open(self.path, flags)
+            return os.open(self.path.with_name(file), flags)
         flags |= getattr(os, "O_NOFOLLOW", 0)
         if os.open not in os.supports_dir_fd:
             return os.open(self.path / file, flags)
@@ -190,8 +209,32 @@ class Reloader:
         finally:
             os.close(folder)
 
+    def _load_rules(self, name: str, descriptor: int) -> bool:
+        """Let lists follow the rules of a file; return whether it is settled until it changes."""
+        model = name.removesuffix(RULES_SUFFIX)
+        try:
+            with open(descriptor, "rb", closefd=False) as file:
+                rules = Rules(decode_rules(file.read(MAX_BYTES + 1)))
+        except RankineError as error:
+            self._report(name, f"{error.reason} [{error.code}]")
+            return True
+        except OSError as error:
+            self._report(name, f"the file cannot be read: {error.strerror}")
+            return False
+        self.registry.put_rules(model, rules)
+        self.metrics.reload("loaded")
+        _LOG.info("model %s follows %d rules", model, len(rules.names))
+        for warning in rules.warnings:
+            _LOG.warning("model %s: %s", model, printable(warning, 300))
+        return True
+
     def _load(self, name: str, descriptor: int) -> bool:
         """Serve the model of a file; return whether the file is settled until it changes."""
+        snapshot = self.registry.current
+        rules_refused = name + RULES_SUFFIX in snapshot.errors
+        if rules_refused and name not in {*snapshot.models, *snapshot.rules}:
+            self._report(name, "it is not served before its rules can be read")
+            return False
         try:
             served = self._checked(name, descriptor)
         except RankineError as error:
@@ -243,14 +286,18 @@ class Reloader:
     def _drop_missing(self, files: dict[str, str], is_folder: bool) -> None:
         """Drop models whose file has disappeared. The model of a single file stays."""
         snapshot = self.registry.current
-        for name in {*snapshot.models, *snapshot.errors} - {"", *files}:
+        rules = {name + RULES_SUFFIX for name in snapshot.rules}
+        for name in {*snapshot.models, *snapshot.errors, *rules} - {"", *files}:
             self._missing[name] += 1
-            if is_folder and self._missing[name] >= _LISTINGS_BEFORE_DROP:
+            is_rules = name.endswith(RULES_SUFFIX)
+            if (is_folder or is_rules) and self._missing[name] >= _LISTINGS_BEFORE_DROP:
+                if is_rules:
+                    self.registry.put_rules(name.removesuffix(RULES_SUFFIX), None)
                 self.registry.drop(name)
                 self._versions.pop(name, None)
                 del self._missing[name]
                 self.metrics.reload("dropped")
-                _LOG.info("model %s is no longer served: its file is gone", name)
+                _LOG.info("%s is no longer in use: its file is gone", name)
         for name in files:
             self._missing.pop(name, None)
 

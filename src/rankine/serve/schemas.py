@@ -31,6 +31,8 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         their values.
     raw
         Columns of the log, before the model's transforms.
+    columns
+        Further columns that only rules read; a list of numbers is a vector.
     """
 
     id: str | int | UnsetType = UNSET
@@ -38,10 +40,14 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     indices: list[int] | UnsetType = UNSET
     values: list[float] | UnsetType = UNSET
     raw: dict[str, Raw] | UnsetType = UNSET
+    columns: dict[str, Raw | list[float]] | UnsetType = UNSET
 
 
 class ListRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """List of candidates; ``context`` contains raw columns that all its items share."""
+    """List of candidates; ``context`` contains columns that all its items share.
+
+    Only rules read the context of items that are not raw.
+    """
 
     items: list[Item]
     id: str | int | UnsetType = UNSET
@@ -66,7 +72,7 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
         default), or count them and use zero ("zero"). Unknown columns of raw items are counted
         unless this is "error" or the server is strict.
     time
-        Time of the lists, for history features; default: now.
+        Time of the lists, for history features and rules; default: now.
     """
 
     model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
@@ -75,6 +81,15 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
     lists: list[ListRequest] | UnsetType = UNSET
     unknown: Literal["error", "zero"] | UnsetType = UNSET
     time: Time | UnsetType = UNSET
+
+
+#: Decoded later: a rule set, or a bool.
+_Rules = Annotated[
+    msgspec.Raw,
+    Meta(
+        extra_json_schema={"anyOf": [{"$ref": "#/components/schemas/RuleSet"}, {"type": "boolean"}]}
+    ),
+]
 
 
 class RankRequest(ScoreRequest, forbid_unknown_fields=True):
@@ -90,12 +105,15 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
         Id of the list in ``items``; lists of a batch have their own.
     record
         Record the returned lists as shown, so that outcomes can refer to their ids.
+    rules
+        Rules for this request instead of those beside the model, as in a rules file; false: none.
     """
 
     k: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     explain: bool | Annotated[int, Meta(ge=0, le=1000)] | UnsetType = UNSET
     id: Id | UnsetType = UNSET
     record: bool | UnsetType = UNSET
+    rules: _Rules | UnsetType = UNSET
 
 
 class Term(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +151,10 @@ class RankedItem(msgspec.Struct, gc=False):
         Contributions to its score.
     lead
         Contributions to the difference between its score and the score of the next item.
+    rank_by_score
+        Rank, from 1, that its score alone would give; if rules apply.
+    rules
+        Names of the rules that moved it.
     """
 
     index: int
@@ -140,6 +162,30 @@ class RankedItem(msgspec.Struct, gc=False):
     id: str | int | UnsetType = UNSET
     explanation: Terms | UnsetType = UNSET
     lead: Terms | UnsetType = UNSET
+    rank_by_score: int | UnsetType = UNSET
+    rules: tuple[str, ...] | UnsetType = UNSET
+
+
+class RemovedItem(msgspec.Struct, gc=False):
+    """Item that a rule removed."""
+
+    index: int
+    rule: str
+    id: str | int | UnsetType = UNSET
+
+
+class RuleConflict(msgspec.Struct, gc=False):
+    """Rule that could not be followed, and what happened instead."""
+
+    rule: str
+    message: str
+
+
+class RuleReport(msgspec.Struct, gc=False):
+    """Items that rules removed, and rules that could not be followed."""
+
+    removed: list[RemovedItem]
+    conflicts: list[RuleConflict]
 
 
 class RankedList(msgspec.Struct):
@@ -147,6 +193,7 @@ class RankedList(msgspec.Struct):
 
     ranking: list[RankedItem]
     id: str | int | UnsetType = UNSET
+    rules: RuleReport | UnsetType = UNSET
 
 
 class ListScores(msgspec.Struct):
@@ -183,6 +230,7 @@ class RankReply(_Reply, kw_only=True):
 
     ranking: list[RankedItem] | UnsetType = UNSET
     lists: list[RankedList] | UnsetType = UNSET
+    rules: RuleReport | UnsetType = UNSET
     #: Whether the lists will be recorded, if the request asked for it; false under overload.
     recorded: bool | UnsetType = UNSET
 
@@ -209,6 +257,8 @@ class ModelEntry(msgspec.Struct, frozen=True):
         Form of items that the model reads: ``features`` or ``raw``.
     example
         Items that the model can rank.
+    rules
+        Names of the rules that its lists follow.
     error
         Why the newest file of this name is not served. An older one may still be.
     """
@@ -229,6 +279,7 @@ class ModelEntry(msgspec.Struct, frozen=True):
     topics: list[str] = []
     reads: str = "features"
     example: list[dict[str, Any]] = []
+    rules: list[str] = []
     error: str | None = None
 
 

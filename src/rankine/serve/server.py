@@ -21,6 +21,7 @@ import msgspec
 import uvicorn
 
 from rankine.core.errors import ModelError
+from rankine.reranking.rules import compile_kernels
 from rankine.serve.app import Service
 from rankine.serve.connection import Connection, ConnectionPool
 from rankine.serve.history import HistoryService, StateSettings
@@ -107,6 +108,8 @@ def load_models(settings: Settings) -> Reloader:
     metrics, history = Metrics(), None
     if settings.state is not None:
         history = HistoryService(settings.state, metrics)
+    # Any request may bring rules, and compiling them then would delay all others.
+    compile_kernels()
     reloader = Reloader(settings.path, Registry(), metrics, history)
     reloader.refresh()
     snapshot = reloader.registry.current

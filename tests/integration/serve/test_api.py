@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from integration.serve.serve_tools import NAMES, LocalServer, log_model, make_model
-from rankine import Scorer
+from rankine import Rules, Scorer
 from rankine.core.specs import ListRange
 
 RNG = np.random.default_rng(3)
@@ -334,3 +334,86 @@ def test_other_methods_and_paths(server):
     assert server.request("POST", "/v1/models", {})[0] == 405
     assert server.request("GET", "/v1/rank/")[0] == 404
     assert server.request("HEAD", "/healthz")[::2] == (200, b"")
+
+
+RULES = {
+    "filter": [{"where": "stock == 0"}],
+    "pin": [{"name": "campaign", "where": "id == 'd0'", "position": 1}],
+    "at_most": [{"name": "brands", "column": "brand", "count": 1, "first": 6}],
+    "diversify": [{"vectors": "embedding", "weight": 0.2}],
+}
+
+
+def items_with_columns():
+    rng = np.random.default_rng(8)
+    items = []
+    for number, item in enumerate(ITEMS):
+        columns = {"stock": number % 4, "brand": "xyz"[number % 3]}
+        columns["embedding"] = rng.normal(size=4).tolist()
+        items.append({**item, "columns": columns})
+    return items
+
+
+def test_rules_of_a_request_are_those_of_the_library(server):
+    items = items_with_columns()
+    body = {"model": "shop", "items": items, "rules": RULES, "k": 3}
+    status, reply = server.json("POST", "/v1/rank", body)
+    assert status == 200, reply
+    columns = {name: [item["columns"][name] for item in items] for name in items[0]["columns"]}
+    columns["id"] = [item["id"] for item in items]
+    expected = Scorer(make_model(0)).rank(ROWS, 3, rules=Rules(RULES), columns=columns)
+    assert [item["index"] for item in reply["ranking"]] == expected.indices.tolist()
+    assert [item["score"] for item in reply["ranking"]] == expected.scores.tolist()
+    assert "rules" not in reply
+    _, explained = server.json("POST", "/v1/rank", {**body, "explain": 1})
+    assert explained["ranking"][0]["rules"] == []  # d0 is out of stock, so nothing is pinned
+    assert explained["rules"]["removed"][0] == {"index": 0, "rule": "filter 1", "id": "d0"}
+    assert explained["rules"]["conflicts"][0]["rule"] == "campaign"
+    assert sorted(item["rank_by_score"] for item in explained["ranking"]) != [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"rules": {"pins": []}}, "schema"),
+        ({"rules": {"pin": [{"where": "id == 'a'"}]}}, "schema"),
+        ({"rules": {"pin": [{"where": "id ==", "position": 1}]}}, "schema"),
+        ({"rules": 3}, "schema"),
+        ({"rules": True}, "schema"),
+        ({"rules": {"spread": [{"column": "colour"}]}}, "schema"),
+        ({"rules": {"spread": [{"column": "embedding"}]}}, "schema"),
+        ({"rules": {"spread": [{"column": "brand"}] * 65}}, "limit"),
+        ({"rules": False, "context": {"search": "x"}}, "schema"),
+        ({"rules": False, "time": 3}, "schema"),
+    ],
+)
+def test_rules_that_cannot_be_followed_are_refused(server, changes, code):
+    body = {"model": "shop", "items": items_with_columns(), **changes}
+    status, reply = server.json("POST", "/v1/rank", body)
+    assert (status, reply["error"]["code"]) == (422, code)
+    assert reply["error"]["message"]
+
+
+def test_repeated_keys_in_rules_are_refused(server):
+    items = json.dumps(items_with_columns())
+    rules = '{"pin": [{"where": "stock == 1", "position": 1, "position": 2}]}'
+    body = f'{{"model": "shop", "items": {items}, "rules": {rules}}}'.encode()
+    status, _, reply = server.request("POST", "/v1/rank", body)
+    assert (status, json.loads(reply)["error"]["code"]) == (400, "json")
+
+
+def test_rules_read_context_and_time(server):
+    pin = {
+        "where": "brand == 'y'",
+        "position": 1,
+        "query": "search == 'shoes'",
+        "until": "2020-01-01",
+    }
+    body = {"model": "shop", "items": items_with_columns(), "rules": {"pin": [pin]}}
+    context = {"search": "shoes"}
+    orders = {}
+    for time in ("2019-06-01", "2020-06-01"):
+        _, reply = server.json("POST", "/v1/rank", {**body, "context": context, "time": time})
+        orders[time] = [item["index"] for item in reply["ranking"]]
+    assert orders["2020-06-01"] == Scorer(make_model(0)).rank(ROWS).indices.tolist()
+    assert orders["2019-06-01"][0] % 3 == 1

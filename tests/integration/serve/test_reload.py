@@ -385,3 +385,41 @@ def test_changes_are_logged(watched, caplog):
     reloader.refresh()
     assert f"model shop replaced, digest {make_model(1).digest[:12]}" in caplog.text
     assert "model new loaded, digest" in caplog.text
+
+
+PIN = b"[[pin]]\nname = 'campaign'\nwhere = 'x > 1'\nposition = 1\n"
+
+
+def test_rules_beside_a_model_are_loaded_changed_and_dropped(watched):
+    folder, registry, reloader, _ = watched
+    rules = folder / "shop.rules.toml"
+    replace_file(rules, PIN)
+    reloader.refresh()
+    assert registry.current.rules["shop"].names == ("campaign",)
+    assert [entry.rules for entry in registry.entries()] == [["campaign"]]
+    replace_file(rules, PIN + b"[[pins]]\n")
+    reloader.refresh()
+    assert registry.current.rules["shop"].names == ("campaign",), "the old rules stay"
+    assert "pins" in registry.current.errors["shop.rules.toml"]
+    replace_file(rules, PIN.replace(b"campaign", b"sale"))
+    reloader.refresh()
+    assert registry.current.rules["shop"].names == ("sale",)
+    assert not registry.current.errors
+    rules.unlink()
+    reloader.refresh()
+    assert "shop" in registry.current.rules
+    reloader.refresh()
+    assert not registry.current.rules
+    assert set(served(registry)) == {"shop"}
+
+
+def test_a_new_model_waits_for_rules_that_can_be_read(tmp_path):
+    path = tmp_path / "shop.rankine"
+    make_model(0).save(path)
+    (tmp_path / "shop.rules.toml").write_text("[[pins]]")
+    with pytest.raises(ModelError, match="pins"):
+        load_models(Settings(path))
+    (tmp_path / "shop.rules.toml").write_bytes(PIN)
+    reloader = load_models(Settings(path))
+    assert reloader.registry.current.rules["shop"].names == ("campaign",)
+    assert set(served(reloader.registry)) == {"shop"}

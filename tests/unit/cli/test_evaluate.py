@@ -117,3 +117,22 @@ def test_a_run_has_default_metrics(files):
     assert found["metrics"] == {"ndcg@10": entry, "map": entry}
     assert found["queries"] == 1
     assert list(json.loads(call(*words, "-m", "mrr").stdout)["metrics"]) == ["mrr"]
+
+
+def test_rules_are_compared_with_no_rules(files):
+    model = rankine.LinearModel.from_weights([1.0, 0.0], ["x", "y"])
+    model.save(files / "named.rankine")
+    lines = ["label,qid,x,y", "1,1,3,0", "0,1,2,1", "1,1,1,1", "1,2,1,1", "0,2,0,1"]
+    (files / "d.csv").write_text("\n".join(lines))
+    (files / "rules.toml").write_text(
+        "[[filter]]\nname = 'f'\nwhere = 'y == 0'\n[[spread]]\ncolumn = 'qid'\nfirst = 1\n"
+    )
+    arguments = ["evaluate", files / "named.rankine", files / "d.csv", "-m", "recall@1"]
+    arguments += ["--rules", files / "rules.toml"]
+    results = json.loads(call(*arguments, "--json").stdout)
+    assert results["metrics"]["recall@1"]["value"] == 0.5
+    assert results["metrics"]["recall@1"]["without_rules"] == 0.75
+    assert results["rules"][0] == {"rule": "f", "lists": 1, "items": 1, "conflicts": 0}
+    output = call(*arguments)
+    assert "-0.2500" in output.stdout
+    assert "spread 1" in output.stderr

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import ParseError, RankineError
+from rankine.core.errors import ParameterError, ParseError, RankineError, SchemaError
 from rankine.model import LinearModel
 
 pytestmark = pytest.mark.cli
@@ -107,3 +107,35 @@ def test_columns_are_kept_in_the_table(files):
             run(*arguments, files / "no.parquet", *options)
         assert caught.value.parameter.lstrip("-") == parameter
     assert not (files / "no.parquet").exists()
+
+
+@pytest.fixture
+def ruled(files):
+    (files / "rules.toml").write_text("[[filter]]\nwhere = \"id == 'A'\"\nuntil = 2020-01-02\n")
+    return files
+
+
+def test_rules_change_ranks(ruled):
+    arguments = ["predict", ruled / "m.rankine", ruled / "d.txt", "--rules", ruled / "rules.toml"]
+    with pytest.warns(UserWarning, match="never"):
+        output = run(*arguments, "--trec", "--rules-at", "2020-01-01", "-k", "1")
+    assert output.splitlines() == ["7 Q0 C 1 2.0 rankine", "8 Q0 D 1 1.0 rankine"]
+    with pytest.warns(UserWarning, match="never"):
+        run(*arguments, "--out", ruled / "ranks.parquet", "--rules-at", "2020-01-01")
+    assert pq.read_table(ruled / "ranks.parquet")["rank"].to_pylist() == [None, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    [
+        (["--rules", "rules.toml"], "--rules"),
+        (["--rules-at", "2020-01-01"], "--rules-at"),
+        (["--rules", "rules.toml", "--rules-at", "soon", "--trec"], "--rules-at"),
+        (["--rules", "none.toml", "--trec"], "--rules"),
+    ],
+)
+def test_rules_without_ranks_or_without_a_file_are_rejected(ruled, words, parameter, monkeypatch):
+    monkeypatch.chdir(ruled)
+    with pytest.raises((ParameterError, SchemaError)) as caught:
+        run("predict", "m.rankine", "d.txt", *words)
+    assert caught.value.parameter == parameter

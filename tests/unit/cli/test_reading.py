@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import rankine
 from rankine.cli import _console
@@ -16,6 +17,7 @@ from rankine.cli._reading import (
     ReadingOptions,
     SortOptions,
 )
+from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 from rankine.core.specs import LogColumns
 from rankine.data import Dataset
@@ -241,3 +243,72 @@ def test_click_columns_are_taken_from_the_schema_unless_named(tmp_path):
         "query": "list", "label": "paid", "position": "place", "search": "words", "item": "sku",
     }  # fmt: skip
     assert ClickColumnOptions(schema=str(schema)).columns(item="i")["item"] == "i"
+
+
+@pytest.fixture(scope="module")
+def hive_log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hive")
+    rng = np.random.default_rng(3)
+    for day in range(1, 6):
+        table = pa.table(
+            {
+                "session": np.repeat(np.arange(20), 4) + 20 * day,
+                "clicked": np.tile([0, 1, 0, 0], 20),
+                "price": rng.lognormal(size=80),
+                "item": rng.choice(["a", "b", "c"], 80),
+            }
+        )
+        path = folder / f"log/date=2026-11-0{day}/part-0.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(table, path, row_group_size=40)
+    schema = 'query = "session"\nlabel = "clicked"\nnumeric = ["price"]\ntime = "date"\n'
+    (folder / "shop.toml").write_text(schema)
+    history = '[history.ctr]\nrate = "clicked"\nby = ["item"]\n'
+    (folder / "history.toml").write_text(schema + history)
+    call("train", folder / "log", "--schema", folder / "shop.toml", "--ranker", "ranksvm",
+         "--out", folder / "model.rankine")  # fmt: skip
+    return folder
+
+
+def call(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code in (0, 3), result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train LOG --schema shop.toml --ranker ranksvm --split time:0.5,0.5 --out OUT.rankine",
+        "train LOG --schema shop.toml --ranker elastic --stream --out OUT.rankine",
+        "tune LOG --schema shop.toml --ranker ranksvm --trials 1 --out OUT.rankine",
+        "evaluate model.rankine LOG",
+        "compare model.rankine model.rankine LOG",
+        "predict model.rankine LOG",
+        "report model.rankine LOG --out OUT.html",
+        "watch model.rankine LOG",
+        "convert LOG OUT.parquet --schema shop.toml",
+        "convert LOG OUT.parquet --query session --label clicked --features price",
+        "sort LOG OUT.parquet --query session",
+        "history build LOG --schema history.toml --out OUT.parquet",
+        "inspect LOG",
+        "inspect LOG --schema",
+    ],
+)
+def test_where_chooses_rows_and_reports_the_others(hive_log, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(hive_log)
+    words = words.replace("LOG", "log").replace("OUT", str(tmp_path / "out"))
+    output = call(*words.split(), "--where", "date >= 2026-11-03 and price < 1.5")
+    if "--schema" in words and "inspect" in words:
+        return
+    assert "2 files unread" in output
+    price = pq.read_table(hive_log / "log")["price"].to_numpy()[160:]
+    assert f"--where left out {(price >= 1.5).sum()} rows" in output
+
+
+def test_where_is_in_the_facts_of_a_training(hive_log, tmp_path):
+    out = tmp_path / "model.rankine"
+    where = "date >= 2026-11-03"
+    call("train", hive_log / "log", "--schema", hive_log / "shop.toml", "--ranker", "ranksvm",
+         "--where", where, "--out", out)  # fmt: skip
+    assert rankine.LinearModel.load(out).provenance["training"]["where"] == where

@@ -37,7 +37,14 @@ def test_sort_from_pipe_to_pipe():
 
 def test_json_is_one_line(tmp_path):
     done = run_process("sort", "-", tmp_path / "o.txt", "--json", stdin=b"1 qid:2 1:1\n")
-    assert json.loads(done.stdout) == {"rows": 1, "queries": 1, "runs": 1, "skipped": 0}
+    assert json.loads(done.stdout) == {
+        "rows": 1,
+        "queries": 1,
+        "runs": 1,
+        "skipped": 0,
+        "excluded_rows": 0,
+        "excluded_files": 0,
+    }
     assert done.stdout.count(b"\n") == 1
 
 

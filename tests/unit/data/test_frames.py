@@ -86,8 +86,9 @@ def test_fractional_query_ids_are_refused(make):
 def test_given_names_replace_those_of_the_frame(make):
     data = Dataset.from_arrays(make(COLUMNS), Y, feature_names=["p", "r"])
     assert data.feature_names == ("p", "r")
-    with pytest.raises(SchemaError, match="3 feature names for 2 columns"):
+    with pytest.raises(SchemaError) as caught:
         Dataset.from_arrays(make(COLUMNS), Y, feature_names=["p", "r", "s"])
+    assert caught.value.parameter == "feature_names"
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "Float32", "boolean", "int64[pyarrow]"])

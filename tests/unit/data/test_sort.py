@@ -161,8 +161,9 @@ def test_a_third_of_the_memory_is_for_a_run(tmp_path, monkeypatch):
     sort_file(path, tmp_path / "out.txt", max_memory=2**20)
     assert limits == [2**28, 2**20 // 3]
     assert report.runs == 1
-    with pytest.raises(ParameterError, match="no query ids to sort by"):
+    with pytest.raises(ParameterError) as caught:
         sort_file(path, tmp_path / "out.txt", group=[2000])
+    assert caught.value.parameter == "group"
 
 
 def test_bad_rows_of_every_file_are_counted(tmp_path, capsysbinary):
@@ -260,7 +261,7 @@ def test_a_raw_log_keeps_names_types_and_all_columns(tmp_path):
     assert both.schema == table.schema
     assert both["session"].to_pylist() == ["a"] * 4 + ["b"] * 4
     pq.write_table(table.drop(["tags"]), tmp_path / "less.parquet")
-    with pytest.raises(SchemaError, match="not the columns"):
+    with pytest.raises(SchemaError, match="no column 'tags'"):
         sort_file([log, tmp_path / "less.parquet"], tmp_path / "no.parquet", query="session")
 
 
@@ -391,7 +392,7 @@ def test_the_first_file_says_names_and_types(tmp_path, capsysbinary):
     assert lines == ["0 qid:1 1:2", "0 qid:1 1:3", "1 qid:2 1:1", "1 qid:3 1:4"]
     sort_file(both, tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_text().splitlines() == lines
-    with pytest.raises(SchemaError, match=r"a column with its type of .*a.parquet"):
+    with pytest.raises(SchemaError, match=r"string here and double in .*a.parquet"):
         sort_file([tmp_path / "a.parquet", tmp_path / "c.parquet"], tmp_path / "no.arrow")
 
 

@@ -61,7 +61,7 @@ def test_rows_that_meet_a_condition(text, rows):
     assert chosen(text) == [bool(row) for row in rows]
 
 
-@pytest.mark.parametrize("text", ["n > 2026-11-01", "day > 3 and x < 2026-11-01", "ts == 'a'"])
+@pytest.mark.parametrize("text", ["n > 2026-11-01", "x < 2026-11-01", "ts == 'a'", "text > 3"])
 def test_what_cannot_be_compared_is_an_error(text):
     with pytest.raises(SchemaError):
         chosen(text)

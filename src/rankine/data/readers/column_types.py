@@ -8,6 +8,7 @@ file is converted by value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -40,23 +41,29 @@ class ColumnTypes:
             for name in dict.fromkeys(name for _, schema in tables for name in schema.names)
         }
 
-    def align(self) -> None:
-        """Set the casts of all sources; raise for a column that is read and has no common type."""
-        for source, schema in self._tables:
-            source.casts = {
-                name: target
-                for name in schema.names
-                if name not in source.partition
-                and (target := self._targets[name]) is not None
-                and _differs(schema.field(name).type, target)
-            }
+    def align(self) -> list[Source]:
+        """Return the sources with their casts; raise where a column that is read has no type."""
+        aligned = [
+            replace(source, casts=self._casts(source, schema)) for source, schema in self._tables
+        ]
         schema = self._first_schema
-        for name, data_type in self._first.casts.items():
+        for name, data_type in aligned[0].casts.items():
             schema = schema.set(schema.get_field_index(name), pa.field(name, data_type))
         plan = plan_columns(schema, self._options, tuple(self._first.partition))
         for name in plan.columns:
             if name not in self._first.partition:
                 self._check(name, is_feature=name in plan.features)
+        return aligned
+
+    def _casts(self, source: Source, schema: pa.Schema) -> dict[str, pa.DataType]:
+        casts = {}
+        for name in schema.names:
+            target = self._targets[name]
+            if name in source.partition or target is None:
+                continue
+            if _differs(schema.field(name).type, target):
+                casts[name] = target
+        return casts
 
     def _types(self, name: str) -> list[tuple[Source, pa.DataType]]:
         """Return the types of a column in the files that have it with values."""

@@ -21,7 +21,7 @@ from rankine.data.dataset import Dataset, make_csr
 from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
-from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, nearest, parse_lines
+from rankine.data.readers.letor_tokens import Arrays, Fault, State, TokenRules, nearest, parse_lines
 from rankine.data.sources import Source
 from rankine.kernels.compile import jit
 
@@ -430,7 +430,7 @@ class Reader:
         max_features = options.max_features
         if options.n_features is not None:
             max_features = options.n_features
-        self._rules = Rules(
+        self._rules = TokenRules(
             options.base,
             max_features,
             options.max_line_bytes,

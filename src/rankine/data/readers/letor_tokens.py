@@ -243,7 +243,7 @@ def _is_utf8(buf: Any, pos: Any, stop: Any) -> bool:
     return True
 
 
-class Rules(NamedTuple):
+class TokenRules(NamedTuple):
     """What the caller declared about the file; see ``ReadOptions``."""
 
     base: int

@@ -244,6 +244,18 @@ def _open_text(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
         yield ArrowRows(source, options, schema, batches, lambda: stream.consumed)
 
 
+def all_columns(source: Source, options: ReadOptions) -> ReadOptions:
+    """Return options that read all columns of a file, of which only the query column has a role."""
+    with open_table(source, options) as table:
+        return _without_roles(table.schema.names, options)
+
+
+def _without_roles(names: list[str], options: ReadOptions) -> ReadOptions:
+    columns = tuple(name for name in names if name != options.query)
+    no_roles: Any = dict.fromkeys(("label", "docid", "weight", "position", "feature_names"))
+    return replace(options, columns=columns, features=(), **no_roles)
+
+
 class _Table(ABC):
     """An open file with a schema.
 
@@ -337,10 +349,7 @@ class _Table(ABC):
 
     def all_columns(self) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
         """Yield batches of all columns, of which only the query column has a role."""
-        columns = tuple(name for name in self.schema.names if name != self._options.query)
-        no_roles: Any = dict.fromkeys(("label", "docid", "weight", "position", "feature_names"))
-        options = replace(self._options, columns=columns, features=(), **no_roles)
-        plan = plan_columns(self.schema, options)
+        plan = plan_columns(self.schema, _without_roles(self.schema.names, self._options))
         yield from self.batches(plan.columns)
 
 
