@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.specs import History, decode_transforms, encode_transforms
+from rankine.core.stores import local_path
 from rankine.history.declarations import FeaturePlan, parse_duration
 from rankine.history.kernels import (
     AGE,
@@ -336,7 +337,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     history: list[Any]
     clock: int
-    counts: dict[str, int]
+    counts: Counts
     evicted: list[int]
 
 
@@ -611,7 +612,6 @@ class HistoryState:
             try:
                 document = msgspec.convert(content.document, SnapshotDocument, strict=True)
                 (saved,) = decode_transforms(document.history)
-                counts = Counts(**document.counts)
             except (msgspec.ValidationError, ValueError, TypeError) as error:
                 raise _malformed(f"this is no state of history features: {error}") from error
             if document.kind != "history" or not isinstance(saved, History):
@@ -628,7 +628,6 @@ class HistoryState:
             if extra is None or extra.dtype != np.uint8:
                 raise _malformed("a tensor is missing")
             state._restore(document, tensors)
-            state.counts = counts
         return state, extra.tobytes()
 
     def _content(self) -> tuple[SnapshotDocument, dict[str, NDArray[Any]]]:
@@ -652,7 +651,7 @@ class HistoryState:
             "history",
             encode_transforms([self.history]),
             self.clock,
-            vars(self.counts).copy(),
+            replace(self.counts),
             [table.evicted for table in self.tables],
         )
         return document, tensors
@@ -701,7 +700,7 @@ class HistoryState:
         self.waiting.add(chunk)
         self.clock = document.clock
         self._ids_at_clock = set(ids_at_clock.tolist())
-        self.counts = Counts(**document.counts)
+        self.counts = document.counts
 
 
 def _no_lists(n_keys: int, n_amounts: int) -> ListChunk:
@@ -720,15 +719,15 @@ def load_state(
     folder: str | os.PathLike[str], history: History | None = None, max_keys: int | None = None
 ) -> HistoryState:
     """Read the snapshot in a folder; a folder without one is an error."""
-    return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
+    return HistoryState.load(local_path(folder, "state") / SNAPSHOT_NAME, history, max_keys)[0]
 
 
 def has_state(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder contains a snapshot."""
-    return (Path(folder) / SNAPSHOT_NAME).exists()
+    return (local_path(folder, "state") / SNAPSHOT_NAME).exists()
 
 
 def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:
     """Write a snapshot to a folder, which is created if it does not exist."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    local_path(folder, "state").mkdir(parents=True, exist_ok=True)
     state.save(Path(folder) / SNAPSHOT_NAME)
