@@ -25,7 +25,7 @@ from rankine.history.rows import RowReader
 from rankine.history.state import HistoryState, load_state
 from rankine.logs.clicks import CoecLabel, coec_formula, position_propensity
 from rankine.logs.encoding import LogEncoding
-from rankine.logs.history import HistoryScan, check_history_names
+from rankine.logs.history import HistoryScan, check_history_columns
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
@@ -42,6 +42,7 @@ from rankine.transforms.log_columns import columns_of
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
+    from rankine.data.sources import Source
     from rankine.distributed.partitions import PartitionedDataset
 
 #: Options of reading that partitions of a log take over from its scan.
@@ -119,6 +120,18 @@ class LogScan(LabelledStream):
         if self.read_counts is None:
             return None
         return self.read_counts.get("missing_values", 0)
+
+    @property
+    def inputs(self) -> list[Source]:
+        """Files that can be read apart: none where features depend on earlier rows."""
+        return [] if isinstance(self.raw, HistoryScan) else self.raw.inputs
+
+    def select_files(self, inputs: list[Source]) -> LogScan:
+        """Return the log of some of the files, with the same features."""
+        assert not isinstance(self.raw, HistoryScan)  # noqa: S101 - narrows the type
+        selected = LogScan(self.raw.select_files(inputs), self.schema, self.label, None, self.cuts)
+        selected._encoding = self.log_encoding()
+        return selected
 
     def log_encoding(self) -> LogEncoding:
         """Return how rows become features.
@@ -401,11 +414,12 @@ def scan_columns(
     history = schema.history_spec()
     adds_outcomes = True
     if history is not None:
-        outcomes = set(RowReader(history).amount_columns) - {schema.position}
+        reader = RowReader(history)
+        outcomes = set(reader.amount_columns) - {schema.position}
         present = set(column_names(path))
-        check_history_names(history, present)
         # Lists without any outcomes, such as candidates to be scored, can only be read.
         adds_outcomes = like is None or not outcomes or bool(outcomes & present)
+        check_history_columns(reader, present, adds_outcomes=adds_outcomes)
         if adds_outcomes:
             numbers.update(outcomes.difference(categories))
     columns = [schema.time, *schema.columns]
