@@ -377,8 +377,8 @@ def find_sources(paths: Any) -> list[Source]:
 
 
 def is_table(item: Any) -> bool:
-    """Whether an object is a frame, or has Arrow's stream interface; polars' lazy frames too."""
-    return hasattr(item, "__arrow_c_stream__") or is_lazy(item)
+    """Whether an object is a frame, a dataset of Arrow, or has Arrow's stream interface."""
+    return hasattr(item, "__arrow_c_stream__") or is_lazy(item) or hasattr(item, "scanner")
 
 
 def is_lazy(item: Any) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.checks import check_count, check_list, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
+from rankine.data.frames import in_memory
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
 from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
@@ -602,6 +603,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
 
         Rows are scored one by one: ``qid`` and ``group`` are checked, and change nothing.
         """
+        X = in_memory(X)
         matrix = self._prediction_matrix(X)
         read_query_index(X, qid, group, matrix.shape[0])
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
