@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankine
-from rankine import AdditiveRanker, ElasticRanker, LinearModel, arrow, logs
+from rankine import AdditiveRanker, ElasticRanker, LinearModel, RankSVM, arrow, logs
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.core.specs import ListRange, MissingValues
 from rankine.logs import read_for
@@ -208,7 +208,7 @@ def test_spark_gives_the_same_bits(tmp_path, monkeypatch):
         grouped = frame.repartition("search").sortWithinPartitions("search")
         schema = "search string, age double, score double, rank int"
         grouped.mapInArrow(score, schema).write.parquet(str(tmp_path / "scores"))
-        lists = frame.repartition("search").sortWithinPartitions("search", "bm25", "age", "spam")
+        lists = frame.repartition(3, "search").sortWithinPartitions("search", "bm25", "age", "spam")
         rated = lists.selectExpr("search", "rank_label label", "bm25", "age", "spam")
         rated.write.parquet(str(tmp_path / "train"))
     finally:
@@ -222,7 +222,7 @@ def test_spark_gives_the_same_bits(tmp_path, monkeypatch):
     assert len(files) > 1
     pq.write_table(pa.concat_tables(map(pq.read_table, files)), tmp_path / "one.parquet")
     trained = [
-        ElasticRanker(random_state=0, missing="zero").fit(rankine.scan(path, query="search"))
+        RankSVM(missing="zero").fit(rankine.load(path, query="search"))
         for path in (tmp_path / "train", tmp_path / "one.parquet")
     ]
     assert trained[0].coef_.tobytes() == trained[1].coef_.tobytes()
