@@ -192,6 +192,7 @@ def test_polars_and_duckdb_give_the_same_bits():
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)  # starting Spark takes most of it
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_spark_gives_the_same_bits(tmp_path, monkeypatch):
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark and Java")
