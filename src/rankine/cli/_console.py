@@ -75,10 +75,19 @@ def print_error(message: str) -> None:
     _print_sentence(f"rankine: error: {message}")
 
 
+def format_warning(message: Any, *_: Any) -> str:
+    """Return a warning as one line, without the place in Python that led to it."""
+    return _wrapped_sentence(f"rankine: warning: {message}")
+
+
 def _print_sentence(text: str) -> None:
+    sys.stderr.write(_wrapped_sentence(text))
+
+
+def _wrapped_sentence(text: str) -> str:
+    """Return printable lines for stderr, which a terminal shows wrapped at spaces."""
     safe_text = printable(text, len(text))
-    for line in wrap_text(safe_text, terminal_width(stderr=True)):
-        sys.stderr.write(f"{line}\n")
+    return "".join(f"{line}\n" for line in wrap_text(safe_text, terminal_width(stderr=True)))
 
 
 def print_result(text: str) -> None:
