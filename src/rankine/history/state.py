@@ -34,7 +34,7 @@ from rankine.history.kernels import (
     COUNT,
     LAST,
     KeyTable,
-    Rule,
+    TableRule,
     insert_rows,
     mark_live,
     overall_rate,
@@ -205,7 +205,7 @@ class FeatureTable:
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
-            Rule(
+            TableRule(
                 plan.kind,
                 self.n_sums,
                 plan.half_life,
