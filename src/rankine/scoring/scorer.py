@@ -28,6 +28,7 @@ from rankine.scoring.kernels import (
     run_csr_kernel,
     run_scaled_csr_kernel,
 )
+from rankine.scoring.probability import OutcomeProbabilities, outcome_probabilities
 from rankine.scoring.rows import (
     CsrArrays,
     InputIssues,
@@ -44,6 +45,7 @@ from rankine.scoring.rows import (
     rule_columns,
 )
 from rankine.scoring.tables import TableRows, TableScores
+from rankine.transforms.clicks import check_positions
 from rankine.transforms.log_columns import encoder_of
 from rankine.transforms.missing import fill_missing
 from rankine.transforms.scaling import normalised_runs
@@ -336,6 +338,40 @@ class Scorer:
         else:
             best = rules.rank(scores, rule_columns(rows, columns or {}), k, time=time).order
         return Ranking(best, scores[best])
+
+    def probability(
+        self,
+        rows: Any,
+        positions: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        issues: InputIssues | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute the probability of the outcome that the model is calibrated for.
+
+        Parameters
+        ----------
+        rows, group, issues
+            As for ``score``.
+        positions
+            Position at which each row is displayed, from 1; default: the most examined one.
+        """
+        scores = self.score(rows, group=group, issues=issues)
+        starts = list_starts(group, len(scores))
+        if positions is not None:
+            positions = check_positions(positions)
+            if len(positions) != len(scores):
+                raise ParameterError(
+                    f"{len(positions)} positions for {len(scores)} rows",
+                    fix="Pass one position per row",
+                    parameter="positions",
+                )
+        return self.probabilities(scores, starts, positions)
+
+    @cached_property
+    def probabilities(self) -> OutcomeProbabilities:
+        """Function of scores, starts of lists and positions; an error without a calibration."""
+        return outcome_probabilities(self.model)
 
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
         """Return rows as features, compressed or dense; raw columns are encoded."""
