@@ -3,7 +3,7 @@
     python -m benchmarks.history [--part latency ingestion restart] [--seconds 10] [--keys 10000000]
 
 Other programs on the machine disturb times, so each figure of the server also has its processor
-seconds. Prints one JSON object.
+seconds. Results go to benchmarks/results.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common.machine import add
 from benchmarks.serving import Server, Wire, figures, measured
 from rankine import LinearModel
 from rankine.core.specs import History, LogColumns
@@ -221,7 +222,6 @@ def main(argv=None):
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args(argv)
-    report: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "shop.rankine"
         save_model(path)
@@ -229,15 +229,14 @@ def main(argv=None):
             server = Server(path, "--state", str(Path(name) / "state"))
             try:
                 if "latency" in options.part:
-                    report["latency"] = latency(server, options.rate, options.seconds)
+                    add("history_server", "latency", latency(server, options.rate, options.seconds))
                 if "ingestion" in options.part:
-                    report["ingestion"] = ingestion(server, options.seconds)
+                    add("history_server", "ingestion", ingestion(server, options.seconds))
             finally:
                 server.stop()
         if "restart" in options.part:
             folder = Path(name) / "many"
-            report["restart"] = restart(path, folder, options.keys, options.rows)
-    print(json.dumps(report))
+            add("history_server", "restart", restart(path, folder, options.keys, options.rows))
 
 
 def smoke():

@@ -110,7 +110,7 @@ def page() -> str:
         "",
         "<!-- Written by tools/licences.py; do not edit. -->",
         "",
-        "rankine itself is BSD-3-Clause. `pip install 'rankine[all]'` also installs packages:",
+        "rankine itself is BSD-3-Clause. `pip install 'rankine[all]'` also installs the following.",
         "Each row shows the package's metadata. rankine depends directly on those in bold.",
         "",
         "| package | licence | MB |",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.evaluation.fusion import fuse
+    from rankine.evaluation.pareto import pareto
     from rankine.logs.propensity import estimate_propensity
     from rankine.logs.simulation import shop_log
     from rankine.model import LinearModel, ModelBundle
@@ -62,6 +63,7 @@ _PUBLIC = {
     "load_model": "rankine.rankers.loaded",
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
+    "pareto": "rankine.evaluation.pareto",
     "plot": "rankine.plot",
     "report": "rankine.reporting.run",
     "sample_pairs": "rankine.samplers.pairs",
@@ -96,6 +98,7 @@ __all__ = [
     "load_model",
     "logs",
     "metrics",
+    "pareto",
     "plot",
     "report",
     "sample_pairs",

@@ -108,8 +108,8 @@ class ArrowScorer:
             schema = self.schema(data.schema)
             return pa.RecordBatchReader.from_batches(schema, self._score(data.schema, data))
         if is_table(data) or hasattr(data, "iloc"):
-            with frame_batches(data) as (schema, batches):
-                scored = self._score(schema, batches)
+            with frame_batches(data) as (schema, read):
+                scored = self._score(schema, read(schema.names))
                 return pa.Table.from_batches(scored, self.schema(schema))
         return self._score_iterator(data)
 

@@ -44,6 +44,7 @@ PLAIN = {
     "core/lazy_import.py",
     "core/log_summary.py",
     "core/specs.py",
+    "core/stores.py",
     "core/strict_json.py",
     "data/query_index.py",
     "data/readers/arrow_guard.py",

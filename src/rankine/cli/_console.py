@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
+from rankine.core.stores import check_writable, is_url
 from rankine.core.text_table import wrap_text
 
 if TYPE_CHECKING:
@@ -147,6 +148,9 @@ def check_output_paths(**files: str | None) -> None:
         if path is None:
             continue
         # Training may take hours, so a path that cannot be written is an error before it.
+        if is_url(path):
+            check_writable(path)
+            continue
         folder = Path(path).absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ParameterError(

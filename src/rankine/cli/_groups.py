@@ -32,6 +32,10 @@ _OPTION_OF_PARAMETER = {
     "features": "numeric",
     "preference": "detect",
     "chance": "power",
+    "goals": "goal",
+    "floors": "floor",
+    "metrics": "metric",
+    "n_points": "points",
 }
 
 

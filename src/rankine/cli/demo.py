@@ -31,6 +31,8 @@ _EPILOG = """
 
 _METRICS = ("ndcg@10", "map", "mrr")
 _TITLE = "A shop's search, ranked by what shoppers clicked and bought"
+#: Goals of the front in the report: relevance, and the money that sales earn.
+_GOALS = ("clicked", "purchased*margin")
 #: Share of the queries used for training.
 _TRAIN_SHARE = 0.8
 #: Training steps at which the objective is recorded, for the report.
@@ -120,8 +122,20 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     scores = score_dataset(model, test)
     metrics = _evaluate(test, scores)
     stopwatch.lap("evaluation")
+    front = rankine.pareto(
+        rankine.LeastSquaresRanker(),
+        train,
+        _GOALS,
+        test=test,
+        n_points=11,
+        maximise=_GOALS[1],
+        floors={_GOALS[0]: 0.98},
+        random_state=seed,
+    )
+    stopwatch.lap("front")
     files["report"] = str(target / "report.html")
-    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
+    command = f"rankine demo --seed {seed}"
+    page = rankine.report(model, test, title=_TITLE, command=command, front=front)
     page.save(files["report"])
     stopwatch.lap("report")
     files["market"], files["curves"] = str(target / "market.parquet"), str(target / "curves.html")

@@ -14,6 +14,7 @@ from rankine.cli._console import check_output_paths, print_tables
 from rankine.cli._options import AsJson, Files
 from rankine.cli._reading import Where, report_excluded
 from rankine.cli.main import Commands, app, group_of
+from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -70,15 +71,19 @@ def build(
     from rankine.logs.schema import read_schema
 
     check_output_paths(out=out)  # before a suffix is added to a name that is none
-    schema_out = str(Path(out).with_suffix(".toml"))
-    if Path(schema_out).exists() and Path(schema_out).samefile(schema):
+    schema_out = out.removesuffix(Path(out).suffix) + ".toml"
+    is_same = schema_out == schema
+    if not is_same and Path(schema_out).exists() and Path(schema).exists():
+        is_same = Path(schema_out).samefile(schema)
+    if is_same:
         raise ParameterError(
             f"the new schema would replace {schema}", parameter="out", fix="Choose another name"
         )
     declared = read_schema(schema)
     report = build_history(log, out, declared, state=state, where=where)
     report_excluded(report.read_counts)
-    Path(schema_out).write_text(declared.without_history().to_toml(), encoding="utf-8")
+    with atomic_file(schema_out) as file:
+        file.write(declared.without_history().to_toml().encode())
     if json:
         counts = {"rows": report.rows, "lists": report.lists}
         _console.print_json(
@@ -191,6 +196,8 @@ def _summary(state: HistoryState) -> dict[str, Any]:
 
 
 def _print_summary(state: HistoryState) -> None:
+    from rankine.reporting.numbers import plural
+
     summary = _summary(state)
     keys = summary.pop("keys")
     rows = []
@@ -199,7 +206,8 @@ def _print_summary(state: HistoryState) -> None:
         kind = feature.kind if formula is True else f"{feature.kind} of {formula}"
         rows.append((name, kind, ", ".join(feature.by), f"{keys[name]:,}"))
     title = (
-        f"{summary['rows']:,} rows of {summary['lists']:,} lists, the last one read at "
-        f"{summary['time']}; {summary['waiting_lists']:,} lists wait; {summary['bytes']:,} bytes"
+        f"{plural(summary['rows'], 'row')} of {plural(summary['lists'], 'list')}, the last one "
+        f"read at {summary['time']}; {plural(summary['waiting_lists'], 'list')} not known yet; "
+        f"{summary['bytes']:,} bytes"
     )
     _print_table(title, ("feature", "what", "by", "keys"), rows, ("what", "by"))

@@ -16,6 +16,7 @@ from rankine.cli._options import AsJson, Topic
 from rankine.cli._reading import Where, report_excluded
 from rankine.cli.main import app
 from rankine.core.safe_text import printable
+from rankine.core.stores import is_file, open_binary, read_bytes
 from rankine.core.text_table import wrap_text
 
 if TYPE_CHECKING:
@@ -264,7 +265,8 @@ def _training(path: str, overview: Overview) -> list[list[str]]:
         ["rankine", "tune", path, "--ranker", "ranksvm", "--out", "model.rankine"],
     ]
     if overview.contiguous is False:
-        sorted_path = str(Path(path).with_suffix("")) + "-sorted" + Path(path).suffix
+        suffix = Path(path).suffix
+        sorted_path = f"{path.removesuffix(suffix)}-sorted{suffix}"
         commands.append(["rankine", "sort", path, sorted_path])
     return commands
 
@@ -407,9 +409,9 @@ def _show_schema(path: str, where: str | None, *, json: bool) -> None:
 
 def _is_model(path: str) -> bool:
     """Return whether a file starts like a rankine model."""
-    if not Path(path).is_file():
+    if not is_file(path):
         return False
-    with Path(path).open("rb") as file:
+    with open_binary(path) as file:
         return file.read(64)[8:].startswith(_MODEL_HEADER)
 
 
@@ -420,10 +422,10 @@ def _holds_model(path: str) -> bool:
 
     if _is_model(path) or path.endswith(".rankine"):
         return True
-    if not Path(path).is_file() or is_run(path) or not is_foreign(path):
+    if not is_file(path) or is_run(path) or not is_foreign(path):
         return False
     # Judgements start with numbers, as models of sofia-ml do, which are a single line.
-    return not is_qrels(path) or len(Path(path).read_bytes().splitlines()) == 1
+    return not is_qrels(path) or len(read_bytes(path).splitlines()) == 1
 
 
 def _load(path: str) -> LinearModel | ModelBundle:

@@ -31,7 +31,7 @@ _INTERRUPTED = 130
 
 #: Commands by the heading under which help shows them, in the order in which they are needed.
 COMMAND_GROUPS = {
-    "Learn": ("train", "tune", "path", "retrain", "fuse"),
+    "Learn": ("train", "tune", "path", "pareto", "retrain", "fuse"),
     "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
     "Use": ("calibrate", "predict", "serve", "export", "watch"),
     "Data": ("inspect", "convert", "sort", "clicks", "history"),

@@ -15,6 +15,7 @@ from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError
+from rankine.core.stores import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,6 +97,12 @@ def retrain(
 
     if keep:
         check_count("keep", keep)
+        if is_url(out):
+            raise ParameterError(
+                "earlier models are kept in a folder beside the file, and this is a URL",
+                parameter="keep",
+                fix="Leave it out, and switch on versions of the bucket",
+            )
     for name, limit in (("max_unseen", max_unseen), ("max_missing", max_missing)):
         check_not_negative(name, limit)
     check_not_negative("max_drift", max_drift)

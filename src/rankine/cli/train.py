@@ -26,6 +26,7 @@ from rankine.cli._reading import ReadingOptions, log_schema_of, report_excluded
 from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.core.stores import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -493,7 +494,7 @@ class TrainingJob:
         if folder is None:
             first_file = find_sources(self.paths)[0].path or Path()
             folder = str(first_file.absolute().parent / "rankine-partitions")
-        target = Path(folder) / "rows.parquet"
+        target = local_path(folder, "repartition_to") / "rows.parquet"
         if self.checkpoints.get("resume") and target.exists():
             return str(target)
         options = self._read(self.paths, stream=True).options

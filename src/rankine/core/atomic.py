@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from rankine.core.stores import is_url, writing
+
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -20,7 +22,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     renamed to ``path``; then the folder is flushed. After an error, a full disk or a kill the old
     file is unchanged; after an error the new file is removed. The permissions of an existing file
     are kept, a new file has those of the umask. A symbolic link is replaced, and the file that it
-    names is unchanged. Pipes, devices and links in ``/dev`` are written to directly.
+    names is unchanged. Pipes, devices and links in ``/dev`` are written to directly. For a URL such
+    as ``s3://bucket/key`` the object is stored when it is complete.
 
     Examples
     --------
@@ -31,6 +34,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> (folder / "model.bin").read_bytes()
     b'whole'
     """
+    if is_url(path):
+        with writing(os.fspath(path)) as file:
+            yield file
+        return
     target = Path(path).absolute()
     # A pipe or a device cannot be replaced by renaming a file, and /dev/stdout must stay a link.
     is_device = target.parts[1:2] in (("dev",), ("proc",))

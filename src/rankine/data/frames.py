@@ -7,20 +7,21 @@ infinities are errors that name the column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
-from rankine.core.errors import DataError, SchemaError, attach_file_to_errors
+from rankine.core.errors import DataError, RankineError, SchemaError, attach_file_to_errors
 from rankine.data.dataset import all_finite
 from rankine.data.sources import is_lazy
 
 _QID_FIX = "Give every row a query id"
-_TEXT_FIX = "Encode it as numbers first, or leave the column out"
+_TEXT_FIX = "Make it a categorical column, encode it as numbers, or leave it out"
 
 
 class FrameParts(NamedTuple):
@@ -37,6 +38,7 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
     The matrix is float32 if every column is, else float64. ``names`` replace the column names.
     """
     reject_sets(feature_names=names)
+    X = in_memory(X)
     if not is_frame(X):
         return FrameParts(X, None if names is None else tuple(names), None)
     features, qid = take_qid(X)
@@ -45,42 +47,135 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
     return FrameParts(matrix, column_names, qid)
 
 
-@contextmanager
-def frame_batches(table: Any) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """Open a pass over a frame or an Arrow stream: its schema, and its record batches.
+#: Returns the record batches of some columns.
+BatchReader = Callable[[Sequence[str]], Iterator[Any]]
+#: Rows of a pandas frame that are converted at a time.
+_PANDAS_ROWS = 2**18
 
-    Batches share memory with the frame where Arrow allows it. Lazy frames of polars are computed
-    in batches.
+
+@contextmanager
+def frame_batches(table: Any) -> Iterator[tuple[Any, BatchReader]]:
+    """Open a pass over a frame or an Arrow stream: its schema, and a function that reads columns.
+
+    Batches share memory with the frame where Arrow allows it. Other columns of pandas frames are
+    converted piece by piece, and lazy frames of polars are computed in batches, so that no second
+    frame is held in memory.
     """
     import pyarrow as pa
 
-    if is_lazy(table):
-        yield table.collect_schema().to_frame().to_arrow().schema, _lazy_batches(table)
-    elif hasattr(table, "read_next_batch"):
-        yield table.schema, iter(table)
-    else:
-        if _is_pandas(table):
-            table = pa.Table.from_pandas(table, preserve_index=False)
-        with pa.RecordBatchReader.from_stream(table) as reader:
-            yield reader.schema, iter(reader)
+    with ExitStack() as stack, _frame_errors():
+        if is_lazy(table):
+            schema = table.collect_schema().to_frame().to_arrow().schema
+            read: BatchReader = partial(_lazy_batches, table)
+        elif hasattr(table, "read_next_batch"):
+            schema, read = table.schema, lambda _: iter(table)
+        elif hasattr(table, "scanner"):  # a dataset of Arrow
+            schema = table.schema
+            read = lambda columns: table.scanner(columns=list(columns)).to_batches()  # noqa: E731
+        elif _is_pandas(table):
+            schema = pa.Schema.from_pandas(table, preserve_index=False)
+            read = partial(_pandas_batches, table, schema)
+        else:
+            reader = stack.enter_context(pa.RecordBatchReader.from_stream(table))
+            schema, read = reader.schema, lambda _: iter(reader)
+        yield schema, lambda columns: _checked_batches(read(columns))
 
 
-def _lazy_batches(table: Any) -> Iterator[Any]:
-    """Compute a lazy frame of polars batch by batch, where its version can."""
-    frames = [table] if not hasattr(table, "collect_batches") else table.collect_batches()
+@contextmanager
+def _frame_errors() -> Iterator[None]:
+    """Turn errors of the library that computes a table into errors about its rows."""
     try:
-        for frame in frames:
-            yield from frame.lazy().collect().to_arrow().to_batches()
+        yield
+    except RankineError:
+        raise
     except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(
-            f"the lazy frame cannot be computed: {error}", fix="Call collect() on it to see where"
+            f"the table cannot be computed: {lines[0][:200]}",
+            fix="Compute it on its own to see where: collect() it, or write it to Parquet",
         ) from error
+
+
+def _checked_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    while True:
+        with _frame_errors():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _lazy_batches(table: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """Compute columns of a lazy frame of polars, batch by batch where its version can."""
+    table = table.select(columns)
+    frames = [table]
+    if hasattr(table, "collect_batches"):
+        frames = table.collect_batches(maintain_order=True)
+    for frame in frames:
+        yield from frame.lazy().collect().to_arrow().to_batches()
+
+
+def _pandas_batches(table: Any, schema: Any, columns: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    chosen = table.loc[:, list(columns)]
+    schema = pa.schema([schema.field(name) for name in columns])
+    for start in range(0, max(len(table), 1), _PANDAS_ROWS):
+        rows = chosen.iloc[start : start + _PANDAS_ROWS]
+        yield pa.RecordBatch.from_pandas(rows, schema=schema, preserve_index=False)
+
+
+def in_memory(X: Any) -> Any:
+    """Return a table in memory for a lazy frame, a reader or a query; anything else unchanged."""
+    if is_lazy(X):
+        with _frame_errors():
+            return X.collect()
+    if hasattr(X, "scanner"):
+        with _frame_errors():
+            return X.to_table()
+    # Frames of polars hold their rows; relations of DuckDB also have to_arrow_table.
+    if not hasattr(X, "__arrow_c_stream__") or _is_pandas(X) or hasattr(X, "estimated_size"):
+        return X
+    import pyarrow as pa
+
+    if isinstance(X, pa.Table | pa.RecordBatch):
+        return X
+    # A query would be computed again whenever it is read.
+    with _frame_errors():
+        return pa.table(X)
+
+
+def to_table(X: Any) -> Any:
+    """Return a frame as a table of Arrow, which shares its memory where Arrow allows it."""
+    import pyarrow as pa
+
+    if _is_pandas(X):
+        return pa.Table.from_pandas(X, preserve_index=False)
+    return pa.table(X)
+
+
+def category_columns(X: Any) -> list[str]:
+    """Return the names of the categorical and dictionary columns of a frame."""
+    if not is_frame(X):
+        return []
+    if _is_pandas(X):
+        return [
+            str(name)
+            for name, dtype in zip(X.columns, X.dtypes, strict=True)
+            if hasattr(dtype, "categories") and name != "qid"
+        ]
+    import pyarrow as pa
+
+    with frame_batches(X) as (schema, _):
+        return [
+            column.name
+            for column in schema
+            if pa.types.is_dictionary(column.type) and column.name != "qid"
+        ]
 
 
 def is_frame(X: Any) -> bool:
     """Whether ``X`` is a table with named columns."""
-    if is_lazy(X):
-        raise SchemaError("a lazy frame holds no rows yet", fix="Call collect() on it first")
     tables = ("columns", "column_names", "schema")
     return _is_pandas(X) or (
         hasattr(X, "__arrow_c_stream__") and any(hasattr(X, name) for name in tables)

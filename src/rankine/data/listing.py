@@ -20,6 +20,7 @@ from rankine.data.compression import strip_compression
 from rankine.data.formats import FORMATS
 
 if TYPE_CHECKING:
+    from rankine.core.stores import Store
     from rankine.data.sources import Source
 
 #: Value of a Hive column in the folder of rows in which it is missing.
@@ -29,22 +30,21 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 
 
-def filesystem_of(text: str) -> tuple[fs.FileSystem, str] | None:
-    """Return the filesystem and path of a URL; None for a local path."""
-    return None
-
-
-def list_tables(filesystem: fs.FileSystem, folder: str) -> list[str]:
+def list_tables(filesystem: fs.FileSystem | Store, folder: str) -> list[str]:
     """Return the tables in a folder and the folders below it, in order of their paths.
 
     Files and folders whose names start with a dot or an underscore are left out, as Spark and Hive
     do. Other files that are no tables are an error: they might be data.
     """
+    # Stores name their objects by URL.
+    name_of = getattr(filesystem, "url", str)
     try:
         files = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
     except OSError as error:
         raise DataError(
-            f"cannot be listed: {error}", file=folder, fix="Check the path and its permissions"
+            f"cannot be listed: {error}",
+            file=name_of(folder),
+            fix="Check the path and its permissions",
         ) from error
     root = PurePosixPath(folder)
     tables = []
@@ -55,14 +55,14 @@ def list_tables(filesystem: fs.FileSystem, folder: str) -> list[str]:
         if not strip_compression(path.name.lower()).endswith(_table_suffixes()):
             raise FileKindError(
                 f"the folder {folder} also holds this file, which is no table by its suffix",
-                file=file.path,
+                file=name_of(file.path),
                 fix=f"Move it, or name the tables: '{folder.rstrip('/')}/**/*.parquet'",
             )
         tables.append(file.path)
     if not tables:
         raise EmptyDataError(
             "is a folder without tables",
-            file=folder,
+            file=name_of(folder),
             fix="Name files, or a pattern such as 'folder/*.txt'",
         )
     return sorted(tables)
@@ -78,7 +78,7 @@ def _table_suffixes() -> tuple[str, ...]:
     return tuple(suffix for form in formats for suffix in form.suffixes)
 
 
-def match_pattern(filesystem: fs.FileSystem, pattern: str) -> list[str]:
+def match_pattern(filesystem: fs.FileSystem | Store, pattern: str) -> list[str]:
     """Return the files and folders that match a pattern of ``*``, ``?``, ``[]`` and ``**``."""
     parts = PurePosixPath(pattern).parts
     n_plain = next(k for k, part in enumerate(parts) if set("*?[") & set(part))

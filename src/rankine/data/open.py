@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.stores import read_bytes
 from rankine.data.dataset import Dataset, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadKeywords, ReadOptions
@@ -147,7 +148,7 @@ def read_names(names: Any) -> tuple[str, ...] | None:
     if isinstance(names, (str, Path)):
         file = str(names)
         try:
-            lines = Path(names).read_text(encoding="utf-8").splitlines()
+            lines = read_bytes(names).decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(
                 f"feature names cannot be read: {error}",

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
+from rankine.core.stores import read_bytes
 from rankine.data.dataset import Dataset, check_weight, concat, drain
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
@@ -133,7 +133,7 @@ def _read_numbers(
     """Read one number a line, as LightGBM and XGBoost write them."""
     file = os.fspath(path)
     try:
-        lines = Path(path).read_bytes().splitlines()
+        lines = read_bytes(path).splitlines()
     except OSError as error:
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
@@ -164,9 +164,9 @@ def sort_hint(sources: Sequence[str], query: str | None, time: str | None = None
     # A stream or a frame has no name that a command could take.
     if not sources or str(sources[0]).startswith("<"):
         return f"{advice}, the rows of a list together"
-    first = Path(sources[0])
-    stem, *suffixes = first.name.split(".")
-    target = first.with_name(".".join([stem, "sorted", *suffixes]))
+    folder, slash, name = str(sources[0]).rpartition("/")
+    stem, *suffixes = name.split(".")
+    target = f"{folder}{slash}" + ".".join([stem, "sorted", *suffixes])
     files = " ".join(shlex.quote(str(name)) for name in sources)
     command = f"rankine sort {files} {shlex.quote(str(target))}"
     if query not in (None, "qid"):

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, FileKindError, ParameterError, SchemaError
+from rankine.core.stores import is_url
 from rankine.data.compression import open_target
 from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, format_for
@@ -125,7 +126,7 @@ def sort_file(
 
 def _folder_of(target: str | os.PathLike[str]) -> Path | None:
     """Return the folder for temporary files, which need as much room as the target."""
-    if os.fspath(target) == "-":
+    if os.fspath(target) == "-" or is_url(target):
         return None
     return Path(os.path.realpath(target)).parent
 

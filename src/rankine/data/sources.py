@@ -6,6 +6,7 @@ A file that changes while it is read, or between two passes, is noticed.
 from __future__ import annotations
 
 import glob
+import hashlib
 import io
 import os
 import stat
@@ -26,6 +27,7 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.pipes import open_without_waiting, wait_for_writer
+from rankine.core.stores import Identity, Store, StoreFile, is_url, open_store
 
 _GLOB = frozenset("*?[")
 
@@ -65,7 +67,7 @@ class Source:
     table_rows
         Number of its rows, once a pass has reached the end.
     filesystem, remote_path
-        Where a file is that is not local: a filesystem of Arrow, and the path in it.
+        Where a file is that is not local: its store, and the path in it.
     partition
         Values of the Hive columns in the path, as scalars of Arrow.
     casts
@@ -80,7 +82,7 @@ class Source:
     taken: bool = False
     table: Any = None
     table_rows: int | None = None
-    filesystem: Any = None
+    filesystem: Store | None = None
     remote_path: str | None = None
     partition: dict[str, Any] = field(default_factory=dict)
     casts: dict[str, Any] = field(default_factory=dict)
@@ -119,9 +121,13 @@ class Source:
         # A pipe's first bytes are kept, because they cannot be read again.
         if self.table is not None:
             return b""
-        if self.rereadable:
+        if self.rereadable and self.filesystem is None:
             with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)
+        if self.filesystem is not None and self.peeked is None:
+            # Kept, because each request to a store takes its time.
+            with attach_file_to_errors(self.name), self.open() as file:
+                self.peeked = read_fully(file, HEAD_BYTES)
         # A pipe cannot go back: ``open`` gives these bytes again, before the others.
         if self.peeked is None:
             with attach_file_to_errors(self.name):
@@ -176,13 +182,13 @@ class Source:
             import pyarrow as pa
 
             return pa.OSFile(str(self.path), "rb")
-        self._compare_stamp("since the last pass")
-        return self.filesystem.open_input_file(self.remote_path)
+        import pyarrow as pa
+
+        return pa.PythonFile(self._open_object(sequential=False), "r")
 
     def _open_path(self) -> BinaryIO:
         if self.filesystem is not None:
-            self._compare_stamp("since the last pass")
-            return cast("BinaryIO", self.filesystem.open_input_stream(self.remote_path))
+            return cast("BinaryIO", self._open_object(sequential=True))
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
@@ -207,6 +213,20 @@ class Source:
             return cast("BinaryIO", Prefixed(prefix, file))
         return cast("BinaryIO", file)
 
+    def _open_object(self, *, sequential: bool) -> StoreFile:
+        """Open an object of a store, and compare it with the last pass."""
+        assert self.filesystem is not None  # noqa: S101 - narrows the type
+        try:
+            file = self.filesystem.open(self.remote_path or "", sequential=sequential)
+        except FileNotFoundError as error:
+            if self.stamp is not None:
+                raise self._changed("since the last pass (it is gone)") from error
+            raise DataError(
+                "does not exist", file=self.name, fix="Check the bucket and the path"
+            ) from error
+        self._compare_stamp("since the last pass", _object_stamp(file.identity))
+        return file
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Enclose one pass over the file: errors name it.
@@ -224,14 +244,14 @@ class Source:
     def check(self) -> None:
         """Raise ChangedDataError if the file changed since it was opened."""
         if self.stamp is not None:
-            self._compare_stamp("while it was read")
+            try:
+                stamp = self.current_stamp()
+            except OSError as error:
+                raise self._changed("while it was read (it is gone)") from error
+            self._compare_stamp("while it was read", stamp)
 
-    def _compare_stamp(self, when: str) -> None:
-        """Record the stamp of a file, or raise if it has another one now."""
-        try:
-            stamp = self.current_stamp()
-        except OSError as error:
-            raise self._changed(f"{when} (it is gone)") from error
+    def _compare_stamp(self, when: str, stamp: Stamp | None) -> None:
+        """Record the first stamp of a file; raise if a later one differs."""
         if self.stamp is None:
             self.stamp = stamp
         elif stamp != self.stamp:
@@ -240,10 +260,10 @@ class Source:
     def current_stamp(self) -> Stamp | None:
         """Return the stamp that the file has now; an OSError if it is gone."""
         if self.filesystem is not None:
-            info = self.filesystem.get_file_info(self.remote_path)
-            if info.size is None:
-                raise self._changed("since it was listed (it is gone)")
-            return Stamp(0, 0, info.size, info.mtime_ns or 0)
+            try:
+                return _object_stamp(self.filesystem.identity(self.remote_path or ""))
+            except FileNotFoundError as error:
+                raise self._changed("since it was listed (it is gone)") from error
         if self.path is None:
             return None
         return stamp_of(self.path.stat())
@@ -309,6 +329,11 @@ def unreadable(error: OSError) -> DataError:
     )
 
 
+def _object_stamp(identity: Identity) -> Stamp:
+    digest = hashlib.blake2b(identity.tag.encode(), digest_size=8).digest()
+    return Stamp(0, 0, identity.size, int.from_bytes(digest))
+
+
 def stamp_of(info: os.stat_result) -> Stamp | None:
     """Return the stamp of a regular file; None for pipes and devices, whose content is not kept."""
     if not stat.S_ISREG(info.st_mode):
@@ -352,8 +377,8 @@ def find_sources(paths: Any) -> list[Source]:
 
 
 def is_table(item: Any) -> bool:
-    """Whether an object is a frame, or has Arrow's stream interface; polars' lazy frames too."""
-    return hasattr(item, "__arrow_c_stream__") or is_lazy(item)
+    """Whether an object is a frame, a dataset of Arrow, or has Arrow's stream interface."""
+    return hasattr(item, "__arrow_c_stream__") or is_lazy(item) or hasattr(item, "scanner")
 
 
 def is_lazy(item: Any) -> bool:
@@ -369,12 +394,8 @@ def _as_list(paths: Any) -> Iterable[Any]:
 
 
 def _matches(text: str) -> list[Source]:
-    if "://" in text:
-        from rankine.data.listing import filesystem_of
-
-        location = filesystem_of(text)
-        if location is not None:
-            return _remote_matches(text, *location)
+    if is_url(text):
+        return _remote_matches(text, *open_store(text))
     path = Path(text)
     # A file whose name holds a bracket is that file, not a pattern.
     if path.exists() or not _GLOB & set(text):
@@ -408,7 +429,7 @@ def _tables_in(folders: list[str]) -> list[Source]:
     return [Source(file, Path(file)) for file in files]
 
 
-def _remote_matches(url: str, filesystem: Any, path: str) -> list[Source]:
+def _remote_matches(url: str, store: Store, path: str) -> list[Source]:
     """Return the files of a URL: an object, a folder of tables, or matches of a pattern."""
     from pyarrow import fs
 
@@ -416,16 +437,15 @@ def _remote_matches(url: str, filesystem: Any, path: str) -> list[Source]:
 
     root = url.removesuffix(path)
     names = [path]
-    if _GLOB & set(path):
-        names = match_pattern(filesystem, path)
-    types = [(info.path, info.type) for info in filesystem.get_file_info(names)]
+    if _GLOB & set(path) and store.has_folders:
+        names = match_pattern(store, path)
+    types = [(info.path, info.type) for info in store.get_file_info(names)]
     files = [name for name, type_ in types if type_ == fs.FileType.File and not _is_marker(name)]
     if not files:
         folders = [name for name, type_ in types if type_ == fs.FileType.Directory]
-        files = [file for folder in folders for file in list_tables(filesystem, folder)]
+        files = [file for folder in folders for file in list_tables(store, folder)]
     if not files:
         raise DataError("does not exist", file=url, fix="Check the bucket and the path")
     return [
-        Source(f"{root}{name}", filesystem=filesystem, remote_path=name)
-        for name in dict.fromkeys(files)
+        Source(f"{root}{name}", filesystem=store, remote_path=name) for name in dict.fromkeys(files)
     ]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import CheckpointError
 from rankine.distributed.worker_pool import token_of
 from rankine.solvers.base import ResumePoint
-from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
+from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint, step_of
 
 _SOLVER = "results and states"
 #: The journal removes superseded files itself, so the folder keeps them all.
@@ -71,7 +71,7 @@ class Journal:
         #: Records of the interrupted run that are still to be replayed.
         self._to_replay: deque[tuple[str, Any]] = deque()
         #: Number of the first record of every file that is not superseded.
-        self._first_records: dict[Path, int] = {}
+        self._first_records: dict[Path | str, int] = {}
         if resume:
             self._folder.latest()  # raises if there is none
             self._to_replay.extend(self._read())
@@ -146,7 +146,7 @@ class Journal:
         # Removed only now: after a kill in between, a reader sees which records are superseded.
         for path in self._folder.paths():
             if path not in self._first_records:
-                path.unlink(missing_ok=True)
+                self._folder.delete(path)
 
     def flush(self) -> None:
         """Write the records that are in no file yet."""
@@ -155,14 +155,14 @@ class Journal:
         arrays: dict[str, NDArray[Any]] = {}
         records = _pack(self._unwritten, arrays)
         first = self._n_records - len(records)
-        step = 1 + max((int(path.stem.split("-")[1]) for path in self._first_records), default=0)
+        step = 1 + max(map(step_of, self._first_records), default=0)
         metadata = {**self._metadata, "records": records, "first": first}
         path = self._folder.save(Checkpoint(_SOLVER, step, arrays, metadata))
         self._supersede(path, first)
         self._unwritten = []
         self._last_write = time.monotonic()
 
-    def _supersede(self, path: Path, first: int) -> None:
+    def _supersede(self, path: Path | str, first: int) -> None:
         """Add a file; it supersedes the files that begin at the same record or later."""
         earlier = {file: k for file, k in self._first_records.items() if k < first}
         self._first_records = {**earlier, path: first}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.stores import is_url
 from rankine.data.formats import choose_format
 from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
@@ -280,5 +281,6 @@ def repartition(path: Any, target: str | Path, **options: Unpack[ReadKeywords]) 
                 f"{source.name} is text, and grouping does not convert it to Parquet",
                 fix="Convert it first: rankine convert IN OUT.parquet",
             )
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    if not is_url(target):
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     return sort_file(path, target, **options)

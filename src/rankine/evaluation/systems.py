@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.stores import is_file
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset, check_finite, concat
 from rankine.data.options import ReadOptions
@@ -155,7 +156,7 @@ def is_qrels(path: Any) -> bool:
 
 
 def _first_fields(path: Any) -> list[bytes]:
-    if not isinstance(path, (str, Path)) or not Path(path).is_file():
+    if not isinstance(path, (str, Path)) or not is_file(path):
         return []
     with open_stream(find_sources(path)[0], ReadOptions.make()) as stream:
         buffer = bytearray(4096)

@@ -25,6 +25,7 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _LONGEST = 1000 * 365 * 86400 * 10**6
 _KINDS = {"count": COUNT, "rate": RATE, "mean": MEAN, "last": LAST, "age": AGE}
 _MAX_BUCKETS = 1024
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(HistoryFeature)}
 #: Fields that apply to some kinds only.
 _FIELDS_OF = {
     "over": ("rate",),
@@ -167,10 +168,9 @@ def plan_feature(feature: HistoryFeature) -> FeaturePlan:
             parameter="by",
             fix="Name the columns of the key, such as by = ['product_id']",
         )
-    defaults = {field.name: field.default for field in msgspec.structs.fields(feature)}
     for name, kinds in _FIELDS_OF.items():
         # A field that this kind would ignore is an error, as every option without effect.
-        if kind not in kinds and getattr(feature, name) != defaults[name]:
+        if kind not in kinds and getattr(feature, name) != _DEFAULTS[name]:
             raise ParameterError(
                 f"applies to {', '.join(kinds)}, not to {kind}", parameter=name, fix="Leave it out"
             )
@@ -186,7 +186,7 @@ def plan_feature(feature: HistoryFeature) -> FeaturePlan:
     bucket, n_buckets = 0, 0
     if feature.window is not None:
         bucket, n_buckets = _buckets(feature)
-    elif feature.buckets != defaults["buckets"]:
+    elif feature.buckets != _DEFAULTS["buckets"]:
         raise ParameterError("applies to windows only", parameter="buckets", fix="Leave it out")
     first, second = _amounts(feature, kind)
     return FeaturePlan(

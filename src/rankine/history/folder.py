@@ -23,6 +23,7 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.specs import History, encode_transforms
+from rankine.core.stores import local_path
 from rankine.history.event_log import EventLog, read_records
 from rankine.history.live import EventRecord, LiveContent, LiveHistory
 from rankine.history.state import SNAPSHOT_NAME, HistoryState
@@ -49,7 +50,7 @@ def log_segments(folder: Path) -> list[int]:
 
 def check_not_live(folder: str | os.PathLike[str]) -> None:
     """Raise an error if a server feeds the state of a folder: batches would count twice."""
-    if log_segments(Path(folder)):
+    if log_segments(local_path(folder, "state")):
         raise ParameterError(
             "the state is fed by the events of a server",
             parameter="state",

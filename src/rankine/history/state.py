@@ -27,12 +27,14 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.specs import History, decode_transforms, encode_transforms
+from rankine.core.stores import local_path
 from rankine.history.declarations import FeaturePlan, parse_duration
 from rankine.history.kernels import (
     AGE,
     COUNT,
     LAST,
     KeyTable,
+    Rule,
     insert_rows,
     mark_live,
     overall_rate,
@@ -203,14 +205,16 @@ class FeatureTable:
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
-            plan.kind,
-            self.n_sums,
-            plan.half_life,
-            plan.bucket,
-            plan.n_buckets,
-            self._forget,
-            plan.prior,
-            plan.log,
+            Rule(
+                plan.kind,
+                self.n_sums,
+                plan.half_life,
+                plan.bucket,
+                plan.n_buckets,
+                self._forget,
+                plan.prior,
+                plan.log,
+            ),
         )
 
     @property
@@ -277,6 +281,16 @@ class FeatureTable:
             capacity *= 2
         self.totals[:] = totals
         self.rebuild(capacity, rows, np.ones(len(rows), dtype=np.bool_))
+
+    def overall_rate(self, time: int) -> float:
+        """Return the rate over all keys at a time."""
+        table = self.table
+        return float(overall_rate(table.words, table.numbers, table.rule, time))
+
+    def read(self, key: int, time: int) -> float:
+        """Return the feature of a key at a time."""
+        table, overall = self.table, self.overall_rate(time)
+        return float(read(table.words, table.numbers, table.rule, key, time, overall))
 
     def run(
         self,
@@ -526,7 +540,7 @@ class HistoryState:
         """Return the overall rate, at a time, of each feature of kind ``rate``."""
         time = max(time, self.clock)
         return {
-            name: overall_rate(table.table, time)
+            name: table.overall_rate(time)
             for name, feature, table in zip(
                 self.history.names, self.history.features, self.tables, strict=True
             )
@@ -539,8 +553,7 @@ class HistoryState:
         values = {}
         for name, table in zip(self.history.names, self.tables, strict=True):
             if set(table.plan.by) <= set(columns):
-                overall = overall_rate(table.table, self.clock)
-                values[name] = float(read(table.table, keys[table.group, 0], self.clock, overall))
+                values[name] = table.read(keys[table.group, 0], self.clock)
         return values
 
     # ---------------------------------------------------------------------------------- snapshots
@@ -708,15 +721,15 @@ def load_state(
     folder: str | os.PathLike[str], history: History | None = None, max_keys: int | None = None
 ) -> HistoryState:
     """Read the snapshot in a folder; a folder without one is an error."""
-    return HistoryState.load(Path(folder) / SNAPSHOT_NAME, history, max_keys)[0]
+    return HistoryState.load(local_path(folder, "state") / SNAPSHOT_NAME, history, max_keys)[0]
 
 
 def has_state(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder contains a snapshot."""
-    return (Path(folder) / SNAPSHOT_NAME).exists()
+    return (local_path(folder, "state") / SNAPSHOT_NAME).exists()
 
 
 def save_state(state: HistoryState, folder: str | os.PathLike[str]) -> None:
     """Write a snapshot to a folder, which is created if it does not exist."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    local_path(folder, "state").mkdir(parents=True, exist_ok=True)
     state.save(Path(folder) / SNAPSHOT_NAME)

@@ -23,6 +23,7 @@ from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
 from rankine.data.list_ids import hash_ids, pack_hashes
+from rankine.data.open import load
 from rankine.logs.clicks import CoecLabel
 from rankine.logs.history import HistoryScan
 from rankine.logs.schema import (
@@ -130,6 +131,26 @@ class LogEncoding:
             if self.spec.tables:
                 return self.encoder.matrix(columns, block.n_rows)
             return encode_csr(self.encoder, columns, block.n_rows)
+
+    def read_frame(self, frame: Any) -> Dataset:
+        """Return the rows of a frame with their features, in one list and without labels."""
+        if self.history is not None:
+            raise ParameterError(
+                "the features depend on the history of a log, which the frame lacks",
+                parameter="X",
+                fix="Read it as a log: rankine.logs.scan(frame, like=...).load()",
+            )
+        numbers = {*self.schema.numbers, *self.schema.binned}
+        no_roles: Any = dict.fromkeys(("label", "query", "docid", "weight", "position"))
+        rows = load(
+            frame,
+            features=(),
+            numbers=sorted(numbers),
+            categories=[name for name in self.spec.columns if name not in numbers],
+            **no_roles,
+        )
+        X = self.features(rows)
+        return replace(rows, X=X, feature_names=self.feature_names, encoding=self)
 
     def for_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
         """Return the encoding for a ranker of tables.

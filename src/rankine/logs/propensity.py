@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
+from rankine.core.stores import read_bytes
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 from rankine.transforms.clicks import row_positions
 
@@ -132,7 +133,7 @@ class Propensity(Sequence[float]):
     def load(cls, path: str | Path) -> Propensity:
         """Read a file that ``save`` wrote."""
         try:
-            return _from_file(msgspec.json.decode(Path(path).read_bytes(), type=_PropensityFile))
+            return _from_file(msgspec.json.decode(read_bytes(path), type=_PropensityFile))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SchemaError(
                 f"not a file of propensities: {error}",

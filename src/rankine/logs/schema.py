@@ -36,6 +36,7 @@ from rankine.core.specs import (
     OneHot,
     check_cuts,
 )
+from rankine.core.stores import read_bytes
 from rankine.data.dataset import first_lists
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
@@ -350,7 +351,7 @@ def read_schema(path: str | Path) -> LogSchema:
     """Read a schema from a TOML file, such as ``rankine inspect log.parquet --schema`` prints."""
     file = str(path)
     try:
-        fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        fields = tomllib.loads(read_bytes(path).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SchemaError(
             f"not a schema: {error}", file=file, fix="Write TOML, such as query = 'session_id'"
@@ -509,7 +510,7 @@ def read_cuts(cuts: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:
     if isinstance(cuts, str | Path):
         file = str(cuts)
         try:
-            cuts = json.loads(Path(file).read_text(encoding="utf-8"))
+            cuts = json.loads(read_bytes(file).decode())
         except (OSError, ValueError) as error:
             raise SchemaError(
                 f"not a file of cuts: {error}", file=file, fix='Write {"price": [1.0, 2.5]}'

@@ -572,7 +572,8 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
     Taste is a linear function of the features plus noise, the ranker of the log uses only the match
     with the title, and users examine position k with probability k^-0.35. Lists contain 0.5 to 1.5
     times ``list_length`` products. ``columns["query_text"]`` is the text of each row's query,
-    ``position`` the position of the product, ``docid`` its name.
+    ``position`` the position of the product, ``docid`` its name. The columns ``clicked`` and
+    ``purchased`` are 0 or 1; ``margin`` is what a sale earns, a share of the price after discount.
     """
     check_count("n_queries", n_queries)
     check_count("list_length", list_length)
@@ -603,8 +604,19 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
     adjectives, products = rng.choice(_ADJECTIVES, n_queries), rng.choice(_PRODUCTS, n_queries)
     texts = np.array([f"{a} {b}" for a, b in zip(adjectives, products, strict=True)])
     data = log.to_dataset(purchase=1.0)
-    columns = {"query_text": texts[log.session]}
+    columns = {"query_text": texts[log.session], **_shop_outcomes(data)}
     return replace(data, qid=log.session + 1, columns=columns, query_index=None)
+
+
+def _shop_outcomes(data: Dataset) -> dict[str, Floats]:
+    """Return clicks, purchases and the margin of each product."""
+    features = dict(zip(SHOP, data.X.T, strict=True))
+    price = 20.0 * np.exp(features["price_log"]) * (1.0 - features["discount"])
+    return {
+        "clicked": (data.y > 0).astype(np.float64),
+        "purchased": (data.y > 1).astype(np.float64),
+        "margin": np.round(0.3 * price, 2),
+    }
 
 
 def _shop_features(rng: np.random.Generator, n: int) -> NDArray[np.float64]:

@@ -232,7 +232,10 @@ def discounts(kind: str, size: int) -> NDArray[np.float64]:
     ``std``: 1/log2(r + 1) (Järvelin and Kekäläinen 2002 as used today; Burges et al. 2005).
     ``paper``: 1/(log2(r) + 1), as printed by Freno et al. 2015, eq. 1.
     ``letor``: 1/max(1, log2 r), the LETOR and MSLR scripts.
+    ``none``: 1, for sums of gains such as money.
     """
+    if kind == "none":
+        return np.ones(size)
     ranks = np.arange(1, size + 1, dtype=np.float64)
     if kind == "std":
         return 1.0 / np.log2(ranks + 1.0)

@@ -154,7 +154,7 @@ def mode_defaults(mode: str | None, name: str) -> dict[str, Any]:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "discount": ("std", "paper", "letor"),
+    "discount": ("std", "paper", "letor", "none"),
     "no_relevant": ("skip", "0", "1"),
     "short": ("fill", "zero"),
 }
@@ -178,7 +178,7 @@ class Metric:
         0, 1, 2) or a formula over columns, such as ``"margin"`` (``"given"``: column ``gain``).
     discount
         ``"std"`` 1/log2(r + 1), ``"paper"`` 1/(log2(r) + 1) (Freno et al., eq. 1), ``"letor"``
-        1/max(1, log2 r).
+        1/max(1, log2 r), ``"none"`` 1 at every rank: the sum of gains, such as money.
     threshold
         Smallest relevant label.
     max_label

@@ -17,6 +17,7 @@ import numpy as np
 
 from rankine.core.errors import ModelFormatError
 from rankine.core.safe_text import printable
+from rankine.core.stores import open_binary
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_FEATURES
 
@@ -40,7 +41,7 @@ _SVM_HEADER = (
 
 def is_foreign(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks like a text model of sofia-ml or SVMrank."""
-    with Path(path).open("rb") as file:
+    with open_binary(path) as file:
         start = file.read(_START_BYTES)
     if start.startswith(b"SVM-"):
         return True
@@ -50,7 +51,7 @@ def is_foreign(path: str | os.PathLike[str]) -> bool:
 
 def read_foreign(path: str | os.PathLike[str]) -> LinearModel:
     """Read a model of sofia-ml or SVMrank; depending on its first bytes."""
-    with Path(path).open("rb") as file:
+    with open_binary(path) as file:
         svm = file.read(4) == b"SVM-"
     return read_svmrank(path) if svm else read_sofia(path)
 
@@ -134,7 +135,7 @@ def _svm_header(name: str, lines: Iterator[tuple[int, str]]) -> dict[str, Any]:
 
 def _lines(name: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a text file. Only comments may be other than ASCII."""
-    with Path(name).open("rb") as file:
+    with open_binary(name) as file:
         for number, line in enumerate(file, 1):
             try:
                 text, sign, comment = line.partition(b"#")

@@ -15,6 +15,7 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import ModelError, ModelFormatError, attach_file_to_errors
 from rankine.core.pipes import open_without_waiting
 from rankine.core.specs import OutcomeCalibration, decode_transforms, encode_transforms
+from rankine.core.stores import is_url, open_store
 from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start, pack, unpack
@@ -98,6 +99,13 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that contains a model of this class (``StoredModel``: a model or a bundle)."""
+    if is_url(path):
+        store, name = open_store(os.fspath(path))
+        with attach_file_to_errors(os.fspath(path)), store.open(name) as stream:
+            start = stream.read(START_BYTES)
+            check_start(start, stream.seek(0, io.SEEK_END))
+            stream.seek(0)
+            return decode(stream.read(), kind)
     # Unbuffered: a buffered file would copy the content once more.
     with (
         attach_file_to_errors(os.fspath(path)),

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.checks import check_count, check_list, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
+from rankine.data.frames import in_memory
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
 from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
@@ -65,6 +66,8 @@ from rankine.transforms.scaling import Scaling, check_scale
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
+    from rankine.rankers.goals import GoalMixture
+    from rankine.rankers.sources import MemorySource
     from rankine.solvers.base import Solution
 
 
@@ -503,6 +506,11 @@ class AdditiveRanker(PathMixin, BaseRanker):
             strengths["anchor"] = float(self.anchor)
         return strengths
 
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
+        from rankine.rankers.goal_mixtures import TableMixture
+
+        return TableMixture(self, task, sources)
+
     # -------------------------------------------------------------------- path
     def _solve_path(
         self,
@@ -595,6 +603,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
 
         Rows are scored one by one: ``qid`` and ``group`` are checked, and change nothing.
         """
+        X = in_memory(X)
         matrix = self._prediction_matrix(X)
         read_query_index(X, qid, group, matrix.shape[0])
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,10 @@ from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
 from rankine.transforms.missing import check_rule, rule_of
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
+
+if TYPE_CHECKING:
+    from rankine.rankers.goals import GoalMixture
+    from rankine.rankers.sources import MemorySource
 
 
 def _supports_partial_fit(ranker: BaseRanker) -> bool:
@@ -252,6 +256,14 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
     def _solve_more(self, task: FitTask) -> FitResult:
         """Learn from the rows of one call of ``partial_fit``."""
         return self._solve(task)
+
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:  # noqa: ARG002
+        """Return the risks of several goals, each a source with the same rows and other labels."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot be fitted to several goals",
+            parameter="ranker",
+            fix="Use ranksvm, least-squares, additive or elastic",
+        )
 
     def _divisor(self) -> QueryDivisor:
         """Return what the loss of each query is divided by; click correction depends on it."""

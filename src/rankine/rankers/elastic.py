@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,9 @@ from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.updates import UPDATES, UpdateOptions, make_update
+
+if TYPE_CHECKING:
+    from rankine.rankers.goals import GoalMixture
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient, so it must be larger.
 STRENGTH_FACTOR = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
@@ -260,6 +263,11 @@ class ElasticRanker(PathMixin, BaseRanker):
         else:
             result = self._solve_in_one_process(task, eta0)
         return result.with_attributes(eta0_=eta0).with_parameters(eta0=eta0)
+
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
+        from rankine.rankers.goal_mixtures import OnePassMixture
+
+        return OnePassMixture(self, task, sources)
 
     def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:
         """Return the run of a model or of the last fit, if it took steps as this ranker does."""

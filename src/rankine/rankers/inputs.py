@@ -29,7 +29,7 @@ from rankine.data.dataset import (
     concat,
     require_rows,
 )
-from rankine.data.frames import is_frame, split_frame, take_qid
+from rankine.data.frames import in_memory, is_frame, split_frame, take_qid
 from rankine.data.query_index import QueryIndex
 from rankine.rankers.sources import PartitionSource, StreamSource, classify
 from rankine.solvers.base import Callback
@@ -193,6 +193,7 @@ def read_rows(
         weight = X.weight if sample_weight is None else check_weight(sample_weight, X.n_rows)
         matrix = X.X if estimator._keeps_column_storage(X.X) else _by_rows(X.X)
         return require_rows(replace(X, X=matrix, weight=weight, query_index=X.queries))
+    X = in_memory(X)
     if y is None:
         raise SchemaError("requires y to be passed, but the target y is None", fix="Pass labels")
     stored_by_column = reset and estimator._keeps_column_storage(X)
@@ -344,13 +345,23 @@ def _read_eval_set(
                 fix="Pass (X, y, qid) alone, or (X, y) with eval_qid",
             )
         qid = more[0]
+    X = in_memory(X)
     # Without ids all rows would be one list, and its metric would mean something else.
     if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
         raise SchemaError(
             "the training rows have several queries, and the rows of eval_set no query ids",
             fix="Pass (X, y, qid), or eval_qid=, eval_group=, or a frame with a qid column",
         )
-    return read_rows(estimator, X, y, qid, group, reset=False)
+    log_record = getattr(estimator, "log_record_", None)
+    if log_record is None or not is_frame(X):
+        return read_rows(estimator, X, y, qid, group, reset=False)
+    X, frame_qid = take_qid(X)
+    if qid is None and group is None:
+        qid = frame_qid
+    rows = estimator._align_columns(log_record.encoding.read_frame(X))
+    return Dataset.from_arrays(
+        rows.X, y, qid, group=group, feature_names=rows.feature_names, infinite=True
+    )
 
 
 def _one_per_set(name: str, values: Any, n_sets: int) -> list[Any]:

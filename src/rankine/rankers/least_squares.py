@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from rankine.solvers.heavy_ball import (
     solve_query_sgd,
 )
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
+
+if TYPE_CHECKING:
+    from rankine.rankers.goals import GoalMixture
 
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
@@ -227,6 +230,17 @@ class LeastSquaresRanker(BaseRanker):
             l2_=result.value, l2s_=np.array(result.values), spectrum_=spectrum
         )
         return result.with_parameters(l2=result.value)
+
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
+        if self.solver != "cg":
+            raise ParameterError(
+                f"{self.solver!r} does not solve for several goals",
+                parameter="solver",
+                fix="Use 'cg'",
+            )
+        from rankine.rankers.goal_mixtures import SquareMixture
+
+        return SquareMixture(self, task, sources)
 
     def _choose_l2(self, task: FitTask) -> float:
         """Choose l2 on held-out lists, the same for every seed; see ``l2``."""

@@ -18,9 +18,11 @@ import numpy as np
 from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError
 from rankine.core.specs import ListRange
+from rankine.data.sources import is_table
 from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
+from rankine.rankers.categories import encode_categories
 from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import (
     FitArguments,
@@ -95,6 +97,8 @@ def partial_fit_ranker(ranker: BaseRanker, arguments: FitArguments) -> None:
 def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> FitTask:
     """Prepare everything that comes before the solver; ``action`` is "fit" or "path"."""
     metric = check_parameters(ranker, arguments, action)
+    if is_table(arguments.X):
+        arguments = encode_categories(arguments)
     supported = getattr(ranker.capabilities, action)
     X = adapt_raw_log(arguments.X, supported, for_tables=ranker.takes_tables)
     X, reservoir = ranker._sample_stream(X, arguments.query_weight)
@@ -105,8 +109,7 @@ def prepare_task(ranker: BaseRanker, arguments: FitArguments, action: str) -> Fi
     estimator = copy(ranker)
     source = open_source(ranker, estimator, X, arguments)
     columns = FittedColumns.from_estimator(estimator)
-    if ranker.takes_tables:
-        estimator.log_record_ = source.log_record  # how _align_columns encodes a log
+    estimator.log_record_ = source.log_record  # how evaluation sets are encoded
     has_queries = isinstance(source, MemorySource) and source.data.n_queries > 1
     eval_sets = read_eval_sets(estimator, arguments, needs_query_ids=has_queries)
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankine.core.errors import SchemaError
 from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset, concat, row_scores
+from rankine.data.frames import in_memory, is_frame
 from rankine.data.query_index import QueryIndex
 from rankine.rankers.inputs import read_matrix, read_query_index, require_same_columns
 from rankine.rankers.sources import StreamSource, classify
@@ -52,6 +53,7 @@ class PredictionMixin:
         ``qid`` or ``group`` matters only for ``scale="query"`` and ``missing="query_min"``, which
         treat each list separately.
         """
+        X = in_memory(X)
         matrix = self._prediction_matrix(X)
         scaling = self.scaling_
         if not scaling.transforms:
@@ -79,6 +81,7 @@ class PredictionMixin:
 
         Without ``qid`` and ``group`` all rows are the candidates of one query, number 0.
         """
+        X = in_memory(X)
         scores = self.predict(X, qid, group=group)
         index = self._query_index(X, qid, group, len(scores))
         return rank_queries(scores, index, k)
@@ -110,12 +113,16 @@ class PredictionMixin:
             return float(evaluate_on(X, metric=metric, model=self, **weights))
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
+        X = in_memory(X)
         scores = self.predict(X, qid, group=group)
         index = self._query_index(X, qid, group, len(scores), "score")
         return float(evaluate(metric, y, scores, index, **weights))
 
     def _prediction_matrix(self, X: Any) -> Any:
         check_is_fitted(self, "coef_")
+        log_record = getattr(self, "log_record_", None)
+        if log_record is not None and is_frame(X):
+            X = log_record.encoding.read_frame(X)
         if isinstance(X, Dataset):
             return self._align_columns(X).X
         estimator: Any = self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
+
+if TYPE_CHECKING:
+    from rankine.rankers.goals import GoalMixture
 
 SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")
@@ -194,8 +197,17 @@ class RankSVM(BaseRanker):
         result = result.with_attributes(l2_=l2, C_=1.0 / l2, l2s_=np.array(result.values))
         return result.with_parameters(l2=l2, C=1.0 / l2)
 
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
+        from rankine.rankers.goal_mixtures import PairMixture
+
+        return PairMixture(self, task, sources)
+
     def _problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> Problem:
-        risk = pair_risk(
+        risk = self._risk(data, query_weight)
+        return RowsProblem.from_dataset(data, risk, self.n_threads)
+
+    def _risk(self, data: Dataset, query_weight: NDArray[np.float64]) -> Any:
+        return pair_risk(
             data,
             query_weight,
             self.loss,
@@ -203,10 +215,12 @@ class RankSVM(BaseRanker):
             self.oracle,
             threads=self.n_threads,
         )
-        return RowsProblem.from_dataset(data, risk, self.n_threads)
 
-    def _solver(self, problem: Problem) -> Callable[..., Solution]:
-        """Return ``solve(l2, start=, tol=, callbacks=)`` for a problem, by the chosen method."""
+    def _solver(self, problem: Problem, bundle: Bundle | None = None) -> Callable[..., Solution]:
+        """Return ``solve(l2, start=, tol=, callbacks=)`` for a problem, by the chosen method.
+
+        ``bundle`` holds cuts to start from, where the method is one of cuts.
+        """
         pair_loss = find_pair_loss(self.loss, exact=True)
         shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
         if pair_loss.smooth and self.solver != "bundle":
@@ -216,7 +230,7 @@ class RankSVM(BaseRanker):
         if pair_loss.can_be_smoothed and self.solver == "newton":
             return partial(solve_smoothed, problem, **shared)
         # The planes do not depend on l2, so every strength reuses them.
-        shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
+        shared["bundle"] = bundle or Bundle(problem.n_features, positive=self.positive)
         if pair_loss.can_be_smoothed and self.solver == "auto":
             return partial(solve_nonsmooth, problem, **shared)
         return partial(solve_bundle, problem, **shared)

@@ -20,6 +20,7 @@ from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, S
 from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, check_weight, concat, drain, first_lists
 from rankine.data.list_ids import pack_ids
+from rankine.data.sources import is_table
 from rankine.data.streams import LabelledPartitions, LabelledStream
 from rankine.metrics.engine import align_query_weights
 from rankine.rankers.clicks import PositionCorrection, QueryDivisor
@@ -584,7 +585,8 @@ def classify(X: Any) -> type[TrainingSource]:
     """Return the source that reads what the user passed as ``X``."""
     if isinstance(X, LabelledPartitions):
         return PartitionSource
-    if isinstance(X, Dataset):
+    # Readers of record batches are tables, although they are iterators.
+    if isinstance(X, Dataset) or is_table(X):
         return MemorySource
     # Last, since the check for attributes reads the width of a user's stream.
     if isinstance(X, (LabelledStream, Iterator, BlockIterable)):

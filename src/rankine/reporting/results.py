@@ -16,6 +16,7 @@ from rankine.evaluation.compare import Comparison
 from rankine.evaluation.interleave import Interleaving
 from rankine.evaluation.letor import LetorResult
 from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables, task_tables
+from rankine.evaluation.pareto import ParetoFront
 from rankine.metrics import parse_metric
 from rankine.rankers.path import RegularizationPath
 from rankine.reporting.headline import strip_table, system_strip, verdict_text
@@ -23,6 +24,7 @@ from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import count, number, parameter_text, percent, plural, signed
 from rankine.reporting.origin import command_section, origin, origin_section
 from rankine.reporting.page import Report, Section, figures, make_report, result_table, table
+from rankine.reporting.pareto import front_report
 from rankine.reporting.query_lists import ListItem, Ranked, query_lists
 from rankine.reporting.svg import Bar, Line, bars, interval, line_chart, linear
 from rankine.reporting.training import training, training_section
@@ -49,6 +51,8 @@ def result_report(subject: Any, *, title: str | None, command: str | None) -> Re
         return _letor_report(subject, title, command)
     if isinstance(subject, RegularizationPath):
         return _path_report(subject, title, command)
+    if isinstance(subject, ParetoFront):
+        return front_report(subject, title, command)
     if isinstance(subject, Interleaving):
         return _interleaving_report(subject, title, command)
     # Tuning needs an extra. A caller that has a TuningResult has imported its module.

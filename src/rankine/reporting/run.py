@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,12 +31,16 @@ from rankine.reporting.evaluated import EvaluatedModel, evaluate_model
 from rankine.reporting.headline import headline, headline_section, headline_tiles, summary
 from rankine.reporting.origin import origin, origin_section
 from rankine.reporting.page import Report, Section, make_report
+from rankine.reporting.pareto import front_section
 from rankine.reporting.position_bias import position_bias, position_note
 from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
 from rankine.reporting.reliability import reliability, reliability_section
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
+
+if TYPE_CHECKING:
+    from rankine.evaluation.pareto import ParetoFront
 
 
 def model_report(
@@ -46,6 +50,7 @@ def model_report(
     n_queries: int = 3,
     seed: int = 0,
     command: str | None = None,
+    front: ParetoFront | None = None,
 ) -> Report:
     """Measure everything that the page shows, and build its sections."""
     model, data, metric = evaluated.model, evaluated.data, evaluated.metric
@@ -104,6 +109,9 @@ def model_report(
         drift = Drift.from_monitor(monitor_log(model, [data]))
         numbers["drift"] = drift.to_dict()
         sections.append(drift_section(drift))
+    if front is not None:
+        numbers["front"] = front.to_dict()
+        sections.append(front_section(front))
     sections.append(origin_section(made_by, command))
     tiles = headline_tiles(evaluated, heads)
     return make_report(title, "rankine report", summary(heads), tiles, sections, numbers)
@@ -155,6 +163,7 @@ def report(
     n_queries: int = 3,
     random_state: int = 0,
     command: str | None = None,
+    front: ParetoFront | None = None,
     **options: Any,
 ) -> Report:
     """Make a report: a self-contained HTML page, and the numbers behind it.
@@ -163,8 +172,8 @@ def report(
     ----------
     subject
         A ``LinearModel``, its file, or a fitted ranker (all need ``data``); or a finished
-        ``TuningResult``, ``Comparison`` (or several of them), ``LetorResult`` or
-        ``RegularizationPath``.
+        ``TuningResult``, ``Comparison`` (or several of them), ``LetorResult``,
+        ``RegularizationPath`` or ``ParetoFront``.
     data
         Labelled data that the model has not seen: a ``Dataset``, a raw log, what ``rankine.load``
         reads, or a function that reads it for the given models.
@@ -182,6 +191,8 @@ def report(
         Seed of the resampling.
     command
         Command to show as the one that makes the page again.
+    front
+        Front of several goals (``rankine.pareto``) to draw on the page of a model.
     **options
         Options of ``rankine.load``, if ``data`` is a path.
 
@@ -207,7 +218,8 @@ def report(
     if data is None:
         finished = result_report(subject, title=title, command=command)
     if finished is not None:
-        evaluation = {"against": against, "metric": metric, "topic": topic, **options}
+        evaluation = {"against": against, "metric": metric, "topic": topic, "front": front}
+        evaluation |= options
         for parameter, value in evaluation.items():
             if value is not None:
                 raise ParameterError(
@@ -233,6 +245,7 @@ def report(
         n_queries=n_queries,
         seed=random_state,
         command=command,
+        front=front,
     )
 
 

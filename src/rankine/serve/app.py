@@ -364,8 +364,8 @@ def _getting(operation: str, summary: str, reply: str, *names: str) -> dict[str,
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in names
     ]
-    not_found = {"404": _ERRORS["404"]}
-    return _operation(operation, summary, _json(reply), not_found, parameters=parameters)
+    errors = {status: _ERRORS[status] for status in ("401", "404")}
+    return _operation(operation, summary, _json(reply), errors, parameters=parameters)
 
 
 def _plain(operation: str, summary: str, **errors: str) -> dict[str, Any]:

@@ -278,8 +278,8 @@ class Reloader:
             return None
         if self.history is None:
             raise ModelError(
-                "the model computes history features, and the server has no state",
-                fix="Start it with --state DIR, the folder that training wrote",
+                "the model computes history features from a state, and --state names none",
+                fix="Pass --state DIR, the folder that rankine train --state wrote",
             )
         return self.history.attach(history)
 

@@ -117,9 +117,12 @@ def load_models(settings: Settings) -> Reloader:
         reasons = "; ".join(
             f"{name or 'folder'}: {text}" for name, text in sorted(snapshot.errors.items())
         )
+        fix = "Pass a model file, or a folder of them"
+        if snapshot.errors:
+            fix = "Correct the cause, or pass another model"
         raise ModelError(
             f"no model to serve: {reasons or 'the folder is empty'}",
-            fix="Pass a model file, or a folder of them",
+            fix=fix,
             file=str(settings.path),
         )
     return reloader

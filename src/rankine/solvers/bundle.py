@@ -431,6 +431,12 @@ class Bundle:
         self.alpha = np.append(self.alpha, 0.0)
         self._idle = np.append(self._idle, 0)
 
+    def add_cut(self, problem: Problem, w: Vector, risk: float, slopes: Any) -> None:
+        """Add the cut of a problem at w, where its risk is ``risk`` and has these slopes."""
+        slope = problem.gradient(slopes)
+        # R(v) >= R(w) + <slope, v - w> holds for every subgradient of a convex risk.
+        self.add(slope, risk - dot(slope, w), risk + norm(slope) * norm(w))
+
     def solve(self, l2: float, tol: float) -> tuple[Vector, float]:
         """Return the minimiser of l2/2 |w|^2 + max over cuts, and a lower bound of the minimum."""
         if self.positive:
@@ -603,10 +609,7 @@ def solve_bundle(
 
     for iteration in range(first_iteration, max_iter + 1):
         resume.save(loop_state)
-        slope = problem.gradient(cut_slopes)
-        offset = cut_risk - dot(slope, cut_w)
-        # R(w) >= R(w_cut) + <slope, w - w_cut> holds for every subgradient of a convex risk.
-        bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
+        bundle.add_cut(problem, cut_w, cut_risk, cut_slopes)
         previous_objective, previous_bound = best.objective, lower_bound
         w, bound = bundle.solve(l2, max(1e-13, 0.01 * gap_tolerance))
         require_finite(w, iteration, "the bundle method")

@@ -21,7 +21,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CheckpointError
+from rankine.core.stores import is_url, open_store, read_bytes
 
 VERSION = "1"
 SUFFIX = ".checkpoint"
@@ -47,7 +51,9 @@ class Checkpoint:
     #: Parameters, seed, counters, sources: JSON values.
     metadata: Mapping[str, Any]
 
-    def require(self, solver: str, expected: Mapping[str, Any], path: Path | None = None) -> None:
+    def require(
+        self, solver: str, expected: Mapping[str, Any], path: Path | str | None = None
+    ) -> None:
         """Raise CheckpointError if the solver or a metadata value differs from this run's."""
         file = None if path is None else str(path)
         if self.solver != solver:
@@ -78,7 +84,7 @@ class CheckpointFolder:
             raise CheckpointError(
                 f"{every} is not a positive number of steps", parameter="every", fix="Pass >= 1"
             )
-        self.folder = Path(folder)
+        self.folder = folder if is_url(folder) else Path(folder)
         self.every = every
         self.keep = keep
 
@@ -86,20 +92,37 @@ class CheckpointFolder:
         """Return the first step after ``step`` at which a checkpoint is due."""
         return (step // self.every + 1) * self.every
 
-    def save(self, checkpoint: Checkpoint) -> Path:
+    def save(self, checkpoint: Checkpoint) -> Path | str:
         """Write a checkpoint, then delete the oldest ones."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"step-{checkpoint.step:015d}{SUFFIX}"
+        name = f"step-{checkpoint.step:015d}{SUFFIX}"
+        path: Path | str
+        if isinstance(self.folder, Path):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / name
+        else:
+            path = f"{self.folder.rstrip('/')}/{name}"
         write_checkpoint(path, checkpoint)
         for old in self.paths()[: -self.keep]:
-            old.unlink(missing_ok=True)
+            self.delete(old)
         return path
 
-    def paths(self) -> list[Path]:
-        """Return the paths of the checkpoints, oldest first."""
-        return sorted(self.folder.glob(f"step-*{SUFFIX}"))
+    def delete(self, path: Path | str) -> None:
+        """Delete a checkpoint."""
+        if isinstance(path, Path):
+            path.unlink(missing_ok=True)
+        else:
+            store, name = open_store(path)
+            store.delete(name)
 
-    def latest_path(self) -> Path | None:
+    def paths(self) -> list[Path] | list[str]:
+        """Return the paths of the checkpoints, oldest first."""
+        if isinstance(self.folder, Path):
+            return sorted(self.folder.glob(f"step-*{SUFFIX}"))
+        store, folder = open_store(self.folder)
+        urls = map(store.url, store.list_objects(folder.rstrip("/")))
+        return [url for url in urls if re.search(rf"/step-\d+{re.escape(SUFFIX)}$", url)]
+
+    def latest_path(self) -> Path | str | None:
         """Return the path of the newest checkpoint, None in an empty folder."""
         paths = self.paths()
         return paths[-1] if paths else None
@@ -161,7 +184,12 @@ class Checkpointer:
         return saved
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def step_of(path: Path | str) -> int:
+    """Return the step in the name of a checkpoint."""
+    return int(str(path).rpartition("/step-")[2].removesuffix(SUFFIX))
+
+
+def write_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     """Write one checkpoint atomically."""
     from safetensors.numpy import save
 
@@ -178,12 +206,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         file.write(save(arrays, metadata=header))
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
+def read_checkpoint(path: Path | str) -> Checkpoint:
     """Read a checkpoint and check its digest."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(str(path), framework="numpy") as file:
+        with _local_copy(path) as name, safe_open(name, framework="numpy") as file:
             header = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
@@ -202,6 +230,18 @@ def read_checkpoint(path: Path) -> Checkpoint:
             fix="Delete it to resume from the previous one",
         )
     return Checkpoint(header["solver"], int(header["step"]), arrays, json.loads(header["metadata"]))
+
+
+@contextmanager
+def _local_copy(path: Path | str) -> Iterator[str]:
+    """Yield the name of a local file with the content of ``path``."""
+    if not is_url(path):
+        yield str(path)
+        return
+    with tempfile.NamedTemporaryFile(prefix="rankine-") as file:
+        file.write(read_bytes(path))
+        file.flush()
+        yield file.name
 
 
 def _digest(header: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:

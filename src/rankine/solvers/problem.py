@@ -208,6 +208,11 @@ class RowsProblem(Problem):
         """Create the problem of a dataset and a risk of the same dataset."""
         return cls(data.rows, data.n_features, risk, threads)
 
+    def with_risk(self, risk: Any) -> RowsProblem:
+        """Return the problem of the same rows with another risk."""
+        products = self.products
+        return RowsProblem(products.rows, self.n_features, risk, products.threads)
+
     def scores(self, w: Vector) -> Vector:
         """Return X w."""
         return self.products.scores(w)
@@ -249,11 +254,7 @@ class RowsProblem(Problem):
         """Return the problem of the same rows with a smooth risk."""
         # Kept, because every call for a partition names the width again (``call_smoothed``).
         if self._smoothed is None or self._smoothed[0] != width:
-            products = self.products
-            problem = RowsProblem(
-                products.rows, self.n_features, self.risk.smoothed(width), products.threads
-            )
-            self._smoothed = width, problem
+            self._smoothed = width, self.with_risk(self.risk.smoothed(width))
         return self._smoothed[1]
 
     # -------------------------------------- called by ``Problem`` on each partition, with weights

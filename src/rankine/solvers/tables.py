@@ -619,6 +619,10 @@ class TableProblem(RowsProblem):
         self.at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
         self.linear = linear
 
+    def with_risk(self, risk: Any) -> TableProblem:
+        """Return the problem of the same rows with another risk."""
+        return TableProblem(self.space, self.products, risk, self.linear)
+
     def scores(self, theta: Vector) -> Vector:
         """Return the scores of all rows."""
         scores = self.products.scores(self.space.tables(theta))

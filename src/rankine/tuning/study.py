@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rankine.core.errors import CheckpointError
+from rankine.core.stores import local_path
 from rankine.tuning import import_optuna
 
 NAME = "rankine"
@@ -59,7 +60,7 @@ class SharedStudy:
         sampler: Any,
         pruner: Any,
     ) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else local_path(path, "study")
         self._memory_lock = threading.Lock()
         optuna = import_optuna()
         # Limited: a setting that kills its worker, by memory for example, must not be tried for

@@ -125,5 +125,5 @@ def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
     assert made[0]["random_state"] == 5
     assert made[1]["pairs"] == 1, "a map of two columns"
     assert pages == [(4, "rankine demo --seed 5"), (20, None)]
-    assert list(result.seconds) == ["log", "training", "evaluation", "report", "curves"]
+    assert list(result.seconds) == ["log", "training", "evaluation", "front", "report", "curves"]
     assert set(result.seconds.values()) <= {1.0, 1.01}

@@ -72,8 +72,9 @@ def test_inspect_converts_foreign_models(files):
 
 
 def test_the_schema_of_a_model_or_a_proposal_for_a_log(files):
-    with pytest.raises(ParameterError, match="reads features, not the columns of a log"):
+    with pytest.raises(ParameterError) as caught:
         run("inspect", files / "m.rankine", "--schema")
+    assert caught.value.parameter == "--schema"
     columns = {"session": ["a", "a", "b"], "clicked": [1, 0, 1], "price": [1.5, 2.5, 3.5]}
     pq.write_table(pa.table(columns), files / "log.parquet")
     proposed = run("inspect", files / "log.parquet", "--schema")

@@ -70,8 +70,9 @@ def test_one_output_format_and_each_ranker_once(asked):
     for words in (["--json", "--csv"], ["--latex", "--markdown"], ["--json", "--latex", "--csv"]):
         with pytest.raises(ParameterError, match="only one output format"):
             call("letor", "DATA", "-r", "spd", *words)
-    with pytest.raises(ParameterError, match="'spd' is named twice"):
+    with pytest.raises(ParameterError) as caught:
         call("letor", "DATA", "-r", "spd", "-r", "spd")
+    assert caught.value.parameter == "--ranker"
     with pytest.raises(CapturedError):
         call("letor", "DATA", "-r", "spd", "--csv")
 
@@ -82,8 +83,9 @@ def test_all_rankers_run_with_their_defaults():
     rankers, grids = letor.parse_rankers(["all", "spd:l2=0.1"])
     assert list(rankers) == [*RANKERS, "spd:l2=0.1"]
     assert grids["additive"]
-    with pytest.raises(ParameterError, match="'elastic' is named twice"):
+    with pytest.raises(ParameterError) as caught:
         letor.parse_rankers(["elastic", "all"])
+    assert caught.value.parameter == "ranker"
 
 
 def test_baselines_apply_to_one_folder_or_to_all(monkeypatch):

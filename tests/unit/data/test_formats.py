@@ -29,7 +29,7 @@ def test_a_format_is_named_recognised_or_told_by_its_suffix():
     with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
         chosen("x.npz")
     assert "numpy.load" in caught.value.fix
-    with pytest.raises(ParameterError, match="'xls' is not the name of a format") as caught:
+    with pytest.raises(ParameterError) as caught:
         chosen("x", form="xls")
     assert caught.value.parameter == "format"
     for name in ("x.gz", "x.bz2", "x.xz", "x.zst"):

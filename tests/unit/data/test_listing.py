@@ -12,6 +12,7 @@ from pyarrow import fs
 
 import rankine
 from rankine.core.errors import DataError, EmptyDataError, FileKindError, SchemaError
+from rankine.core.stores import Store
 from rankine.data.listing import hive_values, match_pattern
 from rankine.data.sources import Source, find_sources
 
@@ -146,7 +147,8 @@ def test_patterns_match_as_a_shell_does(tmp_path, pattern, names):
 def test_a_file_of_another_filesystem_is_read_and_watched(tmp_path):
     write(tmp_path / "x.parquet")
     filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    source = Source("store://x.parquet", filesystem=filesystem, remote_path="x.parquet")
+    store = Store(filesystem, "store://", (Store, ()))
+    source = Source("store://x.parquet", filesystem=store, remote_path="x.parquet")
     assert rankine.load(source).fingerprint == rankine.load(tmp_path / "x.parquet").fingerprint
     write(tmp_path / "x.parquet", TABLE.slice(1))
     with pytest.raises(DataError) as error:

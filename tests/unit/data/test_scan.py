@@ -299,8 +299,9 @@ def test_a_query_may_be_as_long_as_allowed():
     for size in (1, 3, 5, 10):
         options = ReadOptions(block_rows=100, max_query_rows=5)
         assert sum(b.n_rows for b in align(iter(cut([1] * 5 + [2] * 5, size)), options)) == 10
-        with pytest.raises(LimitError, match="query 2 has more than 5 rows"):
+        with pytest.raises(LimitError) as caught:
             list(align(iter(cut([1] * 5 + [2] * 6, size)), options))
+        assert caught.value.parameter == "max_query_rows"
     two = ReadOptions(block_rows=100, max_query_rows=2)
     apart = align(iter([dataset([1, 1]), dataset([2]), dataset([1])]), two)
     assert sum(block.n_rows for block in apart) == 4, "rows of an earlier run do not count"
@@ -311,10 +312,11 @@ def test_as_many_queries_as_allowed_are_remembered():
         ids = [5, 1, 7, 2, 9]
         assert len(list(align(iter(cut(ids, size)), ReadOptions(block_rows=1), QueryGuard(5)))) == 5
         for more in ([4], [1], [4, 6]):
-            with pytest.raises(LimitError, match="more than 5 queries"):
+            with pytest.raises(LimitError) as caught:
                 list(
                     align(iter(cut([*ids, *more], size)), ReadOptions(block_rows=1), QueryGuard(5))
                 )
+            assert caught.value.parameter == "max_queries"
     rising = [1, 2, 3, 4, 5, 6]
     with pytest.raises(LimitError, match="stop being sorted"):
         list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
@@ -371,8 +373,9 @@ def test_files_of_a_stream_have_one_set_of_names(tmp_path):
         == rankine.load([tmp_path / f"{k}.parquet" for k in (0, 1)]).fingerprint
     )
     other = rankine.scan([tmp_path / "0.parquet", tmp_path / "2.parquet"])
-    with pytest.raises(SchemaError, match="other names than in") as error:
+    with pytest.raises(SchemaError) as error:
         list(other)
+    assert error.value.parameter == "features"
     assert error.value.file == str(tmp_path / "2.parquet")
     renamed = rankine.scan(
         [tmp_path / "0.parquet", tmp_path / "2.parquet"], feature_names=["x", "y"]
@@ -395,7 +398,7 @@ def test_streams_name_three_files_and_read_no_npz(tmp_path):
         with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
             read([paths[0], tmp_path / "x.npz"])
         assert "numpy.load" in caught.value.fix
-    with pytest.raises(ParameterError, match="<stream> can be read only once") as caught:
+    with pytest.raises(ParameterError) as caught:
         rankine.scan(io.BytesIO(b"1 qid:1 1:1\n"))
     assert caught.value.parameter == "n_features"
 

@@ -161,8 +161,9 @@ def test_a_third_of_the_memory_is_for_a_run(tmp_path, monkeypatch):
     sort_file(path, tmp_path / "out.txt", max_memory=2**20)
     assert limits == [2**28, 2**20 // 3]
     assert report.runs == 1
-    with pytest.raises(ParameterError, match="no query ids to sort by"):
+    with pytest.raises(ParameterError) as caught:
         sort_file(path, tmp_path / "out.txt", group=[2000])
+    assert caught.value.parameter == "group"
 
 
 def test_bad_rows_of_every_file_are_counted(tmp_path, capsysbinary):

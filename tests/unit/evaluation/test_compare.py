@@ -305,8 +305,9 @@ def test_query_weights_of_a_comparison(data):
     assert found.ids.tolist() == list(range(1, 60))  # a query without weight says nothing
     assert found.to_dict()["weighted"]
     assert "weighted" in found.tables()[0].title
-    with pytest.raises(SchemaError, match=r"query 1 .* has no weight"):
+    with pytest.raises(SchemaError) as caught:
         rankine.compare(systems, data, query_weight={0: 1.0})
+    assert caught.value.parameter == "query_weight"
 
 
 def test_scaling_all_query_weights_changes_nothing():

@@ -128,12 +128,14 @@ def test_lists_without_groups_are_skipped():
 
 
 def test_errors_name_the_option_and_the_column():
-    with pytest.raises(ParameterError, match="coverage needs a column of groups") as caught:
+    with pytest.raises(ParameterError) as caught:
         parse_metric("coverage@10")
+    assert caught.value.parameter == "metric"
     assert caught.value.fix == "Write coverage:by=brand, for example"
     with pytest.raises(ParameterError, match="cannot have ties=worst"):
         parse_metric("coverage@10:by=brand:ties=worst")
-    with pytest.raises(ParameterError, match="map has no option 'by'"):
+    with pytest.raises(ParameterError) as caught:
         parse_metric("map:by=brand")
+    assert caught.value.parameter == "metric"
     with pytest.raises(SchemaError, match="its groups from column 'brand', which the data lacks"):
         evaluate("coverage@10:by=brand", [1, 0], [1.0, 2.0])

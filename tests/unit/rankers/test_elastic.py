@@ -620,8 +620,9 @@ def test_a_diverged_run_raises_and_a_run_above_zero_weights_warns():
 
 def test_the_margin_has_no_effect_on_linear_regression():
     ranker = ElasticRanker(objective="pointwise", loss="squared", margin=0.5)
-    with pytest.raises(ParameterError, match=r"no effect with objective='pointwise' and loss='squ"):
+    with pytest.raises(ParameterError) as caught:
         ranker.fit(shop())
+    assert caught.value.parameter == "margin"
     weights = [
         ElasticRanker(objective="pairwise", loss="squared", margin=margin, n_passes=1, eta0=0.01)
         .fit(shop())

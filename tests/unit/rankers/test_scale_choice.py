@@ -61,7 +61,8 @@ def test_partitions_and_single_lists(tmp_path):
     data = lists(True, n_lists=20)
     path = tmp_path / "lists.parquet"
     data.save(path)
-    with pytest.raises(ParameterError, match="scale: choosing needs rows in memory or a stream"):
+    with pytest.raises(ParameterError) as caught:
         SPDRanker(scale="choose").fit(rankine.distributed.scan(path))
+    assert caught.value.parameter == "scale"
     one = data.take_queries(np.arange(1))
     assert LeastSquaresRanker(scale="choose").fit(one).scaling_.kind == "auto"

@@ -582,8 +582,9 @@ def test_rejection_fails_where_one_row_has_all_the_weight():
 
 def test_rejection_gives_up_after_its_trials():
     dataset = rankine.Dataset.from_arrays(np.zeros((40, 1)), np.r_[np.zeros(39), 1.0])
-    with pytest.raises(NoPairsError, match="no pair was found"):
+    with pytest.raises(NoPairsError) as caught:
         list(rankine.sample_pairs(dataset, 50, sampling="rejection", max_trials=2, random_state=0))
+    assert caught.value.parameter == "max_trials"
     sampler = pair_sampler(dataset, np.ones(1), sampling="rejection", max_trials=7)
     assert sampler.max_trials == 7
     assert sampler.uniform_rows

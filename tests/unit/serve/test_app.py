@@ -311,7 +311,7 @@ def test_the_document_names_every_reply():
     assert set(ready["503"]["content"]) == set(ready["200"]["content"]) == {"text/plain"}
     topic = document["paths"]["/v1/models/{name}/{topic}"]["get"]
     assert [one["name"] for one in topic["parameters"]] == ["name", "topic"]
-    assert set(topic["responses"]) == {"200", "404"}
+    assert set(topic["responses"]) == {"200", "401", "404"}
 
 
 def test_unknown_names_are_refused_unless_raw_columns_are_read():

@@ -30,7 +30,7 @@ from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 from rankine.serve.security import AccessPolicy
-from reference.history import lists_of, random_log
+from reference.history import random_log
 
 JSON = {b"host": b"localhost", b"content-type": b"application/json"}
 TOKEN, EVENTS_TOKEN = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw==", b"ZXZlbnRzLW9ubHktdG9rZW4tdGVzdHM="
@@ -149,41 +149,37 @@ def test_a_hundred_thousand_lists(start):
     replay(start(history), log, history, restart=start)
 
 
-def test_nightly_snapshots_give_the_bits_of_the_offline_pass(start, tmp_path):
-    """With ``refresh`` a batch once a night is enough: the server loads its snapshot."""
-    night = 400
+def _replay_nights(start, tmp_path, n_lists, span, night):
+    """Rank every list; each midnight, apply the log of the day and load the new snapshot."""
     history = declare(refresh=float(night))
-    log = random_log(np.random.default_rng(5), 300, span=2000)
-    server = start(history)
+    log = random_log(np.random.default_rng(5), n_lists, span=span)
+    server, folder = start(history), tmp_path / "state"
     expected = offline_scores(log, history, history_model(history))
-    state, folder = HistoryState(history), tmp_path / "state"
-    ids, keys, amounts, starts, times, ends = lists_of(log, history, state)
-    lists = list(lists_in(log))
-    applied, n_reloads = 0, 0
-    for i, (index, request, _) in enumerate(lists):
-        midnight = times[i] // (night * 10**6) * night * 10**6
-        done = int(np.searchsorted(times, midnight))
-        if done > applied:
-            # What ``rankine history apply`` does with the log of the day.
-            rows = slice(starts[applied], starts[done])
-            batch = slice(applied, done)
-            state.add_lists(
-                ids[batch], keys[:, rows], amounts[:, rows],
-                starts[applied : done + 1] - starts[applied], ends[batch],
-            )  # fmt: skip
-            state.read_lists(
-                times[batch],
-                keys[:, rows],
-                starts[applied : done + 1] - starts[applied],
-                ids[batch],
-            )
-            save_state(state, folder)
+    save_state(HistoryState(history), folder)
+    night_of = (log.groupby("session").ts.transform("min") // night).to_numpy()
+    n_applied, nights = 0, 0
+    for index, request, _ in lists_in(log):
+        n_past = int(np.searchsorted(night_of, night_of[index[0]]))
+        if n_past > n_applied:
+            day = log[n_applied:n_past].reset_index(drop=True)
+            rankine.logs.apply_history(folder, day)
             server.reloader.refresh()
-            applied, n_reloads = done, n_reloads + 1
+            n_applied, nights = n_past, nights + 1
         assert server.score(**request) == expected[index].tolist()
-    assert n_reloads >= 4
-    assert server.value("reloads_total", result="loaded") == n_reloads + 1
+    assert server.value("reloads_total", result="loaded") == nights + 1
     assert server.ask(b"GET", "/v1/state")[1]["mode"] == "snapshots"
+    return nights
+
+
+def test_nightly_snapshots_give_the_bits_of_the_offline_pass(start, tmp_path):
+    """With ``refresh`` a batch once a night is enough; ``make test-full`` replays 10,000 lists."""
+    assert _replay_nights(start, tmp_path, 300, span=2000, night=400) == 4
+
+
+@pytest.mark.full
+@pytest.mark.timeout(0)
+def test_ten_thousand_lists_with_a_snapshot_each_night(start, tmp_path):
+    assert _replay_nights(start, tmp_path, 10_000, span=60_000, night=2000) == 29
 
 
 def test_a_snapshot_of_other_features_is_not_used(start, tmp_path):

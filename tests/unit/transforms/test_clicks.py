@@ -63,8 +63,9 @@ def test_propensities_by_context_weight_each_click_by_its_context():
     strange = replace(data, columns={"device": np.full(data.n_rows, "tv")})
     with pytest.raises(SchemaError, match="device = tv"):
         LeastSquaresRanker(propensity=looks).fit(strange)
-    with pytest.raises(ParameterError, match="one for each device"):
+    with pytest.raises(ParameterError) as caught:
         coec(read_clicks(table, item="item"), looks)
+    assert caught.value.parameter == "propensity"
 
 
 def test_position_weights_multiply_row_weights():
@@ -85,8 +86,9 @@ def test_limits_of_weights_and_positions():
     assert check_positions([1, 1_000_000]).tolist() == [1, 1_000_000]
     assert check_positions(np.array([3], dtype=np.uint8)).dtype == np.int64
     for bad in ([0, 1], [1, -1], [1, 1_000_001], [1.0, 2.0], [True]):
-        with pytest.raises(SchemaError, match="from 1 to 1,000,000"):
+        with pytest.raises(SchemaError) as caught:
             check_positions(bad)
+        assert caught.value.parameter == "position"
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])

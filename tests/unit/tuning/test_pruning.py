@@ -265,8 +265,9 @@ def test_winners_are_rarely_given_up():
 
 
 def test_invalid_parameters_are_refused():
-    with pytest.raises(ParameterError, match="gain, median, halving, none"):
+    with pytest.raises(ParameterError) as caught:
         make_pruner("hope")
+    assert caught.value.parameter == "pruner"
     for bad in ({"n_trials": 0}, {"slack": -0.1}):
         with pytest.raises(ParameterError) as caught:
             GainPruner(**bad)

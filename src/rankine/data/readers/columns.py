@@ -199,6 +199,14 @@ def _check_view_expansion(texts: pa.Array, name: str, location: BatchLocation) -
         _check_text_bytes(int(_text_lengths(texts).sum()), name, location)
 
 
+def without_views(texts: pa.Array, name: str, location: BatchLocation) -> pa.Array:
+    """Return text in a type of which Arrow can take rows; other arrays unchanged."""
+    if not pt.is_string_view(texts.type):
+        return texts
+    _check_view_expansion(texts, name, location)
+    return texts.cast(pa.large_string())
+
+
 def _check_code_expansion(
     texts: pa.Array, codes: NDArray[Any], name: str, location: BatchLocation
 ) -> None:
@@ -324,7 +332,8 @@ def _to_coded_text(array: pa.Array, name: str, faults: RowFaults, plan: ColumnPl
     missing = null_mask(indices)
     if len(dictionary) > max(len(codes), 1):  # keep only the used part of a long dictionary
         used_codes, codes = np.unique(codes, return_inverse=True)
-        codes, dictionary = codes.astype(np.int32), dictionary.take(pa.array(used_codes))
+        dictionary = without_views(dictionary, name, faults.location).take(pa.array(used_codes))
+        codes = codes.astype(np.int32)
     _check_view_expansion(dictionary, name, faults.location)
     # A short dictionary of long texts expands to much more than it takes in the file.
     if len(dictionary):

@@ -31,12 +31,17 @@ from rankine.data.compression import open_stream, strip_compression
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
 from rankine.data.formats import choose_format
-from rankine.data.frames import frame_batches
+from rankine.data.frames import BatchReader, frame_batches
 from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import ColumnPlan, plan_columns, require_column
-from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.columns import (
+    batch_to_dataset,
+    highest_index,
+    validate,
+    without_views,
+)
 from rankine.data.readers.parquet_bounds import row_group_bounds
 from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
 from rankine.data.readers.values import (
@@ -183,8 +188,10 @@ def _open_frame(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     """Open a frame, or another table in memory; leaving the context ends its query."""
     with source.watched(), ExitStack() as stack:
         with wrap_arrow_errors("the table"):
-            schema, batches = stack.enter_context(frame_batches(source.table))
-        yield ArrowRows(source, options, schema, source.pass_over(batches), lambda: 0)
+            schema, read = stack.enter_context(frame_batches(source.table))
+        yield ArrowRows(
+            source, options, schema, lambda columns: source.pass_over(read(columns)), lambda: 0
+        )
 
 
 @contextmanager
@@ -395,7 +402,12 @@ def _choose_rows(
         rows = np.flatnonzero(meets)
         n_excluded = location.n_excluded + batch.num_rows - len(rows) - n_bad
         location = location._replace(rows=rows, n_excluded=n_excluded, n_bad=n_bad)
-        return wanted.take(pa.array(rows)), location
+        names = wanted.schema.names
+        columns = [
+            without_views(column, name, location).take(pa.array(rows))
+            for name, column in zip(names, wanted.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=names), location
 
 
 class ArrowRows(_Table):
@@ -406,7 +418,7 @@ class ArrowRows(_Table):
         source: Source,
         options: ReadOptions,
         schema: pa.Schema,
-        batches: Iterator[pa.RecordBatch],
+        batches: Iterator[pa.RecordBatch] | BatchReader,
         consumed_bytes: Callable[[], int],
     ) -> None:
         super().__init__(source, options, schema)
@@ -425,10 +437,11 @@ class ArrowRows(_Table):
     ) -> Iterator[tuple[pa.RecordBatch, BatchLocation]]:
         """Yield validated batches with their locations; long ones are cut without copying."""
         first_row = number = 0
+        batches = self._batches(columns) if callable(self._batches) else self._batches
         while True:
             part = f"record batch {number}"
             with wrap_arrow_errors(part):
-                batch = next(self._batches, None)
+                batch = next(batches, None)
             if batch is None:
                 return
             validate(batch, BatchLocation(self.name, first_row, part))

@@ -202,8 +202,9 @@ def test_group_sizes_stand_in_for_query_ids(put):
     assert data.y.tolist() == [2, 0, 1, 0, 1, 0]
     assert data.weight.tolist() == list(range(6))
     assert rankine.load(put(table()), group=[6]).n_features == 2
-    with pytest.raises(SchemaError, match="add up to 5"):
+    with pytest.raises(SchemaError) as caught:
         rankine.load(put(table(qid=None)), group=[2, 3])
+    assert caught.value.parameter == "group"
 
 
 WRONG_FEATURES = {
@@ -760,8 +761,9 @@ def test_whatever_arrow_says_becomes_an_error_about_the_file(monkeypatch):
 def test_dense_storage_may_take_all_memory_but_no_more():
     X = sparse.csr_matrix(np.ones((3, 4)))
     assert columns._force_storage(X, ReadOptions(dense=True, max_memory=96)).shape == (3, 4)
-    with pytest.raises(LimitError, match="3 dense rows of 4 features need 96 bytes"):
+    with pytest.raises(LimitError) as caught:
         columns._force_storage(X, ReadOptions(dense=True, max_memory=95))
+    assert caught.value.parameter == "dense"
     assert columns._force_storage(X, ReadOptions(dense=False)) is X
 
 

@@ -287,8 +287,9 @@ def test_growing_is_refused_above_the_limit_when_half_of_it_is_used():
             assert len(columns._arrays["y"]) == length
             assert columns._arrays["y"][:used].tolist() == list(range(used))
         else:
-            with pytest.raises(LimitError, match="the data need more than"):
+            with pytest.raises(LimitError) as caught:
                 columns._grow("y", used, length)
+            assert caught.value.parameter == "max_memory"
     with pytest.raises(LimitError, match="not enough memory"):
         columns._grow("y", 0, 2**57)
     assert load(b"1 qid:1 1:1\n" * 200, max_memory=5000).n_rows == 200
@@ -300,8 +301,9 @@ def test_half_full_is_dense_and_fits_exactly():
     assert sparse.issparse(load(half + b"0 qid:1\n").X)
     text = b"".join(b"0 qid:1 %d:%d\n" % (k % 4 + 1, k + 1) for k in range(300))
     assert load(text, dense=True, max_memory=9600).X.sum(axis=1).tolist() == list(range(1, 301))
-    with pytest.raises(LimitError, match="300 x 4 numbers do not fit"):
+    with pytest.raises(LimitError) as caught:
         load(text, dense=True, max_memory=9599)
+    assert caught.value.parameter == "dense"
 
 
 def test_storage_follows_density():
@@ -497,8 +499,9 @@ def test_named_pipes(tmp_path):
 
 
 def test_a_dense_matrix_that_cannot_fit_is_refused():
-    with pytest.raises(LimitError, match="do not fit in memory"):
+    with pytest.raises(LimitError) as caught:
         load(b"1 qid:1 2147483647:1\n", dense=True, max_memory=2**30)
+    assert caught.value.parameter == "dense"
     assert load(b"1 qid:1 2147483647:1\n").X.shape == (1, 2**31 - 1)
 
 
@@ -625,8 +628,9 @@ def test_a_last_line_without_line_feed_may_have_any_length(chunk):
         data = rankine.load(io.BytesIO(text), chunk_bytes=chunk)
         assert data.y[-1] == 1
         assert data.X[-1, 0] == float("1" * length + ".5")
-        with pytest.raises(ParseError, match="does not end in a line feed") as caught:
+        with pytest.raises(ParseError) as caught:
             rankine.load(io.BytesIO(text), chunk_bytes=chunk, require_final_newline=True)
+        assert caught.value.parameter == "require_final_newline"
         assert caught.value.line == 4
         with pytest.raises(ParseError, match="carriage return"):
             rankine.load(io.BytesIO(text + b"\r"), chunk_bytes=chunk)

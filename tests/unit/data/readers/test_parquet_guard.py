@@ -398,8 +398,9 @@ def test_columns_that_are_read_count_wherever_they_are(path):
     """Columns before them that are not read hide nothing."""
     table = pq.read_table(path)
     pq.write_table(table.add_column(0, "other", table["a"]), path)
-    with pytest.raises(LimitError, match="quarter of the memory limit"):
+    with pytest.raises(LimitError) as caught:
         list(rankine.scan(path, features=["a"], max_memory=1000))
+    assert caught.value.parameter == "max_memory"
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

@@ -117,7 +117,7 @@ def test_a_matrix_may_take_all_memory_but_no_more():
     plan = SimpleNamespace(features=("a", "b"), dtype=np.dtype("f4"))
     table = SimpleNamespace(plan=plan)
     assert tables._allocate(table, ReadOptions(max_memory=80), 10).shape == (10, 2)
-    with pytest.raises(LimitError, match="10 rows of 2 features need 80 bytes") as caught:
+    with pytest.raises(LimitError) as caught:
         tables._allocate(table, ReadOptions(max_memory=79), 10)
     assert caught.value.parameter == "max_memory"
 

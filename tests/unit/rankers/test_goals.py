@@ -1,0 +1,179 @@
+"""Fits to mixtures of goals: vertices, certificates, grids and bad goals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rankine import (
+    AdditiveRanker,
+    DataError,
+    Dataset,
+    ElasticRanker,
+    LabelError,
+    LeastSquaresRanker,
+    NoPairsError,
+    ParameterError,
+    RankSVM,
+    SPDRanker,
+)
+from rankine.losses.pair_queries import pair_risk
+from rankine.rankers.goals import GoalFits, simplex_grid
+
+RNG = np.random.default_rng(0)
+QID = np.repeat(np.arange(60), 8)
+X = RNG.normal(size=(480, 4))
+CLICKED = (X[:, 0] + 0.5 * RNG.normal(size=480) > 0.5).astype(float)
+MONEY = CLICKED * np.exp(X[:, 1] - X[:, 0])
+LABELS = {"clicked": CLICKED, "money": MONEY}
+DATA = Dataset.from_arrays(X, np.zeros(480), QID)
+
+EXACT = {
+    "hinge": RankSVM(),
+    "squared hinge": RankSVM(loss="squared_hinge"),
+    "newton": RankSVM(solver="newton"),
+    "positive": RankSVM(positive=True, normalization="pair"),
+    "squares": LeastSquaresRanker(l2=0.01),
+    "untied": LeastSquaresRanker(pairs="untied"),
+    "tables": AdditiveRanker(smooth=1.0, pairs=0, bins=8),
+    "softmax": AdditiveRanker(smooth=1.0, pairs=[(0, 1)], bins=8, loss="softmax"),
+}
+
+
+def solve(ranker, n_points=5, labels=LABELS, **options):
+    fits = GoalFits(ranker, DATA, labels, **options)
+    fits.solve(simplex_grid(len(labels), n_points))
+    return fits
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_vertices_are_the_fits_to_one_goal_and_every_point_is_certified(name):
+    ranker = EXACT[name]
+    fits = solve(ranker)
+    assert len(fits.fits) == 5
+    assert all(fit.relative_gap <= ranker.tol for fit in fits.fits)
+    for y, fit in zip(LABELS.values(), (fits.fits[0], fits.fits[-1]), strict=True):
+        alone = type(ranker)(**ranker.get_params()).fit(replace(DATA, y=y))
+        np.testing.assert_allclose(fits.fitted(fit).coef_, alone.coef_, atol=1e-6)
+        assert fits.fitted(fit).to_model().nnz == alone.to_model().nnz
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared hinge", "squares", "tables"])
+def test_a_point_minimises_the_mixed_objective(name):
+    """No fit of the grid has a smaller mixed objective than the point whose objective it is."""
+    fits = solve(EXACT[name], 9)
+    coefs = [fit.result.solution.coef for fit in fits.fits]
+    risks = np.array([fits.mixture.risks(coef) for coef in coefs])
+    at_zero = fits.mixture.risks(np.zeros_like(coefs[0]))
+    penalties = [
+        fit.result.solution.objective - fit.weights @ risk
+        for fit, risk in zip(fits.fits, risks, strict=True)
+    ]
+    for number, fit in enumerate(fits.fits):
+        objectives = risks @ fit.weights + penalties
+        tolerance = EXACT[name].tol * (fit.weights @ at_zero)
+        assert objectives[number] <= objectives.min() + tolerance
+    # More of a goal never raises its risk, but for the tolerance.
+    assert (np.diff(risks[:, 0]) >= -2e-3 * at_zero[0]).all()
+
+
+def test_weights_balance_what_each_goal_can_gain():
+    fits = solve(LeastSquaresRanker(l2=0.01), 3)
+    first, middle, last = fits.fits
+    at_zero = fits.mixture.risks(np.zeros(4))
+    gains = [
+        at_zero[k] - fits.mixture.risks(fit.result.solution.coef)[k]
+        for k, fit in enumerate((first, last))
+    ]
+    assert middle.weights.sum() == pytest.approx(1.0)
+    assert middle.weights[0] * gains[0] == pytest.approx(middle.weights[1] * gains[1])
+    scaled = solve(LeastSquaresRanker(l2=0.01), 3, {"clicked": CLICKED, "money": 100 * MONEY})
+    np.testing.assert_allclose(
+        scaled.fits[1].weights[0] / scaled.fits[1].weights[1],
+        1e4 * middle.weights[0] / middle.weights[1],
+        rtol=1e-4,
+    )
+
+
+def test_one_pass_mixes_lists_and_has_no_certificate():
+    fits = solve(ElasticRanker(random_state=0), 3)
+    assert not fits.mixture.exact
+    pairwise = solve(ElasticRanker(objective="pairwise", loss="logistic", random_state=0), 2)
+    coef = np.array([0.5, -1.0, 0.0, 2.0])
+    scores = pairwise.task.scaling.apply(DATA).X @ coef
+    expected = []
+    for y in LABELS.values():
+        data = replace(DATA, y=y)
+        total = pair_risk(data, None, "logistic", "sum").evaluate(scores)[0]
+        expected.append(total / len(data.labels.queries_with_pairs))
+    np.testing.assert_allclose(pairwise.mixture.risks(coef), expected)
+    assert np.isnan([fit.relative_gap for fit in fits.fits]).all()
+    for y, fit in zip(LABELS.values(), (fits.fits[0], fits.fits[-1]), strict=True):
+        alone = ElasticRanker(random_state=0).fit(replace(DATA, y=y))
+        np.testing.assert_array_equal(fits.fitted(fit).coef_, alone.coef_)
+    between = fits.fitted(fits.fits[1]).coef_
+    ends = [fits.fitted(fit).coef_ for fit in (fits.fits[0], fits.fits[-1])]
+    # The second column serves money alone, the first clicks more than money.
+    ratios = [coef[1] / coef[0] for coef in (ends[0], between, ends[1])]
+    assert ratios[0] < ratios[1] < ratios[2]
+
+
+def test_three_goals_have_a_triangle_of_points():
+    labels = {**LABELS, "column": (X[:, 2] > 0).astype(float)}
+    fits = solve(RankSVM(), 21, labels)
+    assert len(fits.fits) == 21
+    assert max(fit.relative_gap for fit in fits.fits) <= 1e-3
+
+
+def test_weights_of_rows_and_queries_and_propensities_are_those_of_a_fit():
+    weight = {query: 1.0 + query % 3 for query in range(60)}
+    data = replace(DATA, weight=RNG.uniform(0.5, 2, 480), position=np.tile(np.arange(1, 9), 60))
+    ranker = RankSVM(propensity=[1.0, 0.5, 0.3], normalization="pair", scale="none")
+    fits = GoalFits(ranker, data, LABELS, weight)
+    fits.solve(simplex_grid(2, 3))
+    for y, fit in zip(LABELS.values(), (fits.fits[0], fits.fits[-1]), strict=True):
+        alone = RankSVM(**ranker.get_params()).fit(replace(data, y=y), query_weight=weight)
+        np.testing.assert_array_equal(fits.fitted(fit).coef_, alone.coef_)
+
+
+def test_results_do_not_depend_on_threads():
+    coefs = [[fit.result.solution.coef for fit in solve(RankSVM(n_threads=n)).fits] for n in (1, 3)]
+    np.testing.assert_array_equal(*coefs)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "parameter"),
+    [
+        (SPDRanker(), "ranker"),
+        (RankSVM([0.1, 0.01]), "l2"),
+        (LeastSquaresRanker(solver="egdm"), "solver"),
+        (AdditiveRanker(smooth=1.0, pairs=0, reweight=1), "reweight"),
+        (ElasticRanker(objective="pointwise"), "objective"),
+    ],
+)
+def test_rankers_and_parameters_without_a_mixture_are_refused(ranker, parameter):
+    with pytest.raises(ParameterError) as caught:
+        solve(ranker)
+    assert caught.value.parameter == parameter
+
+
+def test_goals_that_cannot_be_learned_are_named():
+    with pytest.raises(LabelError, match="'none'"):
+        solve(RankSVM(), labels={"clicked": CLICKED, "none": np.zeros(480)})
+    with pytest.raises(NoPairsError, match="'same'"):
+        solve(RankSVM(), labels={"clicked": CLICKED, "same": QID + 1.0})
+    constant = replace(DATA, X=np.column_stack([X[:, 0], X[:, 1] * 0]))
+    constant.X[QID != 0] = 0.0  # only the first list can be learned from
+    fits = GoalFits(RankSVM(), constant, {"a": CLICKED, "b": np.where(QID == 0, 1.0, CLICKED)})
+    with pytest.raises(DataError, match="'b'"):
+        fits.solve(simplex_grid(2, 3))
+
+
+def test_a_callback_ends_the_run():
+    fits = GoalFits(RankSVM(), DATA, LABELS)
+    steps = []
+    fits.solve(
+        simplex_grid(2, 9), [lambda progress: steps.append(progress.step) or len(steps) == 4]
+    )
+    assert steps == [1, 2, 3, 4]
+    assert len(fits.fits) == 4
