@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
+from rankine.core.specs import Bins, ListRange, LogColumns, OutcomeCalibration, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, find_tables
@@ -476,6 +476,8 @@ def compile_kernels() -> None:
             Scorer(model, small=small).rank(rows)
             Scorer(model, small=small).rank([{"1": 1.0}])
             Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])
+    curve = OutcomeCalibration(outcome="", scores=(0.0, 1.0), logits=(0.0, 1.0), tails=(1.0, 1.0))
+    OutcomeProbabilities(curve)(np.zeros(2))
     tables = Scorer(LinearModel.from_weights(np.ones(3), transforms=(Bins(((0.5,),)),)))
     for dtype in (np.float64, np.float32):
         tables.rank(np.zeros((2, 1), dtype=dtype))

@@ -236,7 +236,7 @@ def test_an_expression_of_the_probability(tmp_path):
     lists = np.repeat([1, 2, 3], 20).tolist()
     rows = zip(range(60), lists, *X.T.tolist(), positions.tolist(), strict=True)
     database.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
-    query = f"SELECT {probability} FROM (SELECT *, {score} AS score FROM items) ORDER BY i"
+    query = f"SELECT {probability} FROM (SELECT *, {score} AS score FROM items) ORDER BY i"  # noqa: S608 - ours
     found = [value for (value,) in database.execute(query)]
     expected = Scorer(model).probability(X, positions, group=[20, 20, 20])
     np.testing.assert_allclose(found, expected, rtol=1e-12)
