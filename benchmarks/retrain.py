@@ -89,7 +89,7 @@ def follow(make, days, tests):
 
 def measure(name, log, seeds):
     """Measure a ranker on a log."""
-    losses, last_losses, worse, n_models = [], [], 0, 0
+    losses, last_losses, worse, better, n_models = [], [], 0, 0, 0
     for seed in range(seeds):
         days, tests = LOGS[log](seed)
 
@@ -101,6 +101,7 @@ def measure(name, log, seeds):
         for today, yesterday in zip(daily[1:], before, strict=True):
             n_models += 1
             worse += stats.ttest_rel(today, yesterday, alternative="less").pvalue < 0.05
+            better += stats.ttest_rel(today, yesterday, alternative="greater").pvalue < 0.05
         if len(days) > STARTS + 1:
             daily, _, everything = follow(make, days, tests)
             last_losses.append(float(everything.mean() - daily[-1].mean()))
@@ -109,6 +110,7 @@ def measure(name, log, seeds):
         "losses": [round(loss, 4) for loss in losses],
         "models": n_models,
         "worse_than_yesterday": int(worse),
+        "better_than_yesterday": int(better),
     }
     if last_losses:
         result["loss_after_all_days"] = float(np.mean(last_losses))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import socket
+from pathlib import Path
 
 import pytest
 from tools.docs.cli_reference import commands
 
+from rankine.core import pipes
 from rankine.core.text_table import display_width
 from reference.command_lines import MORE_LINES, line_of, run, write_files
 
@@ -62,6 +66,43 @@ def test_piped_output_is_plain_and_whole(arguments, work):
         assert "\x1b" not in text
         assert "…" not in text
         assert "terminal is too narrow" not in text
+
+
+def output_of(arguments):
+    """Return the file that a command line writes; None for the others."""
+    if "--out" in arguments and arguments[0] != "demo":  # which writes a folder
+        return Path(arguments[arguments.index("--out") + 1])
+    return Path(arguments[-1]) if arguments[0] in ("convert", "sort") else None
+
+
+OUTPUT_LINES = [line_of(name) for name in commands() if output_of(line_of(name))]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and sockets with names are of POSIX")
+@pytest.mark.parametrize("arguments", OUTPUT_LINES, ids=" ".join)
+@pytest.mark.parametrize("kind", ["folder", "socket", "pipe"])
+def test_outputs_that_are_no_files_are_refused(arguments, kind, work, monkeypatch):
+    """A command neither hangs, nor leaves a part, nor replaces what is no file."""
+    path = output_of(arguments)
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    else:
+        os.mkfifo(path)
+        monkeypatch.setattr(pipes, "WAIT_SECONDS", 0.01)
+    before, status = sorted(Path.cwd().iterdir()), path.stat()
+    if arguments[0] == "retrain":  # OUT is often MODEL
+        arguments = ["retrain", "additive.rankine", *arguments[2:]]
+    ended = run(arguments)
+    assert (ended.code, ended.error) == (2, None), ended
+    assert "rankine: error: " in ended.err
+    if kind != "pipe":  # before anything was computed
+        assert f"a {kind}" in ended.err
+    assert path.stat().st_mode == status.st_mode
+    assert sorted(Path.cwd().iterdir()) == before
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

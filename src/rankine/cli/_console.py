@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankine.core.atomic import is_written_directly
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
 from rankine.core.stores import check_writable, is_url
@@ -74,10 +75,19 @@ def print_error(message: str) -> None:
     _print_sentence(f"rankine: error: {message}")
 
 
+def format_warning(message: Any, *_: Any) -> str:
+    """Return a warning as one line, without the place in Python that led to it."""
+    return _wrapped_sentence(f"rankine: warning: {message}")
+
+
 def _print_sentence(text: str) -> None:
+    sys.stderr.write(_wrapped_sentence(text))
+
+
+def _wrapped_sentence(text: str) -> str:
+    """Return printable lines for stderr, which a terminal shows wrapped at spaces."""
     safe_text = printable(text, len(text))
-    for line in wrap_text(safe_text, terminal_width(stderr=True)):
-        sys.stderr.write(f"{line}\n")
+    return "".join(f"{line}\n" for line in wrap_text(safe_text, terminal_width(stderr=True)))
 
 
 def print_result(text: str) -> None:
@@ -142,24 +152,28 @@ def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
 def check_output_paths(**files: str | None) -> None:
     """Raise an error for output files that cannot be written, before any long computation.
 
-    Keywords are names of options. The file of ``plot`` must have the suffix of an image format.
+    Keywords are names of options; - is stdout. The file of ``plot`` must have the suffix of an
+    image format.
     """
     for option, path in files.items():
-        if path is None:
+        if path in (None, "-"):
             continue
         # Training may take hours, so a path that cannot be written is an error before it.
         if is_url(path):
             check_writable(path)
             continue
+        if Path(path).is_dir():
+            raise ParameterError(f"{path} is a folder", parameter=option, fix="Name a file")
+        if Path(path).is_socket():
+            raise ParameterError(f"{path} is a socket", parameter=option, fix="Name a file")
         folder = Path(path).absolute().parent
-        if not folder.is_dir() or not os.access(folder, os.W_OK):
+        is_writable = folder.is_dir() and os.access(folder, os.W_OK)
+        if not is_writable and not is_written_directly(path):
             raise ParameterError(
                 f"{folder} is not a folder that can be written to",
                 parameter=option,
                 fix="Create the folder, or name another file",
             )
-        if Path(path).is_dir():
-            raise ParameterError(f"{path} is a folder", parameter=option, fix="Name a file")
         if option == "plot":
             from rankine.plot import check_plot_file
 

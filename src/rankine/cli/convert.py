@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_stdout_unused
+from rankine.cli._console import check_output_paths, check_stdout_unused
 from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli._options import AsJson, split_list
 from rankine.cli._reading import LogOptions, ReadingOptions, report_excluded
@@ -133,6 +132,7 @@ def convert(
     # As with cp: all files but the last are read.
     *sources, target = files
     check_stdout_unused(target, json=json)
+    check_output_paths(files=target)
     reject_options(("pairs", "split"), "applies to training data only")
     if not reading.raw:
         reject_options(
@@ -180,6 +180,7 @@ def _join_logs(
     json: bool,
 ) -> None:
     """Join logged features with judgements, and print what did not match."""
+    from rankine.core.atomic import atomic_file
     from rankine.evaluation.engine_logs import join_logged
 
     if sources or reading.features is None:
@@ -196,7 +197,8 @@ def _join_logs(
     if writing.names_out is not None:
         # Engines log features by name, which text files cannot hold.
         names = joined.data.feature_names or ()
-        Path(writing.names_out).write_text("\n".join(names) + "\n", encoding="utf-8")
+        with atomic_file(writing.names_out) as file:
+            file.write("".join(f"{name}\n" for name in names).encode())
     counts = {
         "rows": joined.data.n_rows,
         "queries": joined.data.n_queries,

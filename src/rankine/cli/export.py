@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_stdout_unused
+from rankine.cli._console import check_output_paths, check_stdout_unused
 from rankine.cli._options import ModelFile, Topic
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -91,6 +91,7 @@ def export(
     from rankine.model.store import load_any
 
     check_stdout_unused(out, json=json)
+    check_output_paths(out=out)
     linear_model = select_model(load_any(model), topic)
     if feature_names is not None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,6 +128,7 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Show what the last snapshot of a state contains, or the features of one key."""
+    from rankine.history.rows import format_time
     from rankine.history.state import load_state
 
     loaded = load_state(state)
@@ -140,7 +140,7 @@ def show(
         return
     values = loaded.read_key(_parse_key(by, loaded))
     overall = loaded.overall_rates(loaded.clock)
-    time = _time_text(loaded.clock)
+    time = format_time(loaded.clock)
     if json:
         features = {name: None if math.isnan(x) else x for name, x in values.items()}
         _console.print_json({"time": time, "features": features, "overall": overall})
@@ -152,7 +152,7 @@ def show(
         if overall.get(name):
             ratio = f"{value / overall[name]:.2f} times the overall rate"
         rows.append((name, text, ratio))
-    _print_table(f"at {time}", ("feature", "value", ""), rows, ("",))
+    _print_table(f"at {time or 'the beginning'}", ("feature", "value", ""), rows, ("",))
 
 
 def _print_table(
@@ -178,15 +178,11 @@ def _parse_key(by: list[str], state: HistoryState) -> dict[str, str]:
     return columns
 
 
-def _time_text(microseconds: int) -> str:
-    if abs(microseconds) > 10**17:
-        return "no time yet"
-    return datetime.fromtimestamp(microseconds / 10**6, UTC).isoformat(timespec="seconds")
-
-
 def _summary(state: HistoryState) -> dict[str, Any]:
+    from rankine.history.rows import format_time
+
     return {
-        "time": _time_text(state.clock),
+        "time": format_time(state.clock),
         "lists": state.counts.lists,
         "rows": state.counts.rows,
         "waiting_lists": state.waiting.n_lists,
@@ -207,7 +203,7 @@ def _print_summary(state: HistoryState) -> None:
         rows.append((name, kind, ", ".join(feature.by), f"{keys[name]:,}"))
     title = (
         f"{plural(summary['rows'], 'row')} of {plural(summary['lists'], 'list')}, the last one "
-        f"read at {summary['time']}; {plural(summary['waiting_lists'], 'list')} not known yet; "
-        f"{summary['bytes']:,} bytes"
+        f"read at {summary['time'] or 'no time yet'}; "
+        f"{plural(summary['waiting_lists'], 'list')} not known yet; {summary['bytes']:,} bytes"
     )
     _print_table(title, ("feature", "what", "by", "keys"), rows, ("what", "by"))

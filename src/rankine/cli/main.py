@@ -11,6 +11,7 @@ import inspect
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -176,6 +177,7 @@ def find_commands() -> list[str]:
 
 def run() -> None:
     """Run the command line; exit with 2 for wrong input and with 130 after Ctrl+C."""
+    warnings.formatwarning = _console.format_warning  # type: ignore[assignment]
     find_commands()
     try:
         exit_code = app(prog_name="rankine", standalone_mode=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankine.cli._console import open_text_output
+from rankine.cli._console import check_output_paths, open_text_output
 from rankine.cli._groups import reject_options
 from rankine.cli._options import Files, ModelFile, split_list
 from rankine.cli._reading import ModelReadingOptions, RuleOptions, report_narrower_files
@@ -105,6 +105,7 @@ def predict(
             parameter="trec",
             fix="Leave it out, or choose another name",
         )
+    check_output_paths(out=out)
     linear_model = rankine.LinearModel.load(model)
     rules = following.load()
     columns = following.columns(rules, linear_model)

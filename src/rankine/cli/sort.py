@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import check_stdout_unused
+from rankine.cli._console import check_output_paths, check_stdout_unused
 from rankine.cli._options import AsJson
 from rankine.cli._reading import SortOptions, report_excluded
 from rankine.cli.main import app
@@ -64,6 +64,7 @@ def sort(
     if not sources:
         raise ParameterError("the input is missing", fix="Write: rankine sort IN... OUT")
     check_stdout_unused(target, json=json)
+    check_output_paths(files=target)
     report = sort_file(
         sources, target, by_time=by_time, **reading.options(max_memory=memory * 2**20)
     )

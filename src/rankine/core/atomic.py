@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from rankine.core.pipes import open_for_writing
 from rankine.core.stores import is_url, writing
 
 
@@ -22,8 +23,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     renamed to ``path``; then the folder is flushed. After an error, a full disk or a kill the old
     file is unchanged; after an error the new file is removed. The permissions of an existing file
     are kept, a new file has those of the umask. A symbolic link is replaced, and the file that it
-    names is unchanged. Pipes, devices and links in ``/dev`` are written to directly. For a URL such
-    as ``s3://bucket/key`` the object is stored when it is complete.
+    names is unchanged. Pipes, devices and links in ``/dev`` are written to directly; a pipe that no
+    program reads within 10 seconds is an error, and so are sockets. For a URL such as
+    ``s3://bucket/key`` the object is stored when it is complete.
 
     Examples
     --------
@@ -39,10 +41,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
         return
     target = Path(path).absolute()
-    # A pipe or a device cannot be replaced by renaming a file, and /dev/stdout must stay a link.
-    is_device = target.parts[1:2] in (("dev",), ("proc",))
-    if target.exists() and (is_device or not target.is_file()):
-        with target.open("wb") as device:
+    if is_written_directly(target):
+        with os.fdopen(open_for_writing(target), "wb") as device:
             yield device
         return
     mode = None
@@ -66,6 +66,14 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             temporary.unlink()
         raise
     _flush_folder(target.parent)
+
+
+def is_written_directly(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a pipe, a device or a link to an open file, which cannot be replaced."""
+    target = Path(path).absolute()
+    # /dev/stdout must stay a link, also where it leads to a regular file.
+    is_device = target.parts[1:2] in (("dev",), ("proc",))
+    return target.exists() and (is_device or not target.is_file())
 
 
 def _flush_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Open pipes without waiting for ever for a program that writes to them."""
+"""Open pipes without waiting for ever for the program at their other end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import errno
 import os
 import select
 import stat
+import time
+from contextlib import suppress
+from pathlib import Path
 
 from rankine.core.errors import DataError, FileKindError
 
-#: How long to wait for a program to open a named pipe for writing.
+#: How long to wait for a program to open the other end of a named pipe.
 WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.05
 
 
 def open_without_waiting(path: str, flags: int) -> int:
@@ -51,3 +55,33 @@ def wait_for_writer(file: int) -> bytes:
                 )
     os.set_blocking(file, True)
     return start
+
+
+def open_for_writing(path: str | os.PathLike[str]) -> int:
+    """Open a pipe or a device, and wait until a program reads from the pipe.
+
+    Raises
+    ------
+    DataError
+        No program has opened the pipe for reading within ``WAIT_SECONDS``.
+    FileKindError
+        The file is a socket.
+    """
+    mode = Path(path).stat().st_mode
+    if stat.S_ISSOCK(mode):
+        raise FileKindError("this is a socket", file=os.fspath(path), fix="Name a file")
+    if not stat.S_ISFIFO(mode):
+        return os.open(path, os.O_WRONLY | os.O_TRUNC)
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        # Without a reader opening fails at once instead of waiting.
+        with suppress(FileKindError):
+            file = open_without_waiting(os.fspath(path), os.O_WRONLY)
+            os.set_blocking(file, True)
+            return file
+        time.sleep(_POLL_SECONDS)
+    raise DataError(
+        f"no program has read from this pipe for {WAIT_SECONDS:g} s",
+        file=os.fspath(path),
+        fix="Start the program that reads from it first, or name a file",
+    )

@@ -152,7 +152,7 @@ class Dataset:
     encoding: Any = None
 
     def __post_init__(self) -> None:
-        """Check sizes, and offsets and indices of a sparse ``X``, which kernels read unchecked."""
+        """Check sizes and weights, and the indices of a sparse ``X``: kernels do not check them."""
         if self.X is None:  # while parts are joined
             return
         object.__setattr__(self, "X", _readable(self.X))
@@ -165,6 +165,8 @@ class Dataset:
         for name, values in columns.items():
             if values is not None:
                 _check_column(values, n_rows, name)
+        if self.weight is not None:
+            _check_weight_range(self.weight, "weight")
         if self.query_index is not None and self.query_index.n_rows != n_rows:
             raise SchemaError(
                 f"query_index has {self.query_index.n_rows} rows, X {n_rows}",
@@ -587,6 +589,15 @@ def check_weight(
             f"{name}.shape == {values.shape}, expected {(n_rows,)}",
             fix=f"Pass one weight per {item}",
         )
+    _check_weight_range(values, name)
+    if n_rows and not (values > 0).any():
+        raise SchemaError(
+            "Sample weights must contain at least one non-zero number", fix="Pass a positive weight"
+        )
+    return values
+
+
+def _check_weight_range(values: NDArray[np.float64], name: str) -> None:
     check_finite(values, name)
     if (values < 0).any():
         raise SchemaError(f"Negative values in data passed to `{name}`", fix="Pass weights >= 0")
@@ -597,11 +608,6 @@ def check_weight(
             f"{LIGHTEST:g} and {HEAVIEST:g}",
             fix="Multiply all weights by one number",
         )
-    if n_rows and not (values > 0).any():
-        raise SchemaError(
-            "Sample weights must contain at least one non-zero number", fix="Pass a positive weight"
-        )
-    return values
 
 
 def _check_column(values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:

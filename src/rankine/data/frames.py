@@ -51,6 +51,8 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
 BatchReader = Callable[[Sequence[str]], Iterator[Any]]
 #: Rows of a pandas frame that are converted at a time.
 _PANDAS_ROWS = 2**18
+#: Rows of a lazy frame that are computed at a time.
+_LAZY_ROWS = 2**16
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def _lazy_batches(table: Any, columns: Sequence[str]) -> Iterator[Any]:
     table = table.select(columns)
     frames = [table]
     if hasattr(table, "collect_batches"):
-        frames = table.collect_batches(maintain_order=True)
+        frames = table.collect_batches(chunk_size=_LAZY_ROWS, maintain_order=True)
     for frame in frames:
         yield from frame.lazy().collect().to_arrow().to_batches()
 
@@ -120,9 +122,10 @@ def _pandas_batches(table: Any, schema: Any, columns: Sequence[str]) -> Iterator
 
     chosen = table.loc[:, list(columns)]
     schema = pa.schema([schema.field(name) for name in columns])
-    for start in range(0, max(len(table), 1), _PANDAS_ROWS):
+    for start in range(0, len(table), _PANDAS_ROWS):
         rows = chosen.iloc[start : start + _PANDAS_ROWS]
-        yield pa.RecordBatch.from_pandas(rows, schema=schema, preserve_index=False)
+        # A table, since text may be in chunks already.
+        yield from pa.Table.from_pandas(rows, schema=schema, preserve_index=False).to_batches()
 
 
 def in_memory(X: Any) -> Any:

@@ -86,7 +86,7 @@ T = TypeVar("T")
 _END: Any = object()
 
 
-def read_ahead(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
+def read_ahead(items: Iterable[T], depth: int = 1) -> Generator[T, None, None]:
     """Yield the same items in the same order, produced on a thread at most ``depth`` ahead.
 
     Errors of the producer are raised here. Leaving the loop early stops the producer.

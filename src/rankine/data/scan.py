@@ -494,6 +494,10 @@ class Scan(LabelledStream):
         names = None if names is None else tuple(names)
         return cls(sources, options, n_features, names, n_excluded_files)
 
+    def select_files(self, inputs: list[Source]) -> Scan:
+        """Return a stream of some of the files."""
+        return Scan(inputs, self.options, self.n_features, self.feature_names)
+
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """Yield query-aligned blocks, in one pass over the files."""
         options = replace(self.options, block_rows=block_rows or self.options.block_rows)

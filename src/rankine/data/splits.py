@@ -7,10 +7,11 @@ a stream consists of the same blocks with only some of their queries.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,8 +42,32 @@ __all__ = [
 #: Called with each block of a pass in order; returns the positions of the queries to keep.
 QueryChooser = Callable[[Dataset], NDArray[np.int64]]
 
+#: Times are counted one by one up to this number; folders of a log have fewer.
+_MAX_TIMES = 100_000
+
+
+class QueryCounts(NamedTuple):
+    """Number of queries of a stream.
+
+    Attributes
+    ----------
+    by_time
+        Number of queries of each time, in order; None where a query has several times.
+    """
+
+    total: int
+    by_time: list[int] | None
+
+
+class PartPass(NamedTuple):
+    """A pass over one part: the stream to read, and what chooses the queries of its blocks."""
+
+    stream: Any
+    choose: QueryChooser
+
+
 #: Number of queries of each stream by time column; entries disappear with the stream.
-_QUERY_COUNTS: WeakKeyDictionary[Any, dict[str | None, int]] = WeakKeyDictionary()
+_QUERY_COUNTS: WeakKeyDictionary[Any, dict[str | None, QueryCounts]] = WeakKeyDictionary()
 
 
 class ScanPart(LabelledStream):
@@ -53,10 +78,10 @@ class ScanPart(LabelledStream):
     scan
         The whole stream.
     start_pass
-        Called at the start of each pass; returns the function that chooses queries of a block.
+        Called at the start of each pass.
     """
 
-    def __init__(self, scan: Scan, start_pass: Callable[[], QueryChooser]) -> None:
+    def __init__(self, scan: Scan, start_pass: Callable[[], PartPass]) -> None:
         self._scan = scan
         self._start_pass = start_pass
         self.options = scan.options
@@ -84,8 +109,8 @@ class ScanPart(LabelledStream):
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """Yield blocks of the chosen queries, in one pass over the stream."""
-        choose = self._start_pass()
-        for block in self._scan.blocks(block_rows):
+        stream, choose = self._start_pass()
+        for block in stream.blocks(block_rows):
             queries = choose(block)
             if len(queries) == block.n_queries:
                 yield block
@@ -100,26 +125,27 @@ class ScanPart(LabelledStream):
 
 
 def _choose_by_hash(
-    shares: NDArray[np.float64], part: int, seed: np.uint64
-) -> Callable[[], QueryChooser]:
+    scan: Scan, shares: NDArray[np.float64], part: int, seed: np.uint64
+) -> Callable[[], PartPass]:
     """Choose the queries whose hash, as a number in [0, 1), is between two shares."""
 
     def choose(block: Dataset) -> NDArray[np.int64]:
         unit = query_units(block.queries.ids, seed)
         return np.flatnonzero((unit >= shares[part]) & (unit < shares[part + 1]))
 
-    return lambda: choose
+    return lambda: PartPass(scan, choose)
 
 
 def _choose_by_order(
     scan: Scan, shares: NDArray[np.float64], part: int, time: str | None
-) -> Callable[[], QueryChooser]:
+) -> Callable[[], PartPass]:
     """Choose the queries number ``shares[part] n`` to ``shares[part + 1] n`` of n in the stream."""
 
-    def start_pass() -> QueryChooser:
+    def start_pass() -> PartPass:
         # The number of queries is known after one pass only; it is counted once for all parts.
-        cuts = np.rint(shares * _count_queries(scan, time)).astype(np.int64)
-        n_queries = 0
+        counts = _count_queries(scan, time)
+        cuts = np.rint(shares * counts.total).astype(np.int64)
+        stream, n_queries = _select_files(scan, time, counts, cuts[part : part + 2])
 
         def choose(block: Dataset) -> NDArray[np.int64]:
             nonlocal n_queries
@@ -127,12 +153,33 @@ def _choose_by_order(
             low, high = max(int(cuts[part]), first), min(int(cuts[part + 1]), n_queries)
             return np.arange(low - first, max(high, low) - first)
 
-        return choose
+        return PartPass(stream, choose)
 
     return start_pass
 
 
-def _count_queries(scan: Scan, time: str | None) -> int:
+def _select_files(
+    scan: Any, time: str | None, counts: QueryCounts, cuts: NDArray[np.int64]
+) -> tuple[Any, int]:
+    """Return the stream without the files of other times, and the number of queries before it.
+
+    Only files tell their times whose Hive column is the column of times.
+    """
+    values = [source.partition.get(time) for source in getattr(scan, "inputs", ())]
+    groups = list(dict.fromkeys(values))
+    # Each time is then that of one folder, in the same order.
+    if not groups or None in groups or counts.by_time is None or len(groups) != len(counts.by_time):
+        return scan, 0
+    ends = np.cumsum(counts.by_time)
+    first, last = np.searchsorted(ends, cuts[0], side="right"), np.searchsorted(ends, cuts[1])
+    chosen = set(groups[first : last + 1])
+    if len(chosen) == len(groups) or not chosen:
+        return scan, 0
+    files = [source for source in scan.inputs if source.partition[time] in chosen]
+    return scan.select_files(files), int(ends[first] - counts.by_time[first])
+
+
+def _count_queries(scan: Scan, time: str | None) -> QueryCounts:
     """Count the queries of a stream in one pass, whose result is kept; check the order of times."""
     counts = _QUERY_COUNTS.get(scan)
     if counts is not None and time in counts:
@@ -140,11 +187,16 @@ def _count_queries(scan: Scan, time: str | None) -> int:
 
     total = 0
     latest = None
+    by_time: Counter[Any] | None = Counter()
     for block in scan.blocks():
         total += block.n_queries
         if time is None:
             continue
         times = query_times(block, time)
+        if by_time is not None:
+            by_time.update(times.tolist())
+            if len(by_time) > _MAX_TIMES or _has_several_times(block, time):
+                by_time = None
         # Order is checked across blocks too: the last time of a block comes before the next block.
         if latest is not None:
             times = np.concatenate([[latest], times])
@@ -155,8 +207,17 @@ def _count_queries(scan: Scan, time: str | None) -> int:
                 fix=sort_hint(*_files_and_query(scan), time),
             )
         latest = times[-1]
-    _QUERY_COUNTS.setdefault(scan, {})[time] = total
-    return total
+    counted = QueryCounts(total, None if by_time is None else list(by_time.values()))
+    _QUERY_COUNTS.setdefault(scan, {})[time] = counted
+    return counted
+
+
+def _has_several_times(block: Dataset, time: str) -> bool:
+    """Whether rows of one query have different times."""
+    values = block.queries.gather(np.asarray(block.columns[time]))
+    differs = values[1:] != values[:-1]
+    differs[block.queries.starts[1:-1] - 1] = False  # a row and the next one, of another query
+    return bool(differs.any())
 
 
 def _files_and_query(scan: Any) -> tuple[Sequence[str], str | None]:
@@ -219,7 +280,8 @@ def split_queries(
     seed = stream_seed(resolve_seed(random_state), SPLIT)
     if not isinstance(data, Dataset):
         return tuple(
-            ScanPart(data, _choose_by_hash(shares, part, seed)) for part in range(len(shares) - 1)
+            ScanPart(data, _choose_by_hash(data, shares, part, seed))
+            for part in range(len(shares) - 1)
         )
     order = permutation(seed, data.n_queries)
     return _parts(data, order, shares)

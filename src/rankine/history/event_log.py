@@ -1,7 +1,7 @@
 """An append-only file of records, for events between two snapshots.
 
 Each record is its length (4 bytes), the CRC-32 of its content (4 bytes) and the content. A crash
-can only leave the last record incomplete; it is cut off when the file is opened.
+can only leave the last records incomplete or zero; they are cut off when the file is opened.
 """
 
 from __future__ import annotations
@@ -144,15 +144,19 @@ def _records(path: Path, progress: ReadProgress) -> Iterator[bytes]:
         while header := file.read(_HEADER_BYTES):
             length = int.from_bytes(header[:4], "little")
             end = progress.n_bytes + _HEADER_BYTES + length
-            if len(header) < _HEADER_BYTES or end > size:
+            if len(header) < _HEADER_BYTES:
                 return
+            # No record of ours: the lengths of records after it are lost.
             if length > MAX_RECORD_BYTES:
                 raise LimitError(
-                    f"a record of {length:,} bytes", file=str(path), fix="The file is damaged"
+                    f"a record of {length:,} bytes",
+                    file=str(path),
+                    fix="Restore the folder of the state from a copy",
                 )
             content = file.read(length)
             if crc32(content).to_bytes(4, "little") != header[4:] or length == 0:
-                if end == size:
+                # A power cut may leave zeros where the file was longer than what was written.
+                if end >= size or not file.read().strip(b"\0"):
                     return
                 raise DataError(
                     f"record {progress.records + 1} is damaged",

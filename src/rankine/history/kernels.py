@@ -41,7 +41,7 @@ Words = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 
-class Rule(NamedTuple):
+class TableRule(NamedTuple):
     """How a feature is computed.
 
     Attributes
@@ -91,7 +91,7 @@ class KeyTable(NamedTuple):
     words: Words
     numbers: Numbers
     used: NDArray[np.int64]
-    rule: Rule
+    rule: TableRule
 
 
 @jit(inline=True)
@@ -117,7 +117,7 @@ def _flush(x: float) -> float:
 def _add_to_sums(
     words: Words,
     numbers: Numbers,
-    rule: Rule,
+    rule: TableRule,
     row: int,
     is_new: bool,
     time: int,
@@ -147,7 +147,7 @@ def _add_to_sums(
 def _add_to_window(
     words: Words,
     numbers: Numbers,
-    rule: Rule,
+    rule: TableRule,
     row: int,
     is_new: bool,
     time: int,
@@ -173,7 +173,7 @@ def _add_to_window(
 
 
 @jit(inline=True)
-def _add_time(words: Words, rule: Rule, row: int, is_new: bool, time: int) -> None:
+def _add_time(words: Words, rule: TableRule, row: int, is_new: bool, time: int) -> None:
     """Record the first and last time of a key."""
     if is_new:
         words[row, _TIME] = time
@@ -187,7 +187,7 @@ def _add_time(words: Words, rule: Rule, row: int, is_new: bool, time: int) -> No
 
 @jit(inline=True)
 def update(
-    words: Words, numbers: Numbers, rule: Rule, key: int, time: int, x: float, y: float
+    words: Words, numbers: Numbers, rule: TableRule, key: int, time: int, x: float, y: float
 ) -> bool:
     """Add a row: its amounts to the sums of its key and of all keys, or its time.
 
@@ -217,7 +217,7 @@ def update(
 
 
 @jit(inline=True)
-def _sum_at(words: Words, numbers: Numbers, rule: Rule, row: int, time: int, k: int) -> float:
+def _sum_at(words: Words, numbers: Numbers, rule: TableRule, row: int, time: int, k: int) -> float:
     """Return a sum of a row at a time."""
     if rule.n_buckets == 0:
         elapsed = time - words[row, _TIME]
@@ -232,7 +232,7 @@ def _sum_at(words: Words, numbers: Numbers, rule: Rule, row: int, time: int, k: 
 
 
 @jit(inline=True)
-def overall_rate(words: Words, numbers: Numbers, rule: Rule, time: int) -> float:
+def overall_rate(words: Words, numbers: Numbers, rule: TableRule, time: int) -> float:
     """Return the rate over all keys at a time; 0 before the first row."""
     everything = words.shape[0] - 1
     if rule.kind != RATE or words[everything, _HASH] == 0:
@@ -244,7 +244,9 @@ def overall_rate(words: Words, numbers: Numbers, rule: Rule, time: int) -> float
 
 
 @jit(inline=True)
-def read(words: Words, numbers: Numbers, rule: Rule, key: int, time: int, overall: float) -> float:
+def read(
+    words: Words, numbers: Numbers, rule: TableRule, key: int, time: int, overall: float
+) -> float:
     """Return the feature of a key at a time, of which ``overall`` is the overall rate."""
     if key == 0:
         return overall if rule.kind == RATE else np.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from rankine.transforms.categories import category_texts
 #: Seeds of hashes of texts and of integers.
 _TEXT, _INTEGER = (stream_seed(0x48495354, kind) for kind in range(2))  # "HIST"
 _SCALES = {"s": 10**6, "ms": 10**3, "us": 1}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The year 10,000: a later time is usually milliseconds that were taken for seconds.
 _MAX_TIME = 253_402_300_800 * 10**6
 #: Larger floats skip integers (see ``category_text``).
@@ -279,7 +280,7 @@ def parse_time(value: Any, unit: str = "s") -> int:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         # Integers throughout: ``timestamp()`` would round microseconds.
-        elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        elapsed = moment - _EPOCH
         return (elapsed.days * 86400 + elapsed.seconds) * 10**6 + elapsed.microseconds
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SchemaError(
@@ -287,3 +288,16 @@ def parse_time(value: Any, unit: str = "s") -> int:
             fix="Write seconds since 1970, or 2026-01-31T12:00:00Z",
         )
     return int(to_microseconds(np.array([value]), unit, "time")[0])
+
+
+def format_time(microseconds: int | None) -> str | None:
+    """Return a time as text; None for a state that has read nothing, and beyond the year 9999.
+
+    Examples
+    --------
+    >>> format_time(1_000_000)
+    '1970-01-01T00:00:01+00:00'
+    """
+    if microseconds is None or not abs(microseconds) < _MAX_TIME:
+        return None
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from rankine.history.kernels import (
     COUNT,
     LAST,
     KeyTable,
-    Rule,
+    TableRule,
     insert_rows,
     mark_live,
     overall_rate,
@@ -205,7 +205,7 @@ class FeatureTable:
             words,
             words.view(np.float64),
             np.zeros(1, dtype=np.int64),
-            Rule(
+            TableRule(
                 plan.kind,
                 self.n_sums,
                 plan.half_life,
@@ -337,7 +337,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     history: list[Any]
     clock: int
-    counts: dict[str, int]
+    counts: Counts
     evicted: list[int]
 
 
@@ -612,7 +612,6 @@ class HistoryState:
             try:
                 document = msgspec.convert(content.document, SnapshotDocument, strict=True)
                 (saved,) = decode_transforms(document.history)
-                counts = Counts(**document.counts)
             except (msgspec.ValidationError, ValueError, TypeError) as error:
                 raise _malformed(f"this is no state of history features: {error}") from error
             if document.kind != "history" or not isinstance(saved, History):
@@ -629,7 +628,6 @@ class HistoryState:
             if extra is None or extra.dtype != np.uint8:
                 raise _malformed("a tensor is missing")
             state._restore(document, tensors)
-            state.counts = counts
         return state, extra.tobytes()
 
     def _content(self) -> tuple[SnapshotDocument, dict[str, NDArray[Any]]]:
@@ -653,7 +651,7 @@ class HistoryState:
             "history",
             encode_transforms([self.history]),
             self.clock,
-            vars(self.counts).copy(),
+            replace(self.counts),
             [table.evicted for table in self.tables],
         )
         return document, tensors
@@ -702,7 +700,7 @@ class HistoryState:
         self.waiting.add(chunk)
         self.clock = document.clock
         self._ids_at_clock = set(ids_at_clock.tolist())
-        self.counts = Counts(**document.counts)
+        self.counts = document.counts
 
 
 def _no_lists(n_keys: int, n_amounts: int) -> ListChunk:

@@ -22,7 +22,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.data.sources import Source, is_table
-from rankine.data.splits import ScanPart
+from rankine.data.splits import PartPass, ScanPart
 from rankine.logs.schema import log_sources
 from rankine.transforms.categories import category_texts
 from rankine.transforms.clicks import check_positions, row_positions
@@ -300,7 +300,7 @@ class _RelabelledScan(ScanPart):
     """All queries of a stream, with other labels."""
 
     def __init__(self, source: Any, label: CoecLabel) -> None:
-        super().__init__(source, lambda: lambda block: np.arange(block.n_queries))
+        super().__init__(source, lambda: PartPass(source, lambda block: np.arange(block.n_queries)))
         self._label = label
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
-from rankine.core.specs import LogColumns
+from rankine.core.specs import MAX_CUTS, LogColumns
 from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import Dataset, concat
 from rankine.data.expressions import Expression
@@ -36,9 +36,10 @@ from rankine.logs.schema import (
 )
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import encode_csr, score_dataset, transformed_scores
+from rankine.transforms.categories import MAX_CACHED, category_texts
 from rankine.transforms.drift import DriftMonitor, summarise, summary_of, value_hashers
-from rankine.transforms.log_columns import LogEncoder, columns_of
-from rankine.transforms.value_sets import ValueHasher, ValueSet
+from rankine.transforms.log_columns import HashedNames, LogEncoder, columns_of
+from rankine.transforms.value_sets import NewValues, ValueHasher, ValueSet
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
@@ -198,8 +199,11 @@ class LogEncoding:
         """Return the empty record of one fit."""
         return LogRecord(self)
 
-    def finish(self, model: LinearModel) -> LinearModel:
-        """Return the model with its columns, the names of its weights, and rows to test it with."""
+    def finish(self, model: LinearModel, names: HashedNames | None = None) -> LinearModel:
+        """Return the model with its columns, the names of its weights, and rows to test it with.
+
+        Without ``names`` of all hashed features, the log is read once more.
+        """
         transforms = (self.spec, *model.transforms)
         if self.history is not None:
             transforms = (self.history.spec, *transforms)
@@ -213,8 +217,8 @@ class LogEncoding:
             X: Any = self.encoder.matrix(columns, PROBE_ROWS)
             scores = score_dataset(finished, _as_one_list(X))
             return replace(finished, probes=_probes(rows, scores))
-        names = self.weight_names(model.indices.tolist())
-        rows, columns = self._invent_rows(names)
+        weight_names = self._weight_names(model.indices.tolist(), names)
+        rows, columns = self._invent_rows(weight_names)
         X = encode_csr(self.encoder, columns, PROBE_ROWS)
         scores = transformed_scores(model.transforms, _as_one_list(X), model.to_dense())
         return replace(
@@ -222,7 +226,7 @@ class LogEncoding:
             transforms=transforms,
             parameters=parameters,
             probes=_probes(rows, scores),
-            names=PackedNames.pack(names),
+            names=PackedNames.pack(weight_names),
         )
 
     def _invent_rows(
@@ -237,23 +241,18 @@ class LogEncoding:
         rows = [invent_row(self.spec, names, i) for i in range(PROBE_ROWS)]
         return rows, {name: [row[name] for row in rows] for name in self.spec.columns}
 
-    def weight_names(self, indices: Sequence[int]) -> list[str]:
-        """Return the names of some features; hashed ones are looked up in the log once more.
-
-        Where several values share a hashed feature, the first one in the log names it.
-        """
-        fixed_names = self.spec.names
-        names: dict[int, str | None] = {int(j): None for j in indices}
-        for j in names:
-            if j < len(fixed_names):
-                names[j] = fixed_names[j]
-        if self.raw is not None and None in names.values():
-            for block in self.raw.blocks():
-                self.encoder.name_features(block.columns, names)
-                if None not in names.values():
-                    break
-        start = self.spec.hash_start
-        return [name or f"hash:{j - start}" for j, name in names.items()]
+    def _weight_names(self, indices: Sequence[int], names: HashedNames | None) -> list[str]:
+        """Return the names of some features; hashed ones are looked up in the log if necessary."""
+        start, fixed_names = self.spec.hash_start, self.spec.names
+        hashed = {j for j in indices if j >= start}
+        if names is None:
+            names = self.encoder.hashed_names()
+            if self.raw is not None and hashed:
+                for block in self.raw.blocks():
+                    names.add(block.columns, hashed)
+        return [
+            fixed_names[j] if j < start else names.get(j) or f"hash:{j - start}" for j in indices
+        ]
 
 
 def _as_one_list(X: Any) -> Dataset:
@@ -319,6 +318,11 @@ class LogRecord:
         self.encoding = encoding
         self._hashers = value_hashers(encoding.spec)
         self._values = {hasher.column: ValueSet() for hasher in self._hashers}
+        self._new_values = [NewValues((hasher.column,)) for hasher in self._hashers]
+        #: Names of hashed features; None if there are too many, or partitions were recorded.
+        self._names: HashedNames | None = None
+        if not encoding.spec.tables:
+            self._names = encoding.encoder.hashed_names()
         self._list_hashes = np.zeros(0)
         self._samples: list[Dataset] = []
         #: Lists with a larger hash cannot enter the sample any more.
@@ -327,11 +331,21 @@ class LogRecord:
         self.remaining_blocks: Iterable[Dataset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "remaining_blocks": None}
+        new_values = [NewValues((hasher.column,)) for hasher in self._hashers]
+        return {
+            **self.__dict__, "remaining_blocks": None, "_names": None, "_new_values": new_values,
+        }  # fmt: skip
 
     def add_block(self, block: Dataset) -> None:
         """Record encoded lists that are not scaled yet."""
-        self.add(sample_lists(block, self._hashers, self._hash_bound))
+        columns: Any = block.columns
+        for hasher, new_values in zip(self._hashers, self._new_values, strict=True):
+            self._values[hasher.column].add(hasher.hash_values(new_values.find(columns)))
+        if self._names is not None:
+            self._names.add(columns)
+            if len(self._names) > MAX_CACHED:
+                self._names = None
+        self.add(sample_lists(block, (), self._hash_bound))
 
     def add(self, sample: ListSample) -> None:
         """Record the result of ``sample_lists`` for a part of the log."""
@@ -349,6 +363,7 @@ class LogRecord:
 
     def add_partitions(self, parts: PartitionedDataset) -> None:
         """Record the lists of all partitions."""
+        self._names = None
         for group in parts.groups():
             for sample in group.each(sample_lists, self._hashers, self._hash_bound):
                 self.add(sample)
@@ -368,19 +383,19 @@ class LogRecord:
 
     def finish(self, model: LinearModel) -> LinearModel:
         """Return the completed model, with a summary of the lists it was trained on."""
-        finished = self.encoding.finish(model)
         for block in self.remaining_blocks or ():
             self.add_block(block)
         self.remaining_blocks = None
+        finished = self.encoding.finish(model, self._names)
         if not len(self._list_hashes):
             return finished
         sample = self._reduce_sample()
         sample = replace(sample, X=self.encoding.features(sample), query_index=sample.queries)
         if self.encoding.spec.tables:
             scores = score_dataset(finished, sample)
+            self._warn_of_shared_entries(sample)
         else:
             scores = transformed_scores(model.transforms, sample, model.to_dense())
-        if not self.encoding.spec.tables:
             self._warn_of_constant_columns(sample)
         summary = summarise(
             self.encoding.spec,
@@ -393,6 +408,21 @@ class LogRecord:
         log = msgspec.to_builtins(summary)
         provenance = {**finished.provenance, "log": log, "lists": lists}
         return replace(finished, provenance=provenance)
+
+    def _warn_of_shared_entries(self, sample: Dataset) -> None:
+        """Warn of columns with more values than a table has entries."""
+        for field in self.encoding.spec.one_hot:
+            if len(field.values) < MAX_CUTS:
+                continue
+            values = set(field.values)
+            texts = category_texts(sample.columns[field.column], field.column)
+            share = sum(bool(text) and text not in values for text in texts) / len(texts)
+            if share > 0:
+                warn_user(
+                    f"column {field.column!r} has more values than a table has entries: the "
+                    f"{len(values)} most frequent ones have one each, and {share:.0%} of the rows "
+                    "have others, which share one"
+                )
 
     def _warn_of_constant_columns(self, sample: Dataset) -> None:
         """Warn of features that are constant within lists, whose weights rank nothing."""

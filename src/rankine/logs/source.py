@@ -42,6 +42,7 @@ from rankine.transforms.log_columns import columns_of
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
+    from rankine.data.sources import Source
     from rankine.distributed.partitions import PartitionedDataset
 
 #: Options of reading that partitions of a log take over from its scan.
@@ -119,6 +120,18 @@ class LogScan(LabelledStream):
         if self.read_counts is None:
             return None
         return self.read_counts.get("missing_values", 0)
+
+    @property
+    def inputs(self) -> list[Source]:
+        """Files that can be read apart: none where features depend on earlier rows."""
+        return [] if isinstance(self.raw, HistoryScan) else self.raw.inputs
+
+    def select_files(self, inputs: list[Source]) -> LogScan:
+        """Return the log of some of the files, with the same features."""
+        assert not isinstance(self.raw, HistoryScan)  # noqa: S101 - narrows the type
+        selected = LogScan(self.raw.select_files(inputs), self.schema, self.label, None, self.cuts)
+        selected._encoding = self.log_encoding()
+        return selected
 
     def log_encoding(self) -> LogEncoding:
         """Return how rows become features.

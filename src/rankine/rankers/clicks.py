@@ -56,6 +56,13 @@ class PositionCorrection(NamedTuple):
         """Number of columns that the offsets add."""
         return max(self.n_positions - 1, 0)
 
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Columns, beside the position, that the weights depend on."""
+        if isinstance(self.position_weights, ContextWeights):
+            return (self.position_weights.column,)
+        return ()
+
     def apply(self, data: Dataset) -> Dataset:
         """Apply the weights of positions to the row weights."""
         return apply_position_weights(data, self.position_weights)

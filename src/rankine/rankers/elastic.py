@@ -58,7 +58,7 @@ STRENGTH_FACTOR = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
 #: Number of first lists on which the largest strength of a path is measured.
 SAMPLE_LISTS = 1000
 #: Step size of adaptive RDA before any list is read, and bounds of one that is measured.
-DEFAULT_STEP, MIN_STEP, MAX_STEP = 0.2, 0.02, 5.0
+DEFAULT_STEP, MIN_STEP, MAX_STEP = 0.2, 0.02, 0.5
 #: Fewest lists on which it is measured, and the standard deviation of scores that it aims at.
 MIN_LISTS_FOR_STEP, TARGET_DEVIATION = 25, 8.0
 #: Most lists on which the step of the solvers without adaptive steps is measured.
@@ -110,7 +110,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         Step size step_factor * eta0 / t^power; for RDA beta_t = t^power / (step_factor * eta0).
         None: eta0 is measured on the first lists. Without ``adaptive`` steps it is the largest for
         which no first step, from zero weights, changes scores within one of up to 200 lists by more
-        than 1. With them it is 8 / sd, at least 0.02 and at most 5, where
+        than 1. With them it is 8 / sd, at least 0.02 and at most 0.5, where
         sd is the standard deviation of scores within a list (root of the mean of variances) that
         the first lists would give with eta0 = 1 if weights moved after the last of them alone:
         w = -sum g / (1 + root of sum g^2), and 0.2 for fewer than 25 lists with pairs. The first

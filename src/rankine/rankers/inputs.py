@@ -9,6 +9,7 @@ was; ``predict`` and ``score`` pass the ranker itself.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -227,14 +228,14 @@ def read_rows(
 def _warn_of_several_lists(matrix: Any, names: Any) -> None:
     """Warn if rows without query ids look like several lists.
 
-    They do if they are many, or if a column could be the query ids: whole numbers of which each
-    fills consecutive rows.
+    They do if they are many, if a column could be the query ids (whole numbers of which each fills
+    consecutive rows), or if scikit-learn's cross-validation was given groups.
     """
     n_rows = matrix.shape[0]
     column = None
     if not sparse.issparse(matrix):
         column = next((j for j in range(matrix.shape[1]) if _is_like_ids(matrix[:, j])), None)
-    if column is None and n_rows <= _LONG_LIST:
+    if column is None and n_rows <= _LONG_LIST and not _is_split_by_groups():
         return
     text = f"{n_rows:,} rows came without query ids and are ranked as one list"
     if column is not None:
@@ -244,6 +245,18 @@ def _warn_of_several_lists(matrix: Any, names: Any) -> None:
         f"{text}. If they are several lists, pass qid= or group=; scikit-learn's cross-validation "
         "passes groups= to the splitter only, and qid with metadata routing"
     )
+
+
+def _is_split_by_groups() -> bool:
+    """Return whether this is a fit of scikit-learn's cross-validation, which was given groups."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            values = {**(frame.f_locals.get("params") or {}), **frame.f_locals}
+            if values.get("groups") is not None:
+                return True
+        frame = frame.f_back
+    return False
 
 
 def _is_like_ids(values: NDArray[Any]) -> bool:

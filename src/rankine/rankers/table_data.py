@@ -193,12 +193,13 @@ def read_tables(
     weights: list[NDArray[np.float64]] = []
     n_queries = 0
     # Workers code their partitions, so that codes travel and not values.
-    for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads):
+    context = source.correction.context
+    for rows, block in source.map_blocks(code_block, bins, table_columns, linear, threads, context):
         query_weights = source.query_weights(block, n_queries)
         n_queries += len(query_weights)
         weights.append(query_weights)
         store.append_codes(rows)
-        blocks.append(block)
+        blocks.append(replace(block, columns={}, query_index=block.queries))
     lists = concat(drain(blocks))
     if linear_scaling is None:
         linear_scaling = fit_scaling("standard", lists)
@@ -244,8 +245,12 @@ def code_block(
     table_columns: NDArray[np.int64] | None,
     linear: Sequence[int],
     threads: int | None,
+    context: Sequence[str] = (),
 ) -> tuple[BinnedRows, Dataset]:
-    """Return codes of the columns with tables (None: all), and the lists with linear columns."""
+    """Return codes of the columns with tables (None: all), and the lists with linear columns.
+
+    The lists keep the columns ``context``, on which weights of positions depend.
+    """
     X: Any = data.X
     rows = BinCoder(bins, threads).code(X if table_columns is None else X[:, table_columns])
     numbers = np.zeros((len(data.y), 0))
@@ -259,6 +264,7 @@ def code_block(
         data.qid,
         weight=data.weight,
         position=data.position,
+        columns={name: data.columns[name] for name in context},
         sources=data.sources,
         query_index=data.queries,
     )

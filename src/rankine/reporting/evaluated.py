@@ -29,6 +29,7 @@ from rankine.metrics import (
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
 from rankine.transforms.apply import align_columns, score_dataset
+from rankine.transforms.log_columns import columns_of, feature_name
 from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown after the model's own, and the metric for labels that these refuse.
@@ -127,12 +128,11 @@ class EvaluatedModel:
     def feature_name(self, j: int) -> str:
         """Return the name of a feature, whether it has a weight or not."""
         model = self.view
-        names = model.feature_names or self.data.feature_names
-        if names is not None:
-            return names[j]
-        position = int(np.searchsorted(model.indices, j))
-        if model.names is not None and position < model.nnz and model.indices[position] == j:
-            return model.weight_names[position]
+        name = feature_name(model, j)
+        if name is None and self.data.feature_names is not None:
+            name = self.data.feature_names[j]
+        if name is not None:
+            return name
         return f"feature {j + model.base}"
 
 
@@ -183,10 +183,25 @@ def _weights_and_features(model: LinearModel, data: Dataset) -> tuple[LinearMode
     # An indicator per column with missing values has a weight of its own: it becomes a feature.
     if missing is None or missing.rule != "indicator":
         return model, features
-    names = list(model.feature_names or [str(j + model.base) for j in range(model.n_features)])
+    names = _all_names(model)
     names += [f"{names[j]} missing" for j in missing.columns]
     weights = np.r_[model.to_dense(), missing.values]
     return LinearModel.from_weights(weights, feature_names=names), features
+
+
+def _all_names(model: LinearModel) -> list[str]:
+    """Return a name for every feature; hashed ones without a weight are called by their number."""
+    if model.feature_names is not None:
+        return list(model.feature_names)
+    names = [f"feature {j + model.base}" for j in range(model.n_features)]
+    if model.names is None:
+        return names
+    columns = columns_of(model)
+    if columns is not None:
+        names[: columns.hash_start] = columns.names
+    for j, name in zip(model.indices.tolist(), model.weight_names, strict=True):
+        names[j] = name
+    return names
 
 
 def _measurable(
@@ -255,7 +270,7 @@ def best_feature(evaluated: EvaluatedModel) -> Opponent | None:
     reading, term = "more is better", "feature"
     if direction < 0:
         reading = "less is better"
-    if evaluated.view is not evaluated.model:
+    if find_tables(evaluated.model) is not None:
         term = "table"
     name = f"best single {term}: {evaluated.feature_name(j)}"
     return Opponent("feature", name, scores, f"{reading}; chosen on this data")

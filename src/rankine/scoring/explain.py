@@ -22,6 +22,7 @@ from rankine.model.explain import (
 from rankine.model.tables import find_tables
 from rankine.scoring.rows import CsrArrays, InputIssues, count_rows
 from rankine.scoring.scorer import Scorer
+from rankine.transforms.log_columns import feature_name
 from rankine.transforms.missing import fill_missing, find_missing
 
 
@@ -75,8 +76,7 @@ class ListExplainer:
         return Explanation(total, tuple(terms), explanation.pair)
 
     def _name(self, j: int) -> str:
-        names = self._model.feature_names
-        return str(j + self._model.base) if names is None else names[j]
+        return feature_name(self._model, j) or str(j + self._model.base)
 
     def _values(self, i: int) -> NDArray[np.float64]:
         if not 0 <= i < self._n_rows:

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.history.folder import LiveFolder, log_segments, read_folder
 from rankine.history.live import LiveHistory, Outcome, Receipt, Shown, compile_kernels
+from rankine.history.rows import format_time
 from rankine.history.state import SNAPSHOT_NAME, HistoryState
 from rankine.serve.schemas import RequestError, StateReply
 
@@ -266,8 +266,8 @@ class HistoryService:
             mode="events" if self.is_live else "snapshots",
             keys=state.n_keys,
             bytes=live.n_bytes,
-            last_event=_format_time(live.last_event),
-            clock=_format_time(state.clock),
+            last_event=format_time(live.last_event),
+            clock=format_time(state.clock),
             lists_waiting=live.n_waiting + state.waiting.n_lists,
             late_lists=state.counts.late,
             late_outcomes=live.late,
@@ -284,13 +284,3 @@ def no_state() -> RequestError:
         "no served model computes history features from a state",
         "Start the server with --state DIR, and a model that has history features",
     )
-
-
-def _format_time(microseconds: int | None) -> str | None:
-    """Format a time; None if there is none, or for a state that has read nothing."""
-    if microseconds is None or microseconds < -(1 << 61):
-        return None
-    try:
-        return datetime.fromtimestamp(microseconds / 10**6, UTC).isoformat()
-    except (OverflowError, ValueError, OSError):  # beyond the year 9999
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -318,7 +318,9 @@ class ProgressiveMetric:
         from rankine.metrics import evaluate
 
         index, rows = _select_lists(data, order)
-        columns = data.columns
+        columns: Mapping[str, Any] = {
+            name: data.columns[name] for name in self.metric.columns if name in data.columns
+        }
         labels = data.y
         if rows is not None:
             labels, scores = labels[rows], scores[rows]

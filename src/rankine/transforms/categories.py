@@ -154,8 +154,9 @@ class HashedFeatures(dict[Any, int]):
 
     def name(self, value: Any) -> str:
         """Name the feature of a value, such as ``brand=acme`` or ``brand=acme x size=9``."""
-        parts = value if isinstance(value, tuple) else (value,)
-        return " x ".join(f"{c}={v}" for c, v in zip(self._columns, parts, strict=True))
+        if not isinstance(value, tuple):
+            return f"{self._columns[0]}={value}"
+        return " x ".join(f"{c}={v}" for c, v in zip(self._columns, value, strict=True))
 
 
 class OneHotFeatures(dict[Any, int]):

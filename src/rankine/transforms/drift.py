@@ -100,7 +100,9 @@ def _summarise_numbers(values: NDArray[np.float64]) -> ColumnSummary:
 
 def _summarise_categories(columns: Mapping[str, Any], name: str) -> ColumnSummary:
     values, codes = distinct(columns, (name,))
-    groups = feature_indices(_group_features(name), values)
+    features = _group_features(name)
+    features.add_texts(values)
+    groups = feature_indices(features, values)
     if codes is not None:
         groups = groups[codes]
     present = groups[groups >= 0]

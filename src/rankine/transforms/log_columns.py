@@ -5,7 +5,7 @@ Training and serving run this same code; it needs only NumPy and the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from rankine.transforms.categories import (
     category_texts,
     distinct,
     feature_indices,
-    first_rows,
 )
+from rankine.transforms.value_sets import NewValues
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -174,28 +174,58 @@ class LogEncoder:
             last = self._last_lookups[j] = (values, feature_indices(features, values))
         return values, codes, last[1]
 
-    def name_features(self, columns: Mapping[str, Any], names: dict[int, str | None]) -> None:
-        """Fill in names of hashed features (None in ``names``) that are in these rows."""
-        columns = self._with_crossed_numbers(columns)
-        unnamed = np.array([j for j, name in names.items() if name is None], dtype=np.int64)
-        if len(unnamed) == 0:
-            return
-        for j, (_, features) in enumerate(self._fields):
-            if not isinstance(features, HashedFeatures):
+    def hashed_names(self) -> HashedNames:
+        """Return an empty collection of the names of hashed features."""
+        hashed = [part for part in self._fields if isinstance(part[1], HashedFeatures)]
+        return HashedNames(hashed, self._with_crossed_numbers)
+
+
+class HashedNames:
+    """Names of hashed features, collected from the rows of a log.
+
+    Where several values share a feature, the first column names it, and of its values the first in
+    the order of texts: names do not depend on the order of rows and on blocks.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[tuple[tuple[str, ...], HashedFeatures]],
+        prepare: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> None:
+        self._prepare = prepare
+        self._features = [features for _, features in fields]
+        self._new_values = [NewValues(columns) for columns, _ in fields]
+        #: Number of the field and value that name each feature.
+        self._values: dict[int, tuple[int, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, columns: Mapping[str, Any], wanted: Container[int] | None = None) -> None:
+        """Add the values of a block, of all features or of ``wanted`` ones."""
+        columns = self._prepare(columns)
+        for field, (features, new_values) in enumerate(
+            zip(self._features, self._new_values, strict=True)
+        ):
+            if any(name not in columns for name in new_values.columns):
                 continue
-            lookup = self._look_up(j, columns)
-            if lookup is None:
-                continue
-            values, codes, indices = lookup
-            matching = np.flatnonzero(np.isin(indices, unnamed))
-            if codes is not None:
-                # The first row in the log gives the name: dictionaries may be ordered otherwise.
-                first = first_rows(codes, len(values))
-                matching = matching[first[matching] >= 0]
-                matching = matching[np.argsort(first[matching])]
-            for k in matching.tolist():
-                if names[int(indices[k])] is None:
-                    names[int(indices[k])] = features.name(values[k])
+            values = new_values.find(columns)
+            features.add_texts(values)
+            for value, feature in zip(values, map(features.__getitem__, values), strict=True):
+                if feature < 0 or (wanted is not None and feature not in wanted):
+                    continue
+                candidate = field, value
+                previous = self._values.setdefault(feature, candidate)
+                if previous is not candidate and self._order(candidate) < self._order(previous):
+                    self._values[feature] = candidate
+
+    def _order(self, value: tuple[int, Any]) -> tuple[int, str]:
+        return value[0], self._features[value[0]].name(value[1])
+
+    def get(self, feature: int) -> str | None:
+        """Return the name of a feature; None if no row had it."""
+        value = self._values.get(feature)
+        return None if value is None else self._order(value)[1]
 
 
 class BinnedFeatures:
@@ -219,6 +249,19 @@ class BinnedFeatures:
 def columns_of(model: LinearModel) -> LogColumns | None:
     """Return how a model encodes raw columns; None where its rows are features already."""
     return next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+
+
+def feature_name(model: LinearModel, j: int) -> str | None:
+    """Return the name of a feature, with or without a weight; None if it has none."""
+    if model.feature_names is not None:
+        return model.feature_names[j]
+    columns = columns_of(model)
+    if columns is not None and j < columns.hash_start:
+        return columns.names[j]
+    position = int(np.searchsorted(model.indices, j))
+    if model.names is None or position == model.nnz or model.indices[position] != j:
+        return None
+    return model.weight_names[position]
 
 
 def encoder_of(model: LinearModel) -> LogEncoder | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,32 @@ from rankine.core.log_summary import MAX_SIZES, unpack_gaps
 from rankine.transforms.categories import HashedFeatures, distinct, feature_indices
 
 FINE_BITS = 28
+
+
+class NewValues:
+    """Finds the values of a column, or tuples of several, that no earlier block had.
+
+    Blocks often share one dictionary of texts; then only its codes are looked at.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self._dictionary: Sequence[Any] | None = None
+        self._seen = np.zeros(0, dtype=np.bool_)
+
+    def find(self, columns: Mapping[str, Any]) -> list[Any]:
+        """Return the distinct values of a block that were not returned for the same dictionary."""
+        values, codes = distinct(columns, self.columns)
+        if codes is None:
+            return list(dict.fromkeys(values))
+        if values is not self._dictionary:
+            self._dictionary, self._seen = values, np.zeros(len(values), dtype=np.bool_)
+        # A dictionary may hold values that no row has.
+        present = np.zeros(len(values), dtype=np.bool_)
+        present[codes] = True
+        new = np.flatnonzero(present & ~self._seen)
+        self._seen |= present
+        return [values[code] for code in new.tolist()]
 
 
 class ValueHasher:
@@ -37,12 +63,10 @@ class ValueHasher:
 
     def hash_distinct(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return the hashes of the distinct values, sorted."""
-        values, codes = distinct(columns, (self.column,))
-        if codes is not None:
-            # A dictionary may hold values that no row has.
-            present = np.flatnonzero(np.bincount(codes, minlength=len(values)))
-            values = [values[code] for code in present.tolist()]
-        values = list(dict.fromkeys(values))
+        return self.hash_values(NewValues((self.column,)).find(columns))
+
+    def hash_values(self, values: Sequence[Any]) -> NDArray[np.int64]:
+        """Return the hashes of distinct values, sorted."""
         self._hashes.add_texts(values)
         hashes = feature_indices(self._hashes, values)
         return np.unique(hashes[hashes >= 0])

@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import sys
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -154,3 +155,11 @@ def test_text_is_written_to_a_file_or_to_stdout(tmp_path, capsys):
         write("ü")
         assert not (tmp_path / "f").exists()
     assert (tmp_path / "f").read_text(encoding="utf-8") == "ü"
+
+
+def test_a_warning_is_one_line_without_a_place_in_python():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn("mind the gap", UserWarning, stacklevel=1)
+    text = _console.format_warning(caught[0].message, UserWarning, "file.py", 3, None)
+    assert text == "rankine: warning: mind the gap\n"

@@ -1,4 +1,5 @@
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -6,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rankine.core import pipes
 from rankine.core.atomic import atomic_file
+from rankine.core.errors import DataError, FileKindError
 
 
 def test_a_complete_file_replaces_the_old_one(tmp_path):
@@ -128,3 +131,33 @@ def test_a_pipe_is_written_directly(tmp_path):
     assert os.read(reading, 100) == b"through"
     os.close(reading)
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names are of POSIX")
+def test_a_pipe_waits_for_a_reader_but_not_for_ever(tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(pipes, "WAIT_SECONDS", 0.1)
+    with pytest.raises(DataError, match="pipe"), atomic_file(pipe):
+        pass
+    monkeypatch.setattr(pipes, "WAIT_SECONDS", 60.0)
+    with (tmp_path / "copy").open("wb") as copy:
+        reader = subprocess.Popen(["cat", pipe], stdout=copy)
+        with atomic_file(pipe) as file:
+            # More than the buffer of a pipe: writing waits for the reader.
+            file.write(b"x" * 200_000)
+        assert reader.wait(60) == 0
+    assert (tmp_path / "copy").stat().st_size == 200_000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets with names are of POSIX")
+def test_a_socket_and_a_folder_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        with pytest.raises(FileKindError), atomic_file("socket"):
+            pass
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError), atomic_file("folder"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "socket"]

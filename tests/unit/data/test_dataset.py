@@ -533,8 +533,18 @@ def test_weights_whose_products_are_lost_are_refused(value):
     given = np.arange(4.0)[:, None], [0, 1, 0, 1]
     with pytest.raises(SchemaError, match=re.escape(f"{value:g} at position 2 is not")):
         Dataset.from_arrays(*given, [1, 1, 2, 2], weight=weight)
+    # Also where nothing else is checked.
+    with pytest.raises(SchemaError, match="not between 1e-75 and 1e"):
+        Dataset(*map(np.array, given), np.array([1, 1, 2, 2]), weight=weight)
     with pytest.raises(SchemaError, match="not between 1e-75 and 1e"):
         RankSVM().fit(*given, qid=[1, 1, 2, 2], query_weight={1: 1.0, 2: value})
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_weights_that_are_none_are_refused(value):
+    for make in (Dataset.from_arrays, Dataset):
+        with pytest.raises(SchemaError, match="weight"):
+            make(np.ones((2, 1)), np.arange(2.0), np.ones(2), weight=np.array([1.0, value]))
 
 
 @pytest.mark.parametrize("value", [1e75, 1e-75])

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rankine
-from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
+from rankine.core.errors import DataError, ParameterError, QueryOrderError, SchemaError
 from rankine.data import Dataset
 from rankine.data import splits as module
 from rankine.data.splits import (
@@ -290,3 +292,43 @@ def test_bad_splits(text):
 
 def test_split_shares():
     assert parse_split("time:9/11,1/11,1/11") == pytest.approx((9 / 11, 1 / 11, 1 / 11))
+
+
+# ------------------------------------------------------------------------ Hive columns
+def write_days(folder, spans):
+    """Write a log of five days, in which the last list of a day may go on to the next one."""
+    for day in range(1, 6):
+        ids = np.repeat(np.arange(4), 2) + 4 * day
+        if spans:
+            ids[-1] += 1
+            ids = np.sort(ids)
+        table = pa.table({"qid": ids, "label": [0, 1] * 4, "x": np.arange(8) + 8.0 * day})
+        path = folder / f"day=2026-11-0{day}" / "part-0.parquet"
+        path.parent.mkdir()
+        pq.write_table(table, path)
+
+
+@pytest.mark.parametrize("where", [None, "x != 8 and x != 9"])
+def test_only_the_folders_of_a_part_are_read(tmp_path, where):
+    write_days(tmp_path, spans=False)
+    stream = rankine.scan(tmp_path, columns=["day"], where=where)
+    whole = rankine.load(tmp_path, columns=["day"], where=where)
+    parts = split_in_order(stream, (0.55, 0.25, 0.2), "day")
+    expected = split_in_order(whole, (0.55, 0.25, 0.2), "day")
+    loaded = [part.load() for part in parts]
+    assert [part.fingerprint for part in loaded] == [part.fingerprint for part in expected]
+    for day in (1, 2, 3):  # the last part does not need these
+        (tmp_path / f"day=2026-11-0{day}" / "part-0.parquet").unlink()
+    assert parts[2].load().fingerprint == expected[2].fingerprint
+    with pytest.raises(DataError):
+        parts[0].load()
+
+
+def test_a_list_in_two_folders_is_whole_in_its_part(tmp_path):
+    write_days(tmp_path, spans=True)
+    stream = rankine.scan(tmp_path, columns=["day"])
+    whole = rankine.load(tmp_path, columns=["day"])
+    for part, expected in zip(
+        split_in_order(stream, (2, 1), "day"), split_in_order(whole, (2, 1), "day"), strict=True
+    ):
+        assert part.load().fingerprint == expected.fingerprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankine.core.errors import DataError
+from rankine.core.errors import DataError, LimitError
 from rankine.history.event_log import EventLog, read_records
 
 RECORDS = [b"first", b"second record", b"\x00" * 40]
@@ -38,6 +38,20 @@ def test_a_torn_last_record_is_cut_off_wherever_it_was_torn(tmp_path):
     assert n_left == 2
 
 
+def test_zeros_after_a_power_cut_are_cut_off(tmp_path):
+    path = tmp_path / "events.log"
+    _write(path)
+    whole = path.read_bytes()
+    start = whole.index(b"second") - 8
+    for n_written in (0, 4, 8, 12):
+        written = whole[: start + n_written]
+        path.write_bytes(written + bytes(len(whole) - len(written)))
+        with EventLog(path) as log:
+            assert (log.recovery.records, log.recovery.torn_bytes) == (1, len(whole) - start)
+            log.append(b"later")
+        assert list(read_records(path)) == [RECORDS[0], b"later"]
+
+
 def test_damage_before_the_end_is_an_error(tmp_path):
     path = tmp_path / "events.log"
     _write(path)
@@ -45,6 +59,10 @@ def test_damage_before_the_end_is_an_error(tmp_path):
     data[data.index(b"second")] ^= 1
     path.write_bytes(data)
     with pytest.raises(DataError):
+        EventLog(path)
+    data[data.index(b"econd") - 1 - 8 + 3] ^= 0x80  # the length
+    path.write_bytes(data)
+    with pytest.raises(LimitError):
         EventLog(path)
     path.write_bytes(b"something else entirely")
     with pytest.raises(DataError):

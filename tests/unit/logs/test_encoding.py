@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 from zlib import crc32
 
 import numpy as np
@@ -22,7 +21,7 @@ from rankine.data.splits import query_units
 from rankine.logs import encoding as encoding_module
 from rankine.logs.encoding import _fill_label, invent_row, sample_lists
 from rankine.transforms import categories
-from reference.raw_logs import BRANDS, COLUMNS, KINDS, options, write_log
+from reference.raw_logs import COLUMNS, KINDS, options, write_log
 
 
 def test_a_sample_of_lists_does_not_keep_the_blocks_it_comes_from(log):
@@ -73,26 +72,33 @@ def test_probe_rows_are_invented_and_use_every_kind_of_weight(trained, log):
     Scorer(trained).self_test()
 
 
-def test_hashed_weights_are_named_by_the_first_value_in_the_log(log):
-    lists = logs.scan(log, **options(numeric=["price"], hash_bits=10), block_rows=100)
-    encoding = lists.log_encoding()
-    block = next(iter(lists.raw.blocks()))
-    used = sorted(set(encoding.encode(block).X.indices.tolist()))
-    found = encoding.weight_names(used)
-    assert found[0] == "price"
-    assert set(found[1:]) == {f"brand={name}" for name in BRANDS}
-    encoding.raw = SimpleNamespace(blocks=lambda: stopping(block))
-    assert encoding.weight_names(used) == found, "no more is read than is needed"
+def test_names_of_hashed_weights_depend_on_neither_order_nor_blocks(log):
+    wanted = options(numeric=["price"], hash_bits=4)
+    few = logs.scan(log, **wanted, block_rows=50)
+    many = logs.scan(log, **wanted)
+    models = [rankine.ElasticRanker(random_state=0).fit(part).to_model() for part in (few, many)]
+    assert models[0].weight_names == models[1].weight_names
+    assert models[0].digest == models[1].digest
+    encoding = many.log_encoding()
+    indices = models[0].indices.tolist()
+    # Partitions and pickled rankers have no names: the log is read again.
+    assert tuple(encoding._weight_names(indices, None)) == models[0].weight_names
     encoding.raw = None
-    assert encoding.weight_names([used[1], 0]) == [f"hash:{used[1] - 1}", "price"]
-    assert encoding.weight_names([1, 2]) == ["hash:0", "hash:1"], "the first hashed places"
-    encoding.raw = SimpleNamespace(blocks=stopping)
-    assert encoding.weight_names([0]) == ["price"]
+    assert encoding._weight_names([1, 0], None) == ["hash:0", "price"]
 
 
-def stopping(*blocks):
-    yield from blocks
-    raise AssertionError("the log was read on")
+def test_a_fit_reads_a_log_once(log, monkeypatch):
+    lists = logs.scan(log, **options(numeric=["price"]))
+    readings = []
+    read = type(lists.raw).blocks
+
+    def counted(scan, *rows):
+        readings.append(1)
+        yield from read(scan, *rows)
+
+    monkeypatch.setattr(type(lists.raw), "blocks", counted)
+    rankine.ElasticRanker(random_state=0).fit(lists).to_model()
+    assert len(readings) == 1
 
 
 def test_features_have_names_unless_some_are_hashed(log):

@@ -210,6 +210,14 @@ def test_a_schema_is_proposed_from_names_types_and_values(tmp_path):
     assert why["two"] == "2 values in 200 rows"
 
 
+def test_the_text_of_the_search_is_proposed_if_it_is_the_same_for_a_list(tmp_path):
+    columns = {"session_id": [1, 1, 2, 2], "clicked": [0, 1, 1, 0], "price": [1.0, 2.0, 3.0, 4.0]}
+    found, _ = proposed(tmp_path, **columns, query=["boots", "boots", "hats", "hats"])
+    assert found.search == "query"
+    found, _ = proposed(tmp_path, **columns, query=["boots", "red boots", "hats", "hats"])
+    assert found.search is None
+
+
 @pytest.mark.parametrize(
     ("names", "label"),
     [(["clicked"], "clicked"), (["added"], "2*added"), (["purchased"], "4*purchased"),
@@ -308,7 +316,9 @@ def test_a_schema_is_proposed_for_a_log_with_missing_texts_and_times(tmp_path, f
         pq.write_table(table, path)
     found, _ = logs.propose_schema(path)
     assert (found.one_hot, found.outcome_time) == (("brand",), "outcome_ts")
-    assert set(found.history) == {"item_rate", "user_item_count", "search_item_rate"}
+    names = {"item_rate", "user_item_count", "search_item_rate", "user_brand_count"}
+    assert set(found.history) == names
+    assert found.history["user_brand_count"].by == ("user", "brand")
     rates = logs.scan(path, schema=found).load().columns["item_rate"]
     # The second list knows three rows that have an item; the third of them was clicked.
     assert rates[:8] == pytest.approx([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3, 1 / 3])

@@ -1,6 +1,7 @@
 """AdditiveRanker: curves, pairs, strengths, warm starts, paths."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -400,6 +401,22 @@ def test_clicks_are_corrected_for_positions(loss, told):
         assert offset[1] > offset[7]
         chosen = AdditiveRanker(pairs=0, linear=[2], **told).fit(seen, eval_set=truth)
         assert len(chosen.coef_) == sum(chosen.bins_.n_cells) + 1
+
+
+def test_clicks_are_corrected_for_positions_by_context():
+    seen, _ = clicks(60)
+    device = np.where(np.arange(seen.n_queries) % 2, "tv", "pc")[seen.queries.codes]
+    seen = replace(seen, columns={"device": device})
+    parts = {name: np.arange(1.0, 9) ** -power for name, power in (("tv", 1.0), ("pc", 2.0))}
+    by_context = SimpleNamespace(context="device", contexts=parts)
+    same = SimpleNamespace(context="device", contexts=dict.fromkeys(parts, parts["tv"]))
+    told = {"smooth": 1.0, "pairs": 0}
+    coefs = [
+        AdditiveRanker(**told, propensity=propensity, max_weight=100.0).fit(seen).coef_
+        for propensity in (by_context, same, parts["tv"])
+    ]
+    np.testing.assert_array_equal(coefs[1], coefs[2])
+    assert not np.allclose(coefs[0], coefs[1])
 
 
 def test_weights_of_clicks_are_not_divided_out_again():

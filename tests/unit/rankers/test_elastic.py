@@ -381,6 +381,8 @@ def test_the_default_step_size_gives_first_scores_of_a_fixed_spread(monkeypatch)
     """With a tiny step, a pass over the lists in order gives the weights of the formula."""
     data = shop(lists=60)
     told = {"objective": "pairwise", "loss": "hinge", "adaptive": True, "random_state": 0}
+    assert ElasticRanker(**told).fit(data).eta0_ == elastic.MAX_STEP == 0.5
+    monkeypatch.setattr(elastic, "MAX_STEP", 5.0)
     ranker = ElasticRanker(**told).fit(data)
     still = ElasticRanker(**{**told, "eta0": 1e-9, "l1": 0.0, "l2": 0.0}).partial_fit(data)
     scores = still.predict(data) / 1e-9

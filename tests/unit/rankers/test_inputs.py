@@ -69,6 +69,9 @@ def test_cross_validation_with_groups_alone_is_warned_about() -> None:
     y = (X[:, 0] > 0).astype(float)
     with pytest.warns(UserWarning, match="cross-validation passes groups= to the splitter only"):
         cross_val_score(RankSVM(), X, y, groups=np.arange(3_000) // 10, cv=GroupKFold(2))
+    few = slice(200)
+    with pytest.warns(UserWarning, match="cross-validation passes groups= to the splitter only"):
+        cross_val_score(RankSVM(), X[few], y[few], groups=np.arange(200) // 10, cv=GroupKFold(2))
 
 
 def test_an_evaluation_set_may_hold_its_query_ids() -> None:

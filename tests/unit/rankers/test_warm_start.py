@@ -10,6 +10,7 @@ from rankine import AdditiveRanker, ElasticRanker, LeastSquaresRanker, LinearMod
 from rankine.core.errors import FeatureMismatchError, ModelError, RankineError
 from rankine.data.splits import split_in_order
 from rankine.logs.simulation import shop_log
+from rankine.rankers import elastic
 
 LOG = shop_log(120, random_state=3)
 
@@ -62,7 +63,8 @@ def test_a_warm_start_over_days_equals_one_run_over_all(options):
     assert (again.coef_ == ranker.coef_).all()
 
 
-def test_step_size_and_scaling_come_from_the_model():
+def test_step_size_and_scaling_come_from_the_model(monkeypatch):
+    monkeypatch.setattr(elastic, "MAX_STEP", 5.0)
     first, second = days(2)
     factor = np.ones(LOG.n_features)
     factor[2] = 1000.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
+import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.specs import ListRange, MissingValues, RunScores
 from rankine.metrics import evaluate, parse_metric
@@ -224,7 +226,31 @@ def test_features_times_weights_are_the_scores(rule, scaled):
         assert evaluated.view.feature_names == ("a", "b", "c", "b missing")
     unnamed = LinearModel.from_weights([1.0, -2.0, 0.5], transforms=transforms)
     names = evaluate_model(unnamed, Dataset.from_arrays(X, data.y, data.qid)).view.feature_names
-    assert (names is not None and names[-1] == "2 missing") == (rule == "indicator")
+    assert (names is not None and names[-1] == "feature 2 missing") == (rule == "indicator")
+
+
+def test_features_of_a_log_have_names_with_and_without_a_weight():
+    rng = np.random.default_rng(0)
+    log = pa.table(
+        {
+            "session": np.repeat(np.arange(30), 5),
+            "clicked": rng.integers(0, 2, 150),
+            "rating": pa.array(np.where(rng.random(150) < 0.2, np.nan, rng.random(150))),
+            "brand": rng.choice(["acme", "bolt"], 150),
+            "product": [f"p{k % 40}" for k in range(150)],
+        }
+    )
+    columns = {"numeric": ["rating"], "one_hot": ["brand"], "categorical": ["product"]}
+    data = rankine.logs.scan(log, query="session", label="clicked", **columns, hash_bits=8).load()
+    model = rankine.ElasticRanker(random_state=0, max_nonzero=5).fit(data).to_model()
+    evaluated = evaluate_model(model, data)
+    names = [evaluated.feature_name(j) for j in range(3)]
+    assert names == ["rating", "brand=acme", "brand=bolt"]
+    weighted = {evaluated.feature_name(j) for j in evaluated.view.indices.tolist()}
+    assert weighted <= {*names, "rating missing", *(f"product=p{k}" for k in range(40))}
+    single = evaluated.opponent("feature")
+    assert single is not None
+    assert single.name.startswith("best single feature: ")
 
 
 def test_retrievers_are_evaluated_on_normalised_scores():

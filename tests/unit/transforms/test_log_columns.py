@@ -181,16 +181,13 @@ def test_hashed_features_are_named_by_column_and_value():
         hash_bits=20,
     )
     encoder = LogEncoder(spec)
-    wanted = {place(spec, "brand", "acme"): None, _cross(spec): None, 5: None}
-    encoder.name_features(COLUMNS, wanted)
-    alone = {place(spec, "brand", "zed"): None}
-    encoder.name_features(COLUMNS, alone)
-    assert list(alone.values()) == ["brand=zed"]
-    assert wanted == {
-        place(spec, "brand", "acme"): "brand=acme",
-        _cross(spec): "brand=acme x size=9",
-        5: None,
-    }
+    names = encoder.hashed_names()
+    names.add(COLUMNS, {place(spec, "brand", "acme"), _cross(spec)})
+    assert names.get(place(spec, "brand", "acme")) == "brand=acme"
+    assert names.get(_cross(spec)) == "brand=acme x size=9"
+    assert (names.get(5), names.get(place(spec, "brand", "zed"))) == (None, None)
+    names.add(COLUMNS)
+    assert names.get(place(spec, "brand", "zed")) == "brand=zed"
 
 
 def test_the_cache_of_hashed_values_is_bounded(monkeypatch):
@@ -271,10 +268,12 @@ def test_coded_text_gives_the_features_and_names_of_plain_text(monkeypatch):
     )
     for columns in (coded, NamedColumns({**coded, "kind": coded.coded("kind")})):
         assert (dense(spec, columns, 50) == dense(spec, plain, 50)).all()
-        names = [dict.fromkeys(range(spec.n_features)) for _ in range(2)]
-        LogEncoder(spec).name_features(columns, names[0])
-        LogEncoder(spec).name_features(plain, names[1])
-        assert names[0] == names[1]
+        names = [LogEncoder(spec).hashed_names() for _ in range(2)]
+        names[0].add(columns)
+        names[1].add(plain)
+        features = range(spec.hash_start, spec.n_features)
+        assert [names[0].get(j) for j in features] == [names[1].get(j) for j in features]
+        assert not any("never used" in (names[0].get(j) or "") for j in features)
     looked_up = []
     monkeypatch.setattr(
         "rankine.transforms.log_columns.feature_indices",
