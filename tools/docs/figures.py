@@ -326,6 +326,19 @@ def arrow_scorer() -> str:
     return "\n".join([_cells(("", "million rows a second")), "|---|---|", *cells])
 
 
+def stores() -> str:
+    """Time through a store of 20 ms latency, as a multiple of that from the disk."""
+    files = figure("stores", "files")
+    names = {"rows.parquet": "Parquet, 30 columns", "rows.txt": "LETOR text"}
+    cells = [
+        _cells((name, f"{files[file]['megabytes']:.0f}", f"{files[file]['scan_ratio']:.1f}",
+                f"{files[file]['train_ratio']:.1f}"))
+        for file, name in names.items()
+    ]  # fmt: skip
+    head = _cells(("file", "MB", "one pass, no training", "`ElasticRanker`, training included"))
+    return "\n".join([head, "|---|---|---|---|", *cells])
+
+
 def pruning() -> str:
     """What the pruner gave up, saved and lost on replayed learning curves."""
     sets = {"MQ2008": "mq2008", "OHSUMED": "ohsumed_letor3_querylevelnorm"}
@@ -618,6 +631,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "probabilities": probabilities,
     "scoring-times": scoring_times,
     "arrow-scorer": arrow_scorer,
+    "stores": stores,
     "pruning": pruning,
     "purchase-models": purchase_models,
     "many-machines": many_machines,

@@ -458,7 +458,7 @@ class HistoryFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         """Name of the kind; a ValueError unless exactly one is given."""
         kinds = [name for name in HISTORY_KINDS if getattr(self, name) not in (None, False)]
         if len(kinds) != 1:
-            raise ValueError(f"one of {', '.join(HISTORY_KINDS)} is needed")
+            raise ValueError(f"exactly one of {', '.join(HISTORY_KINDS)} is needed")
         return kinds[0]
 
 

@@ -179,7 +179,9 @@ def plan_feature(feature: HistoryFeature) -> FeaturePlan:
             "cannot be combined with half_life", parameter="window", fix="Use one of them"
         )
     if not (math.isfinite(feature.prior) and feature.prior >= 0):
-        raise ParameterError(f"{feature.prior} is negative", parameter="prior", fix="Use 20")
+        raise ParameterError(
+            f"{feature.prior} is not a number from 0 on", parameter="prior", fix="Use 20"
+        )
     half_life = math.inf
     if feature.half_life is not None:
         half_life = float(_positive_duration(feature.half_life, "half_life"))

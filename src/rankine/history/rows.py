@@ -13,7 +13,7 @@ from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.data.expressions import Expression
-from rankine.history.declarations import Amount, plan_features
+from rankine.history.declarations import Amount, FeaturePlan, plan_features
 from rankine.history.kernels import hash_integers, hash_texts, join_hashes
 from rankine.kernels.random import stream_seed
 from rankine.transforms.categories import category_texts
@@ -51,18 +51,22 @@ class RowReader:
         self.amounts = tuple(amounts.values())
         self.key_columns = tuple(dict.fromkeys(name for by in self.keys for name in by))
         self.amount_columns = tuple(
-            dict.fromkeys(name for amount in self.amounts for name in self._columns_of(amount))
+            dict.fromkeys(name for plan in self.plans for name in self.columns_of(plan))
         )
         #: Last dictionary of texts of each column, and its hashes: blocks often share one.
         self._last_texts: dict[str, tuple[Any, NDArray[np.uint64]]] = {}
 
-    def _columns_of(self, amount: Amount) -> list[str]:
+    def columns_of(self, plan: FeaturePlan) -> list[str]:
+        """Return the columns that the amounts of a feature are computed from."""
         columns: list[str] = []
-        for formula in (amount.formula, amount.value, amount.masked_by):
-            if formula is not None:
-                columns += formula.columns
-        if amount.text == "examination" and self.history.position is not None:
-            columns.append(self.history.position)
+        for amount in (plan.first, plan.second):
+            if amount is None:
+                continue
+            for formula in (amount.formula, amount.value, amount.masked_by):
+                if formula is not None:
+                    columns += formula.columns
+            if amount.text == "examination" and self.history.position is not None:
+                columns.append(self.history.position)
         return columns
 
     def read_keys(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.int64]:

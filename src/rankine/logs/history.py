@@ -19,7 +19,7 @@ from rankine.core.errors import (
 from rankine.core.specs import History
 from rankine.data.dataset import Dataset, NamedColumns
 from rankine.data.scan import sort_hint
-from rankine.history.rows import hash_values, to_microseconds
+from rankine.history.rows import RowReader, hash_values, to_microseconds
 from rankine.history.state import HistoryState
 
 if TYPE_CHECKING:
@@ -250,13 +250,23 @@ def _encode_first(first: FirstList) -> dict[str, Any]:
     return {"time": first.time, "list": f"{first.id & (2**64 - 1):016x}"}
 
 
-def check_history_names(history: History, present: set[str]) -> None:
-    """Raise if a history feature has the name of a column of the files."""
-    for name in history.names:
+def check_history_columns(reader: RowReader, present: set[str], *, adds_outcomes: bool) -> None:
+    """Raise if a history feature has the name of a column of the files, or reads an absent one."""
+    for name, plan in zip(reader.history.names, reader.plans, strict=True):
         if name in present:
             raise SchemaError(
                 f"the log has a column {name!r}, which is the name of a history feature",
                 column=name,
                 fix=f"Choose another name for [history.{name}]; or use the column as numeric "
                 "and leave the declaration out",
+            )
+        columns = [*plan.by]
+        if adds_outcomes:
+            columns += reader.columns_of(plan)
+        # A column of the usual name stands for positions that are not named.
+        for column in sorted({*columns} - present - {reader.history.position or ""}):
+            raise SchemaError(
+                f"[history.{name}]: the log has no column {column!r}",
+                column=column,
+                fix="Correct the name, or add the column to the log",
             )

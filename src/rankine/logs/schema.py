@@ -138,6 +138,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def __post_init__(self) -> None:
         """Raise if features are unordered, named twice or absent."""
         reject_sets(**msgspec.structs.asdict(self))
+        self._check_history()
         if not 1 <= self.hash_bits <= MAX_HASH_BITS:
             raise ParameterError(
                 f"{self.hash_bits} is not between 1 and {MAX_HASH_BITS}",
@@ -159,7 +160,6 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 parameter="bins",
                 fix="Use 32, which suits most columns",
             )
-        self._check_history()
 
     def _check_history(self) -> None:
         """Raise if history features lack a time, or have the name of a column."""

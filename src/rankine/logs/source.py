@@ -25,7 +25,7 @@ from rankine.history.rows import RowReader
 from rankine.history.state import HistoryState, load_state
 from rankine.logs.clicks import CoecLabel, coec_formula, position_propensity
 from rankine.logs.encoding import LogEncoding
-from rankine.logs.history import HistoryScan, check_history_names
+from rankine.logs.history import HistoryScan, check_history_columns
 from rankine.logs.schema import (
     LogSchema,
     check_same_features,
@@ -414,11 +414,12 @@ def scan_columns(
     history = schema.history_spec()
     adds_outcomes = True
     if history is not None:
-        outcomes = set(RowReader(history).amount_columns) - {schema.position}
+        reader = RowReader(history)
+        outcomes = set(reader.amount_columns) - {schema.position}
         present = set(column_names(path))
-        check_history_names(history, present)
         # Lists without any outcomes, such as candidates to be scored, can only be read.
         adds_outcomes = like is None or not outcomes or bool(outcomes & present)
+        check_history_columns(reader, present, adds_outcomes=adds_outcomes)
         if adds_outcomes:
             numbers.update(outcomes.difference(categories))
     columns = [schema.time, *schema.columns]

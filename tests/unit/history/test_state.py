@@ -209,6 +209,18 @@ def test_tables_grow_and_forget_the_least_recent_keys():
     assert caught.value.parameter == "max_keys"
 
 
+def test_a_table_that_is_too_large_asks_for_max_keys(monkeypatch):
+    monkeypatch.setattr("rankine.history.state._MAX_CAPACITY", 1 << 12)
+    state = HistoryState(history_of({"clicks": {"count": "clicked", "by": "item"}}))
+    columns = {"item": np.arange(10_000), "clicked": np.ones(10_000)}
+    state.add_list(
+        1, state.reader.read_keys(columns, 10_000), state.reader.read_amounts(columns, 10_000), 1
+    )
+    with pytest.raises(ParameterError, match="max_keys"):
+        state.advance(2)
+    assert state.changes.has_failed
+
+
 def test_dead_keys_leave_the_snapshot():
     declarations = {
         "clicks": {"count": "clicked", "by": "item", "half_life": 1},

@@ -146,7 +146,7 @@ def test_a_log_out_of_order_names_the_command_that_sorts_it(tmp_path):
 @pytest.mark.parametrize(
     ("declaration", "message"),
     [
-        ({"by": "item"}, r"\[history.x\]: one of count"),
+        ({"by": "item"}, r"\[history.x\]: exactly one of"),
         ({"count": "clicked +", "by": "item"}, r"\[history.x\]: count: cannot read"),
         ({"count": "clicked", "by": "item", "half_life": "7 moons"}, r"\[history.x\]: half_life"),
         ({"count": "clicked", "by": "item", "cout": 1}, r"\[history.x\]"),
@@ -156,6 +156,16 @@ def test_a_log_out_of_order_names_the_command_that_sorts_it(tmp_path):
 def test_errors_name_the_entry(declaration, message):
     with pytest.raises(ParameterError, match=message):
         _scan(_log(), {"x": declaration}, propensity=())
+
+
+@pytest.mark.parametrize("declaration", [
+    {"count": "clicked", "by": ["user", "nothing"]}, {"count": "nothing", "by": "user"},
+    {"mean": "price", "weight": "nothing", "by": "user"},
+])  # fmt: skip
+def test_an_absent_column_names_the_entry(declaration):
+    with pytest.raises(SchemaError, match=r"\[history.x\]") as caught:
+        _scan(_log(), {"x": declaration})
+    assert caught.value.column == "nothing"
 
 
 def test_names_and_times_are_checked():
