@@ -298,6 +298,19 @@ def scoring_times() -> str:
     return "\n".join([*head, *map(_cells, rows)])
 
 
+def probabilities() -> str:
+    """Calibration error and log loss of probabilities, the means over the seeds."""
+    runs = _results("probabilities")["runs"]
+    lines = ["| model | ECE | log loss | lists whose order changed |", "|---|---|---|---|"]
+    for name in runs[0]:
+        means = {key: sum(run[name][key] for run in runs) / len(runs) for key in runs[0][name]}
+        changed = ""
+        if "changed orders" in means:
+            changed = f"{means['changed orders']:.0f}"
+        lines.append(f"| {name} | {means['ece']:.4f} | {means['log loss']:.4f} | {changed} |")
+    return "\n".join(lines)
+
+
 def arrow_scorer() -> str:
     """Rows a second of the Arrow scorer, alone and in Spark."""
     rates = figure("arrow-scorer", "rows_per_second")
@@ -615,6 +628,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "defaults-missed": defaults_missed,
     "speed": speed,
     "letor-map": letor_map,
+    "probabilities": probabilities,
     "scoring-times": scoring_times,
     "arrow-scorer": arrow_scorer,
     "stores": stores,
