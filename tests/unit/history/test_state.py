@@ -13,7 +13,9 @@ from rankine.core.errors import (
     ModelFormatError,
     ParameterError,
     QueryOrderError,
+    SchemaError,
 )
+from rankine.history.rows import to_microseconds
 from rankine.history.state import HistoryState, load_state, save_state
 from reference.history import brute_force, history_of, lists_of, random_log, run_state
 
@@ -248,3 +250,10 @@ def test_one_key_can_be_read():
     overall = state.overall_rates(state.clock)
     assert set(overall) == {"rate", "rate_window", "rate_over", "rate_examined"}
     assert state.read_key({"item": "never seen"})["rate"] == overall["rate"]
+
+
+@pytest.mark.parametrize("values", [np.array([True]), np.array([1j]), np.array([None])])
+def test_what_is_no_time_is_refused(values):
+    with pytest.raises(SchemaError) as caught:
+        to_microseconds(values, "s", "ts")
+    assert caught.value.column == "ts"
