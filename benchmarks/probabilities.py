@@ -25,12 +25,12 @@ from rankine.scoring.probability import OutcomeProbabilities
 LISTS = {"train": 10_000, "calibrate": 20_000, "test": 10_000}
 
 
-def parts(log):
+def parts(log, n_lists):
     """Return the datasets of the three parts."""
     X, clicked = log.catalogue.X[log.row], log.clicked.astype(float)
-    ends = np.searchsorted(log.session, np.cumsum(list(LISTS.values())))
+    ends = np.searchsorted(log.session, np.cumsum(list(n_lists.values())))
     datasets = {}
-    for name, start, end in zip(LISTS, [0, *ends[:-1]], ends, strict=True):
+    for name, start, end in zip(n_lists, [0, *ends[:-1]], ends, strict=True):
         rows = slice(start, end)
         columns = {"clicked": clicked[rows], "position": log.position[rows]}
         qid = log.session[rows] + 1000
@@ -62,9 +62,9 @@ def peer(data):
     return curve.predict(centred(ranker.predict(test.X), test))
 
 
-def measure(seed):
-    log = simulate(sum(LISTS.values()), random_state=seed)
-    data = parts(log)
+def measure(seed, n_lists):
+    log = simulate(sum(n_lists.values()), random_state=seed)
+    data = parts(log, n_lists)
     test = data["test"]
     results = {}
     for ranker in (LeastSquaresRanker(), RankSVM()):
@@ -97,13 +97,15 @@ def changed_orders(model, rows):
     return count
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
+    parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
+    options = parser.parse_args(argv)
+    n_lists = {name: int(options.share * count) for name, count in LISTS.items()}
     runs = []
     for seed in range(options.seeds):
-        results, model = measure(seed)
+        results, model = measure(seed, n_lists)
         runs.append(results)
         for name, values in results.items():
             print(seed, name, {key: round(value, 5) for key, value in values.items()})
@@ -111,7 +113,22 @@ def main():
     scores, positions = np.random.default_rng(0).normal(size=100), np.arange(1, 101)
     best = best_of({"probabilities": lambda: compute(scores, None, positions)}, 0.2)
     print(f"100 items: {best['probabilities']:.2f} us")
-    save("probabilities", {"lists": LISTS, "runs": runs, "microseconds": best["probabilities"]})
+    save("probabilities", {"lists": n_lists, "runs": runs, "microseconds": best["probabilities"]})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seeds", "1", "--share", "0.02"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seeds", "1", "--share", "0.2"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

@@ -116,11 +116,11 @@ def measure(folder):
     return results
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--latency", type=float, default=0.02)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         write_files(folder, arguments.rows)
         context = multiprocessing.get_context("fork")
@@ -142,6 +142,21 @@ def main():
         print(f"{file}: scan {values['scan_ratio']:.2f}, training {values['train_ratio']:.2f}")
         print(f"  {values}")
     save("stores", {"latency_seconds": arguments.latency, "files": results})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "2000", "--latency", "0.001"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--rows", "50000"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":
