@@ -65,14 +65,11 @@ def measure_spark(table, score):
     return rates
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--spark", action="store_true")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
-    os.environ["RANKINE_NUM_THREADS"] = "1"
+    arguments = parser.parse_args(argv)
     table = make_table(arguments.rows)
     names = tuple(f"f{j}" for j in range(N_COLUMNS))
     model = LinearModel.from_weights(np.random.default_rng(1).normal(size=N_COLUMNS), names)
@@ -90,6 +87,24 @@ def main():
     for name, rate in rates.items():
         print(f"{name:>14}: {rate / 1e6:.2f} million rows/s")
     save("arrow-scorer", {"rows": arguments.rows, "rows_per_second": rates})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--rows", "2000"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--rows", "200000"])
+
+
+def full():
+    """Run the full size."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+    os.environ["RANKINE_NUM_THREADS"] = "1"
+    main([])
 
 
 if __name__ == "__main__":

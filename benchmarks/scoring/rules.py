@@ -68,10 +68,10 @@ def added(size, rules, seconds):
     return best["ruled"] - best["plain"]
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.2)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     microseconds = {}
     for size in (100, 500):
         for name, rules in (
@@ -84,6 +84,21 @@ def main():
             microseconds[key] = added(size, rules, options.seconds)
             print(f"{key:40} {microseconds[key]:9.1f} us")
     save("rules", {"lists": LISTS, "dimensions": DIMENSIONS, "microseconds": microseconds})
+
+
+def smoke():
+    """Run the smallest size, as the tests do."""
+    main(["--seconds", "0.001"])
+
+
+def quick():
+    """Run a small size."""
+    main(["--seconds", "0.02"])
+
+
+def full():
+    """Run the full size."""
+    main([])
 
 
 if __name__ == "__main__":

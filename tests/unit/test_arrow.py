@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankine
-from rankine import AdditiveRanker, ElasticRanker, LinearModel, arrow, logs
+from rankine import AdditiveRanker, ElasticRanker, LinearModel, RankSVM, arrow, logs
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.core.specs import ListRange, MissingValues
 from rankine.logs import read_for
@@ -192,11 +192,13 @@ def test_polars_and_duckdb_give_the_same_bits():
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)  # starting Spark takes most of it
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_spark_gives_the_same_bits(tmp_path, monkeypatch):
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark and Java")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     table = rows(300).drop(["sku"])
+    table = table.append_column("rank_label", pa.array(np.arange(table.num_rows) % 3))
     score = arrow.scorer(list_model(), query="search", keep=["age"])
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
@@ -207,11 +209,24 @@ def test_spark_gives_the_same_bits(tmp_path, monkeypatch):
         grouped = frame.repartition("search").sortWithinPartitions("search")
         schema = "search string, age double, score double, rank int"
         grouped.mapInArrow(score, schema).write.parquet(str(tmp_path / "scores"))
+        lists = frame.repartition(3, "search").sortWithinPartitions("search", "bm25", "age", "spam")
+        rated = lists.selectExpr("search", "rank_label label", "bm25", "age", "spam")
+        rated.write.parquet(str(tmp_path / "train"))
     finally:
         session.stop()
     keys = [("search", "ascending"), ("rank", "ascending")]
     scored, reference = pq.read_table(tmp_path / "scores").sort_by(keys), score(table).sort_by(keys)
     assert scored["score"].to_numpy().tobytes() == reference["score"].to_numpy().tobytes()
+
+    # A folder that Spark wrote trains the model of one file with its rows.
+    files = sorted((tmp_path / "train").glob("*.parquet"))
+    assert len(files) > 1
+    pq.write_table(pa.concat_tables(map(pq.read_table, files)), tmp_path / "one.parquet")
+    trained = [
+        RankSVM(missing="zero").fit(rankine.load(path, query="search"))
+        for path in (tmp_path / "train", tmp_path / "one.parquet")
+    ]
+    assert trained[0].coef_.tobytes() == trained[1].coef_.tobytes()
 
 
 def test_the_public_function_is_documented():

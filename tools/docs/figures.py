@@ -298,6 +298,19 @@ def scoring_times() -> str:
     return "\n".join([*head, *map(_cells, rows)])
 
 
+def probabilities() -> str:
+    """Calibration error and log loss of probabilities, the means over the seeds."""
+    runs = _results("probabilities")["runs"]
+    lines = ["| model | ECE | log loss | lists whose order changed |", "|---|---|---|---|"]
+    for name in runs[0]:
+        means = {key: sum(run[name][key] for run in runs) / len(runs) for key in runs[0][name]}
+        changed = ""
+        if "changed orders" in means:
+            changed = f"{means['changed orders']:.0f}"
+        lines.append(f"| {name} | {means['ece']:.4f} | {means['log loss']:.4f} | {changed} |")
+    return "\n".join(lines)
+
+
 def arrow_scorer() -> str:
     """Rows a second of the Arrow scorer, alone and in Spark."""
     rates = figure("arrow-scorer", "rows_per_second")
@@ -311,6 +324,19 @@ def arrow_scorer() -> str:
     ]
     cells = [_cells((name, f"{rates[key] / 1e6:.2g}")) for name, key in rows]
     return "\n".join([_cells(("", "million rows a second")), "|---|---|", *cells])
+
+
+def stores() -> str:
+    """Time through a store of 20 ms latency, as a multiple of that from the disk."""
+    files = figure("stores", "files")
+    names = {"rows.parquet": "Parquet, 30 columns", "rows.txt": "LETOR text"}
+    cells = [
+        _cells((name, f"{files[file]['megabytes']:.0f}", f"{files[file]['scan_ratio']:.1f}",
+                f"{files[file]['train_ratio']:.1f}"))
+        for file, name in names.items()
+    ]  # fmt: skip
+    head = _cells(("file", "MB", "one pass, no training", "`ElasticRanker`, training included"))
+    return "\n".join([head, "|---|---|---|---|", *cells])
 
 
 def pruning() -> str:
@@ -602,8 +628,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "defaults-missed": defaults_missed,
     "speed": speed,
     "letor-map": letor_map,
+    "probabilities": probabilities,
     "scoring-times": scoring_times,
     "arrow-scorer": arrow_scorer,
+    "stores": stores,
     "pruning": pruning,
     "purchase-models": purchase_models,
     "many-machines": many_machines,

@@ -39,6 +39,8 @@ _EPILOG = """
       --item item --search search
 """
 
+#: A smaller expectation is 0 up to rounding, and the gain over it undefined.
+_SMALLEST_EXPECTATION = 1e-9
 #: What is printed for metrics whose ties do not count by the mean over all their orders.
 _TIES = {
     "file": "equal scores keep the order of the file, as in the LETOR scripts",
@@ -157,18 +159,29 @@ def evaluate_model(
         data_columns,
         evaluate_on,
         metric_columns,
+        needs_probabilities,
         parse_metric,
         random_expectation,
     )
+    from rankine.scoring.datasets import check_position_column, dataset_probabilities
+    from rankine.scoring.probability import outcome_probabilities
     from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)
     names = metrics or [model.metric or "ndcg@10"]
     rules = following.load()
     rule_columns = following.columns(rules, model)
-    data = reading.open(files, model=model, columns=(*metric_columns(names), *rule_columns))
+    columns_read = (*metric_columns(names), *rule_columns)
+    position = None
+    if any(map(needs_probabilities, names)):
+        compute = outcome_probabilities(model)
+        position = compute.calibration.position
+        columns_read = (*columns_read, *check_position_column(model, position))
+    data = reading.open(files, model=model, columns=columns_read)
     # Scored once for all metrics.
     scores = score_dataset(model, data)
+    if any(map(needs_probabilities, names)):
+        probabilities = dataset_probabilities(compute, data, scores, position)
     without_rules = data, scores
     effects: list[dict[str, Any]] = []
     if rules is not None:
@@ -183,15 +196,18 @@ def evaluate_model(
     }
     for name in names:
         metric = parse_metric(name)
+        values = scores
+        if needs_probabilities(metric):
+            values = probabilities
         entry: dict[str, Any] = {
-            "value": evaluate_on(data, scores=scores, metric=metric),
+            "value": evaluate_on(data, scores=values, metric=metric),
             "ties": metric.ties,
             "no_relevant": metric.no_relevant,
             "queries_without_value": count_without_value(
                 metric, data.y, data.queries, columns=columns
             ),
         }
-        if rules is not None:
+        if rules is not None and not needs_probabilities(metric):
             plain_data, plain_scores = without_rules
             value = evaluate_on(plain_data, scores=plain_scores, metric=metric)
             entry["without_rules"] = value
@@ -199,11 +215,13 @@ def evaluate_model(
             random_value = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = random_value
             # Without a relevant document the expectation is 0 and the gain is undefined.
-            gain = 100 * (entry["value"] / random_value - 1) if random_value else None
+            gain = None
+            if abs(random_value) > _SMALLEST_EXPECTATION:
+                gain = 100 * (entry["value"] / random_value - 1)
             entry["gain_percent"] = gain
         if per_query:
-            values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
-            entry["per_query"] = _values_by_query(data.queries.ids.tolist(), values.tolist())
+            by_query = evaluate_on(data, scores=values, metric=metric, per_query=True)
+            entry["per_query"] = _values_by_query(data.queries.ids.tolist(), by_query.tolist())
         results["metrics"][str(metric)] = entry
     if rules is not None:
         results["rules"] = effects
@@ -272,7 +290,7 @@ def print_results(results: dict[str, Any]) -> None:
     for name, entry in entries.items():
         cells = [name, f"{entry['value']:.4f}"]
         if "rules" in results:
-            without = entry["without_rules"]
+            without = entry.get("without_rules", entry["value"])
             cells += [f"{without:.4f}", f"{entry['value'] - without:+.4f}"]
         if "random" in entry:
             gain = entry["gain_percent"]

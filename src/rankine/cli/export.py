@@ -64,8 +64,18 @@ def export(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="SQL, for models with scale=query: query column (default: the log's)."),
+        typer.Option(
+            help="SQL, for models with scale=query and for --probability: query column (default: "
+            "the log's)."
+        ),
     ] = None,
+    probability: Annotated[
+        bool,
+        typer.Option(
+            "--probability",
+            help="SQL, for calibrated models: also write an expression of the probability.",
+        ),
+    ] = False,
     topic: Topic = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print what was written as one JSON object.")
@@ -93,7 +103,7 @@ def export(
                 fix="Write one name a line, UTF-8",
             ) from error
         linear_model = linear_model.renamed(names)
-    options = ExportOptions(name, store, form, dtype, feature_set, query)
+    options = ExportOptions(name, store, form, dtype, feature_set, query, probability)
     result = export_model(linear_model, to, options)
     files = {out: result.content}
     files |= {f"{out}{suffix}": content for suffix, content in result.extra_files.items()}

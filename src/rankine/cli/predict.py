@@ -28,6 +28,8 @@ _EPILOG = """
   rankine predict model.rankine log.parquet --columns sku --out scores.parquet
 
   rankine predict model.rankine log.parquet --rules rules.toml --trec
+
+  rankine predict model.rankine log.parquet --probability --out p.parquet
 """
 
 
@@ -56,6 +58,19 @@ def predict(
             "--stream", help="Read block by block; the rows of a query must be contiguous."
         ),
     ] = False,
+    probability: Annotated[
+        bool,
+        typer.Option(
+            "--probability", help="Write probabilities of the outcome; for calibrated models."
+        ),
+    ] = False,
+    position: Annotated[
+        str | None,
+        typer.Option(
+            help="With --probability: column of displayed positions (default: the most examined "
+            "position for all rows)."
+        ),
+    ] = None,
     *,
     reading: ModelReadingOptions,
     following: RuleOptions,
@@ -66,8 +81,18 @@ def predict(
     """
     import rankine
     from rankine.data.scores import ScoredRows, write_scores
+    from rankine.scoring.datasets import check_position_column, dataset_probabilities
+    from rankine.scoring.probability import outcome_probabilities
     from rankine.transforms.apply import score_dataset
 
+    if not probability:
+        reject_options(("position",), "needs --probability")
+    elif trec:
+        raise ParameterError(
+            "cannot be combined with --trec, which writes scores",
+            parameter="probability",
+            fix="Leave one of them out",
+        )
     is_table = out.endswith(".parquet")
     if not trec:
         reject_options(("tag", "k"), "needs --trec", fix="Leave it out, or add --trec")
@@ -84,6 +109,9 @@ def predict(
     linear_model = rankine.LinearModel.load(model)
     rules = following.load()
     columns = following.columns(rules, linear_model)
+    if probability:
+        compute = outcome_probabilities(linear_model)
+        columns = (*columns, *check_position_column(linear_model, position))
     source = reading.open(data, model=linear_model, stream=stream, columns=columns)
 
     def score(block: Dataset) -> ScoredRows:
@@ -91,7 +119,10 @@ def predict(
         ranks = None
         if rules is not None:
             ranks = following.ranks(rules, block, scores)
-        return ScoredRows(block, scores, ranks)
+        probabilities = None
+        if probability:
+            probabilities = dataset_probabilities(compute, block, scores, position)
+        return ScoredRows(block, scores, ranks, probabilities)
 
     scored = map(score, source if stream else [source])
     if is_table:
@@ -101,7 +132,8 @@ def predict(
             first_row = 0
             for rows in scored:
                 # repr writes the shortest text that reads back as the same float.
-                lines: Iterable[str] = map(repr, rows.scores.tolist())
+                values = rows.scores if rows.probabilities is None else rows.probabilities
+                lines: Iterable[str] = map(repr, values.tolist())
                 if trec:
                     lines = _run_lines(rows, tag, k, first_row)
                 for line in lines:
@@ -115,7 +147,7 @@ def _run_lines(scored: ScoredRows, tag: str, k: int | None, first_row: int) -> I
     """Yield lines ``qid Q0 docid rank score tag``; a row without docid is called ``rowN``."""
     import numpy as np
 
-    data, scores, ranks = scored
+    data, scores, ranks, _ = scored
     items = data.item_ids
     for q, query_id in enumerate(data.queries.ids.tolist()):
         rows = data.queries.rows_of(q)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,11 @@ from rankine.cli._console import check_output_paths, command_line
 from rankine.cli._options import ModelFile, Seed, Topic
 from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankine.model import LinearModel
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -57,15 +62,27 @@ def report(
     ] = False,
 ) -> None:
     """Write an HTML page about a model: quality, queries, weights, training and data."""
+    from rankine.core.errors import SchemaError
     from rankine.metrics import metric_columns
+    from rankine.reporting.reliability import calibration_columns
     from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)
+
+    def read(models: Sequence[LinearModel]) -> Any:
+        columns = metric_columns(metric or [each.metric for each in models])
+        outcomes = [name for each in models for name in calibration_columns(each)]
+        try:
+            return reading.open_for(data, models, (*columns, *outcomes))
+        except SchemaError:
+            if not outcomes:
+                raise
+        # Judged data without outcomes: the report has no figure of probabilities.
+        return reading.open_for(data, models, columns)
+
     page = make_report(
         model,
-        lambda models: reading.open_for(
-            data, models, metric_columns(metric or [each.metric for each in models])
-        ),
+        read,
         against=against,
         metric=metric,
         title=title,

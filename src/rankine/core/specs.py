@@ -341,6 +341,8 @@ class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ----------
     outcome
         Column or formula of the outcome.
+    position
+        Column of the displayed positions, if the probability depends on them.
     scores, logits
         The knots of f, both strictly increasing.
     tails
@@ -356,6 +358,7 @@ class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     scores: tuple[float, ...]
     logits: tuple[float, ...]
     tails: tuple[float, float]
+    position: str | None = None
     examination: tuple[float, ...] = ()
     n_lists: int = 0
     n_rows: int = 0
@@ -373,6 +376,8 @@ class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True
                 raise ValueError("the knots of the calibration do not increase")
         if not min(self.tails) > 0:
             raise ValueError("the calibration does not increase beyond its knots")
+        if (self.position is None) != (not self.examination):
+            raise ValueError("the calibration has a position without examination probabilities")
         if len(self.examination) > MAX_POSITIONS or not all(0 < x <= 1 for x in self.examination):
             raise ValueError("an examination probability is not in (0, 1]")
 

@@ -29,6 +29,8 @@ T = TypeVar("T")
 BLOCK_BYTES, N_AHEAD = 2**20, 16
 #: Blocks that a file keeps: columns of a row group are read side by side, each at its own place.
 N_KEPT = 128
+#: Objects of which a store keeps the first and the last block: files are opened several times.
+N_REMEMBERED = 16
 #: Attempts of one request, the first pause in seconds, and the longest.
 N_ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 8, 0.1, 5.0
 
@@ -178,6 +180,8 @@ class Store:
         self.opener = opener
         self.root = root
         self.inner = inner
+        #: First and last blocks of the objects that were opened last.
+        self._ends: OrderedDict[tuple[str, Identity], dict[int, Future[bytes]]] = OrderedDict()
 
     def __reduce__(self) -> tuple[Callable[..., Store], tuple[str, ...]]:
         """Open the store again where it is unpickled."""
@@ -207,7 +211,11 @@ class Store:
         """Open an object for reading, from the start or at any place."""
         identity, read_range = _repeat(lambda: self._open(path), self.url(path))
         n_kept = N_AHEAD + 2 if sequential else N_KEPT
-        return StoreFile(self.url(path), identity, read_range, n_kept)
+        ends = self._ends.pop((path, identity), {})
+        self._ends[path, identity] = ends
+        if len(self._ends) > N_REMEMBERED:
+            self._ends.popitem(last=False)
+        return StoreFile(self.url(path), identity, read_range, n_kept, ends)
 
     def _open(self, path: str) -> tuple[Identity, Callable[[int, int], bytes]]:
         """Ask for an object; return its identity, and a function that reads a range of bytes."""
@@ -293,7 +301,12 @@ class StoreFile(io.RawIOBase):
     """An object of a store, read in blocks of which the next ones are requested ahead."""
 
     def __init__(
-        self, url: str, identity: Identity, read_range: Callable[[int, int], bytes], n_kept: int
+        self,
+        url: str,
+        identity: Identity,
+        read_range: Callable[[int, int], bytes],
+        n_kept: int,
+        ends: dict[int, Future[bytes]],
     ) -> None:
         self.url = url
         self.identity = identity
@@ -303,6 +316,8 @@ class StoreFile(io.RawIOBase):
         self._position = 0
         #: Blocks by number, those used last at the end.
         self._blocks: OrderedDict[int, Future[bytes]] = OrderedDict()
+        #: First and last block, which outlive this file.
+        self._ends = ends
         self._threads = ThreadPoolExecutor(N_AHEAD, thread_name_prefix="rankine-store")
 
     def readable(self) -> bool:
@@ -351,13 +366,18 @@ class StoreFile(io.RawIOBase):
 
     def _block(self, number: int) -> bytes:
         """Return a block; after its predecessor, request the blocks that follow as well."""
+        final = (self.size - 1) // BLOCK_BYTES
         last = number
         if number - 1 in self._blocks:
-            last = min(number + N_AHEAD, (self.size - 1) // BLOCK_BYTES)
+            last = min(number + N_AHEAD, final)
         for k in range(number, last + 1):
             if k not in self._blocks:
-                self._blocks[k] = self._threads.submit(self._fetch, k)
+                self._blocks[k] = self._ends.get(k) or self._threads.submit(self._fetch, k)
         self._blocks.move_to_end(number)
+        if number in (0, final):
+            # Only blocks that have arrived: others may be cancelled with this file.
+            self._blocks[number].result()
+            self._ends[number] = self._blocks[number]
         while len(self._blocks) > self._n_kept:
             self._blocks.popitem(last=False)
         return self._blocks[number].result()

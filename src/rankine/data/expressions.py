@@ -342,7 +342,9 @@ class _FormulaParser:
         offset = getattr(first, "end_col_offset", None)
         if isinstance(node, ast.Compare):
             offset = node.comparators[0].end_col_offset
-        if offset is None or first.col_offset != node.col_offset:
+        # Python 3.11 gives the parts of an f-string the place of the whole, later ones their own.
+        is_whole = isinstance(node, ast.JoinedStr)
+        if is_whole or offset is None or first.col_offset != node.col_offset:
             offset = node.col_offset
         return len(self._code.lstrip().encode()[:offset].decode())  # offsets of ast are in bytes
 

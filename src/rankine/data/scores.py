@@ -20,15 +20,16 @@ from rankine.data.writers import to_arrow
 from rankine.kernels.sorting import list_ranks
 
 #: Columns of every table of scores.
-_NAMES = ("qid", "docid", "score", "rank")
+_NAMES = ("qid", "docid", "score", "rank", "probability")
 
 
 class ScoredRows(NamedTuple):
-    """Rows with their scores and, if rules decide, their ranks, 0 for removed rows."""
+    """Rows with their scores; ranks, if rules decide, are 0 for removed rows."""
 
     data: Dataset
     scores: NDArray[np.float64]
     ranks: NDArray[np.int64] | None = None
+    probabilities: NDArray[np.float64] | None = None
 
 
 def write_scores(
@@ -36,10 +37,11 @@ def write_scores(
     path: str | os.PathLike[str],
     keep: Sequence[str] = (),
 ) -> None:
-    """Write one row per scored row, in row order: ``qid``, ``docid``, ``score`` and ``rank``.
+    """Write one row per scored row, in row order: ``qid``, ``docid``, ``score``, ``rank``.
 
     Further columns to ``keep`` follow the ids. ``docid`` is null where a row has none. Rank 1 is
     the best row of its list; rows of equal scores are ranked in row order. Removed rows have none.
+    ``probability`` follows if it was computed.
     """
     for name in keep:
         if name in _NAMES:
@@ -58,7 +60,7 @@ def write_scores(
 
 
 def _score_table(rows: ScoredRows, keep: Sequence[str]) -> pa.Table:
-    data, scores, ranks = rows
+    data, scores, ranks, probabilities = rows
     index = data.queries
     docids: Any = pa.nulls(data.n_rows, pa.string())
     if data.item_ids is not None:
@@ -69,4 +71,7 @@ def _score_table(rows: ScoredRows, keep: Sequence[str]) -> pa.Table:
         ranks = index.scatter(list_ranks(index.gather(scores), index.starts))
     arrays = {"qid": to_arrow(data.qid), "docid": docids}
     arrays |= {name: to_arrow(np.asarray(data.columns[name])) for name in keep}
-    return pa.table({**arrays, "score": pa.array(scores), "rank": pa.array(ranks, mask=ranks == 0)})
+    arrays |= {"score": pa.array(scores), "rank": pa.array(ranks, mask=ranks == 0)}
+    if probabilities is not None:
+        arrays["probability"] = pa.array(probabilities)
+    return pa.table(arrays)

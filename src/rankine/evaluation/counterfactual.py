@@ -415,7 +415,7 @@ def _exposure(
         if theta.ndim != 1 or len(theta) == 0 or not (theta > 0).all():
             raise ParameterError(
                 "the position-based model needs the propensity of each position",
-                fix="Pass the result of rankine.estimate_propensity",
+                fix="Pass the file of rankine clicks propensity, or estimate_propensity(log)",
                 parameter="propensity",
             )
         # Without search and item nothing says which rows show the same pair: no rows are pooled.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from rankine.core.specs import encode_transforms
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.model import LinearModel
@@ -29,4 +31,6 @@ def export_json(model: LinearModel, options: ExportOptions) -> Export:
         "names": names,
         "weights": model.values.tolist(),
     }
+    if model.calibration is not None:
+        document["calibration"] = msgspec.to_builtins(model.calibration)
     return Export(json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")

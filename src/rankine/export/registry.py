@@ -53,6 +53,8 @@ class ExportOptions:
     query
         SQL, for a model that scales within each list: column that identifies the list of a row.
         Default: the column in the model's log; without one, all rows are one list.
+    probability
+        SQL, for a calibrated model: also write an expression of the probability.
     """
 
     name: str = "rankine"
@@ -61,6 +63,7 @@ class ExportOptions:
     dtype: str = "float32"
     feature_set: str | None = None
     query: str | None = None
+    probability: bool = False
 
     def versioned(self, model: LinearModel) -> str:
         """Return ``name_digest``, which differs for every model."""

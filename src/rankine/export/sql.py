@@ -30,11 +30,11 @@ from rankine.model.tables import CellTest, Tables, find_tables
 _MAX_IDENTIFIER_BYTES = 63
 
 
-@register("sql", options=("query",))
+@register("sql", options=("query", "probability"))
 def export_sql(model: LinearModel, options: ExportOptions) -> Export:
     """Write an SQL expression for ``ORDER BY <expression> DESC``, with a comment."""
     scaled = scales_lists(model)
-    if options.query is not None and not scaled:
+    if options.query is not None and not scaled and not options.probability:
         raise ParameterError(
             f"{options.query!r} cannot be used: the model does not scale within lists",
             fix="Leave it out",
@@ -61,7 +61,58 @@ def export_sql(model: LinearModel, options: ExportOptions) -> Export:
         "use as: SELECT ... ORDER BY <this expression> DESC\n"
         f"{_balanced_sum(terms)}\n"
     )
-    return Export(text.encode(), remark=remark)
+    extra_files = {}
+    if options.probability:
+        extra_files[".probability.sql"] = _probability(model, options).encode()
+        remark = remark or "the probability is an expression of the score: use a subquery"
+        if _window(model, options) == "OVER ()":
+            remark += "; all rows are one list without --query"
+    return Export(text.encode(), extra_files, remark)
+
+
+def _probability(model: LinearModel, options: ExportOptions) -> str:
+    """Write the probability of the outcome as an expression of the column ``score``.
+
+    The curve is a CASE over the intervals between its knots.
+    """
+    spec = model.calibration
+    if spec is None:
+        raise ExportError(
+            "the model has no probabilities: it is not calibrated",
+            fix="Run rankine calibrate first, or leave out --probability",
+        )
+    window = _window(model, options)
+    centred = f"(CAST(score AS DOUBLE PRECISION) - AVG(score) {window})"
+    knots, logits = spec.scores, spec.logits
+    slopes = [
+        (logits[k + 1] - logits[k]) / (knots[k + 1] - knots[k]) for k in range(len(knots) - 1)
+    ]
+    pieces = [(knots[0], logits[0], spec.tails[0], knots[0])]
+    pieces += zip(knots[:-1], logits[:-1], slopes, knots[1:], strict=True)
+    cases = [
+        f"WHEN {centred} <= {_literal(end)} THEN "
+        f"{_literal(logit)} + {_literal(slope)} * ({centred} - {_literal(knot)})"
+        for knot, logit, slope, end in pieces
+    ]
+    last = (
+        f"{_literal(logits[-1])} + {_literal(spec.tails[1])} * ({centred} - {_literal(knots[-1])})"
+    )
+    curve = "CASE " + "\n ".join(cases) + f"\n ELSE {last} END"
+    factor = ""
+    if spec.position is not None:
+        _check_identifier(spec.position)
+        column = _quoted(spec.position)
+        positions = [
+            f"WHEN {column} = {k} THEN {_literal(value)}"
+            for k, value in enumerate(spec.examination[:-1], 1)
+        ]
+        last = _literal(spec.examination[-1])
+        factor = f"\n * CASE WHEN {column} IS NULL THEN 1e0 {' '.join(positions)} ELSE {last} END"
+    return (
+        f"-- {options.versioned(model)}: probability of {printable(spec.outcome)}, of a table "
+        "with the exported expression as column score\n"
+        f"1e0 / (1e0 + EXP(-(\n{curve}))){factor}\n"
+    )
 
 
 def _linear_terms(model: LinearModel, window: str) -> list[str]:

@@ -18,6 +18,7 @@ from rankine.metrics.metric import (
     Metric,
     describe_metrics,
     metric_columns,
+    needs_probabilities,
     parse_metric,
     register,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "evaluate",
     "evaluate_on",
     "metric_columns",
+    "needs_probabilities",
     "parse_metric",
     "random_expectation",
     "register",

@@ -37,6 +37,7 @@ from rankine.metrics.gains import (
     relevance,
 )
 from rankine.metrics.metric import Metric, find_definition, parse_metric
+from rankine.metrics.probability import row_losses
 from rankine.transforms.apply import score_dataset
 
 #: Below this number of rows a thread pool costs more than it gains.
@@ -107,8 +108,11 @@ def query_evaluator(
         flag_column(metric.displayed, grouped, len(labels)),
         flag_column(metric.retrieved, grouped, len(labels)),
     )
-    if find_definition(metric.name).family == "ranks":
+    family = find_definition(metric.name).family
+    if family == "ranks":
         return _RankedListEvaluator(metric, data)
+    if family == "rows":
+        return _RowEvaluator(metric, data)
     return _PairEvaluator(metric, data)
 
 
@@ -239,6 +243,22 @@ class _PairEvaluator(QueryEvaluator):
         # A query without pairs has no value.
         values[mass == 0.0] = np.nan
         return values, mass
+
+
+class _RowEvaluator(QueryEvaluator):
+    """Evaluate a metric of probabilities: the mean loss of the rows of each query."""
+
+    def __init__(self, metric: Metric, data: _GroupedRows) -> None:
+        super().__init__(metric)
+        self._spec = find_definition(metric.name).spec(metric, 0)
+        self._starts, self._labels = data.queries.starts, data.labels
+
+    def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
+        losses = row_losses(self.metric, self._spec, self._labels, scores)
+        sums = np.concatenate([[0.0], np.cumsum(losses)])[self._starts]
+        sizes = np.diff(self._starts).astype(np.float64)
+        values = np.full(len(sizes), np.nan)
+        return np.divide(np.diff(sums), sizes, out=values, where=sizes > 0), sizes
 
 
 def _count_before(selected: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -383,9 +403,18 @@ def random_expectation(
     >>> random_expectation("p@1", [1, 0, 0, 0])
     0.25
     """
-    rule = parse_metric(metric).with_options(ties="expected")
-    zeros = np.zeros(len(np.asarray(y)))
-    return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
+    rule = parse_metric(metric)
+    constant = np.zeros(len(np.asarray(y)))
+    if find_definition(rule.name).family == "rows":
+        # Without any information, every row has the same probability.
+        labels = np.asarray(y, dtype=np.float64)
+        if rule.label is not None:
+            formula = parse_expression(rule.label)
+            labels = formula_values(formula, columns or {}, len(constant), "label")
+        constant += (labels >= float(rule.threshold or 0.0)).mean()
+    else:
+        rule = rule.with_options(ties="expected")
+    return evaluate(rule, y, constant, qid, per_query=per_query, columns=columns)
 
 
 def gain_over_constant(

@@ -35,7 +35,7 @@ class Definition:
         Canonical name, and the name printed in papers.
     family
         ``"ranks"``: a function of the gains in ranked order; ``"pairs"``: a function of labels and
-        scores.
+        scores; ``"rows"``: a mean over rows of a function of labels and probabilities.
     spec
         Function of the metric and the size of the longest list; it returns the spec on whose type
         the kernels dispatch.
@@ -61,7 +61,7 @@ class Definition:
 
     name: str
     title: str
-    family: Literal["ranks", "pairs"]
+    family: Literal["ranks", "pairs", "rows"]
     spec: Callable[[Metric, int], Any]
     summary: str = ""
     aliases: tuple[str, ...] = ()
@@ -431,6 +431,11 @@ def parse_metric(text: str | Metric) -> Metric:
         cutoff = int(cutoff)
     options = dict(_parse_option(part, str(text)) for part in parts[1:])
     return Metric(head["name"], cutoff, mode, **options)
+
+
+def needs_probabilities(metric: str | Metric) -> bool:
+    """Return whether a metric is one of probabilities, which only calibrated models have."""
+    return find_definition(parse_metric(metric).name).family == "rows"
 
 
 def metric_columns(metrics: Iterable[str | Metric | None]) -> tuple[str, ...]:

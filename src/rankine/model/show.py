@@ -43,7 +43,19 @@ def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
         "l2_norm": float(np.sqrt(np.square(model.values).sum())),
         "probes": 0 if model.probes is None else len(model.probes.rows),
         **largest,
+        **_calibration(model),
     }
+
+
+def _calibration(model: LinearModel) -> dict[str, Any]:
+    """Return the calibration in one line, if there is one."""
+    spec = model.calibration
+    if spec is None:
+        return {}
+    text = f"P({spec.outcome}), from {spec.n_outcomes:,} outcomes in {spec.n_lists:,} lists"
+    if spec.position is not None:
+        text += f", by {spec.position} up to {len(spec.examination)}"
+    return {"calibration": text}
 
 
 def _largest_weights(model: LinearModel, top: int) -> dict[str, Any]:
@@ -219,6 +231,8 @@ def summary_text(data: dict[str, Any], width: int | None = None) -> str:
     rows = [("digest", data["digest"])]
     if data.get("metric"):
         rows.append(("metric", printable(data["metric"])))
+    if data.get("calibration"):
+        rows.append(("calibration", printable(data["calibration"])))
     rows += [("transform", _transform_text(spec)) for spec in data["transforms"]]
     for section in ("parameters", "provenance"):
         for key, value in _flatten(data[section]):

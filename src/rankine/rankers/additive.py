@@ -669,7 +669,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         pairs: Any = self.pairs
         if not isinstance(pairs, Integral):
             check_list("pairs", pairs, "pairs of columns, or a number of pairs")
-            if any(isinstance(pair, str) or np.shape(pair) != (2,) for pair in pairs):
+            # As objects, because a pair of a number and a list has no shape.
+            if any(np.array(pair, dtype=object).shape != (2,) for pair in pairs):
                 raise ParameterError(
                     f"{pairs!r} is not a list of pairs of columns",
                     parameter="pairs",

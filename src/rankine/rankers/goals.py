@@ -122,7 +122,7 @@ class GoalFits:
             shares = grid[number]
             weights, start = shares, None
             if number not in vertices:
-                weights = shares * scales / dot_shares(shares, scales)
+                weights = shares * scales / (shares * scales).sum()
                 start = _interpolate(grid, number, solved)
             result = self.mixture.solve(weights, start)
             solved[number] = fit = MixedFit(shares, weights, result)
@@ -164,11 +164,6 @@ class GoalFits:
                 fix="Check the goal's column, add features that predict it, or lower l2",
             )
         return 1.0 / gain
-
-
-def dot_shares(shares: Vector, scales: Vector) -> float:
-    """Return sum_k a_k c_k."""
-    return float((shares * scales).sum())
 
 
 def simplex_grid(n_goals: int, n_points: int) -> NDArray[np.float64]:

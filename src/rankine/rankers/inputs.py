@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -95,6 +96,11 @@ class FittedColumns:
                     f"no column is called {column!r}", fix="Check the spelling, or pass its number"
                 )
             return int(matches[0])
+        # True and 1.5 would be read as column 1.
+        if isinstance(column, bool) or not isinstance(column, Integral):
+            raise ParameterError(
+                f"{column!r} is not a column", fix="Pass the name or the number of a column"
+            )
         if not 0 <= int(column) < self.n_features:
             raise ParameterError(f"column {column} of {self.n_features}", fix="Count from 0")
         return int(column)

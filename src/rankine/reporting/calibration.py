@@ -61,12 +61,12 @@ def calibration(evaluated: EvaluatedModel, seed: int = 0) -> Calibration | None:
     right = np.where(gap > 0, 1.0, np.where(gap == 0, 0.5, 0.0))
     order = np.argsort(size, kind="stable")
     parts = np.array_split(order, min(BINS, len(order)))
-    bins = [_bin(size[part], right[part]) for part in parts]
+    bins = [share_bin(size[part], right[part]) for part in parts]
     tied = int((gap == 0).sum())
     return Calibration(bins, _slope(gap), float(right.mean()), len(gap), tied, all_pairs)
 
 
-def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
+def share_bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
     """Return a bin with Wilson's interval, which stays inside 0..1 for shares near the ends."""
     n, p = len(size), float(right.mean())
     centre = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)

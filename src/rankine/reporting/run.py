@@ -34,6 +34,7 @@ from rankine.reporting.page import Report, Section, make_report
 from rankine.reporting.pareto import front_section
 from rankine.reporting.position_bias import position_bias, position_note
 from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
+from rankine.reporting.reliability import reliability, reliability_section
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
@@ -98,6 +99,10 @@ def model_report(
         sections.append(size_section(size, metric.title))
     if score_gaps is not None:
         sections.append(calibration_section(score_gaps))
+    probabilities = reliability(model, evaluated)
+    if probabilities is not None:
+        sections.append(reliability_section(probabilities))
+        numbers["reliability"] = probabilities
     sections += [training_section(trace), data_section(summarised)]
     # Drift is measured on raw columns against the summary that training stored in the model.
     if data.encoding is not None and summary_of(model) is not None:

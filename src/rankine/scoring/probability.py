@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import ModelError
 from rankine.core.specs import OutcomeCalibration
 from rankine.kernels.compile import REDUCE, jit
+from rankine.model import LinearModel
 
 #: Number of cells of the table that leads to the knots around a score.
 _CELLS = 512
@@ -106,3 +108,13 @@ class OutcomeProbabilities:
             scores, starts, positions, knots, logits, slopes, first_knot, examination, out
         )
         return out
+
+
+def outcome_probabilities(model: LinearModel) -> OutcomeProbabilities:
+    """Return the probabilities of a model; raise unless it is calibrated."""
+    if model.calibration is None:
+        raise ModelError(
+            "the model has no probabilities: it is not calibrated",
+            fix="Run rankine calibrate MODEL LOG --outcome clicked on held-out lists",
+        )
+    return OutcomeProbabilities(model.calibration)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
+from rankine.core.specs import Bins, ListRange, LogColumns, OutcomeCalibration, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, find_tables
@@ -28,6 +28,7 @@ from rankine.scoring.kernels import (
     run_csr_kernel,
     run_scaled_csr_kernel,
 )
+from rankine.scoring.probability import OutcomeProbabilities, outcome_probabilities
 from rankine.scoring.rows import (
     CsrArrays,
     InputIssues,
@@ -44,6 +45,7 @@ from rankine.scoring.rows import (
     rule_columns,
 )
 from rankine.scoring.tables import TableRows, TableScores
+from rankine.transforms.clicks import check_positions
 from rankine.transforms.log_columns import encoder_of
 from rankine.transforms.missing import fill_missing
 from rankine.transforms.scaling import normalised_runs
@@ -337,6 +339,40 @@ class Scorer:
             best = rules.rank(scores, rule_columns(rows, columns or {}), k, time=time).order
         return Ranking(best, scores[best])
 
+    def probability(
+        self,
+        rows: Any,
+        positions: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        issues: InputIssues | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute the probability of the outcome that the model is calibrated for.
+
+        Parameters
+        ----------
+        rows, group, issues
+            As for ``score``.
+        positions
+            Position at which each row is displayed, from 1; default: the most examined one.
+        """
+        scores = self.score(rows, group=group, issues=issues)
+        starts = list_starts(group, len(scores))
+        if positions is not None:
+            positions = check_positions(positions)
+            if len(positions) != len(scores):
+                raise ParameterError(
+                    f"{len(positions)} positions for {len(scores)} rows",
+                    fix="Pass one position per row",
+                    parameter="positions",
+                )
+        return self.probabilities(scores, starts, positions)
+
+    @cached_property
+    def probabilities(self) -> OutcomeProbabilities:
+        """Function of scores, starts of lists and positions; an error without a calibration."""
+        return outcome_probabilities(self.model)
+
     def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
         """Return rows as features, compressed or dense; raw columns are encoded."""
         if hasattr(rows, "indptr") or hasattr(rows, "tocsr"):
@@ -440,6 +476,8 @@ def compile_kernels() -> None:
             Scorer(model, small=small).rank(rows)
             Scorer(model, small=small).rank([{"1": 1.0}])
             Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])
+    curve = OutcomeCalibration(outcome="", scores=(0.0, 1.0), logits=(0.0, 1.0), tails=(1.0, 1.0))
+    OutcomeProbabilities(curve)(np.zeros(2))
     tables = Scorer(LinearModel.from_weights(np.ones(3), transforms=(Bins(((0.5,),)),)))
     for dtype in (np.float64, np.float32):
         tables.rank(np.zeros((2, 1), dtype=dtype))

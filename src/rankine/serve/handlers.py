@@ -137,18 +137,27 @@ class ScoringHandler:
             nonlocal n_explainable
             items = each.items
             moves: RuleRanking | None = None
-            if rules is None:
+            if rules is None and request.probability is not True:
                 order, scores = scorer.rank(rows, k, issues=issues)
             else:
                 all_scores = scorer.score(rows, issues=issues)
-                read = _rule_columns(each, rows)
-                explains = n_terms is not None
-                moves = rules.rank(all_scores, read, k, time=time / 1e6, explain=explains)
-                order, scores = moves.order, all_scores[moves.order]
+                order = np.argsort(-all_scores, kind="stable")[:k]
+                if rules is not None:
+                    read, explains = _rule_columns(each, rows), n_terms is not None
+                    moves = rules.rank(all_scores, read, k, time=time / 1e6, explain=explains)
+                    order = moves.order
+                scores = all_scores[order]
             ranking = [
                 RankedItem(row, score, items[row].id)
                 for row, score in zip(order.tolist(), scores.tolist(), strict=True)
             ]
+            if request.probability is True:
+                # The probability of an item depends on all scores of its list, and on its rank.
+                positions = np.ones(len(all_scores), dtype=np.int64)
+                positions[order] = np.arange(1, len(order) + 1)
+                probabilities = scorer.probabilities(all_scores, None, positions)[order]
+                for item, value in zip(ranking, probabilities.tolist(), strict=True):
+                    item.probability = value
             n_explainable -= len(ranking)
             if n_explainable < 0:
                 fix = "Set a smaller k, or send fewer lists"
@@ -177,7 +186,11 @@ class ScoringHandler:
             rules: Rules | None,
             issues: InputIssues,
         ) -> ListScores:
-            return ListScores(scorer.score(rows, issues=issues).tolist())
+            scores = scorer.score(rows, issues=issues)
+            result = ListScores(scores.tolist())
+            if request.probability is True:
+                result.probabilities = scorer.probabilities(scores).tolist()
+            return result
 
         return self._handle(request, lists, ScoreReply, score_list, ListScores([]))
 
@@ -195,6 +208,8 @@ class ScoringHandler:
         issues = InputIssues()
         results: list[Any] = []
         try:
+            if request.probability is True:
+                _ = served.lenient.probabilities  # an error without a calibration
             rules = self._rules(request, served)
             time = self._time(request, served, rules)
             for each in lists:
@@ -230,7 +245,7 @@ class ScoringHandler:
         elif reply_type is RankReply:
             reply.ranking, reply.rules = results[0].ranking, results[0].rules
         else:
-            reply.scores = results[0].scores
+            reply.scores, reply.probabilities = results[0].scores, results[0].probabilities
         if shown:
             reply.recorded = self._record(shown)
         return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)

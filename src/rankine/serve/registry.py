@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
@@ -77,6 +78,8 @@ class ServedScorer:
     def self_test(self) -> None:
         """Check the scores stored in the model, and compile everything that requests need."""
         self.refusing.self_test()
+        if self.model.calibration is not None:
+            self.refusing.probabilities(np.zeros(2))
         # Ranking the example compiles the kernels. Its values are invented, so it may be refused.
         with suppress(RankineError):
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])

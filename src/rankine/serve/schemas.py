@@ -73,6 +73,9 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
         unless this is "error" or the server is strict.
     time
         Time of the lists, for history features and rules; default: now.
+    probability
+        Return the probability of the outcome that the model is calibrated for: of ranked items at
+        their ranks, of scores at the most examined position.
     """
 
     model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
@@ -81,6 +84,7 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
     lists: list[ListRequest] | UnsetType = UNSET
     unknown: Literal["error", "zero"] | UnsetType = UNSET
     time: Time | UnsetType = UNSET
+    probability: bool | UnsetType = UNSET
 
 
 #: Decoded later: a rule set, or a bool.
@@ -155,6 +159,8 @@ class RankedItem(msgspec.Struct, gc=False):
         Rank, from 1, that its score alone would give; if rules apply.
     rules
         Names of the rules that moved it.
+    probability
+        Probability of the outcome at this rank, if the request asked for it.
     """
 
     index: int
@@ -164,6 +170,7 @@ class RankedItem(msgspec.Struct, gc=False):
     lead: Terms | UnsetType = UNSET
     rank_by_score: int | UnsetType = UNSET
     rules: tuple[str, ...] | UnsetType = UNSET
+    probability: float | UnsetType = UNSET
 
 
 class RemovedItem(msgspec.Struct, gc=False):
@@ -201,6 +208,7 @@ class ListScores(msgspec.Struct):
 
     scores: list[float]
     id: str | int | UnsetType = UNSET
+    probabilities: list[float] | UnsetType = UNSET
 
 
 class _Reply(msgspec.Struct, kw_only=True):
@@ -239,6 +247,7 @@ class ScoreReply(_Reply, kw_only=True):
     """Scores in the order of the items."""
 
     scores: list[float] | UnsetType = UNSET
+    probabilities: list[float] | UnsetType = UNSET
     lists: list[ListScores] | UnsetType = UNSET
 
 

@@ -136,7 +136,11 @@ class GoalSystems:
         max_iter: int,
         callbacks: Sequence[Callback] = (),
     ) -> Solution:
-        """Solve until the residual is at most ``tol`` times the right-hand side."""
+        """Solve until the residual is at most ``tol`` times the right-hand side.
+
+        The certified gap is then at most ``tol`` times the objective at 0 as well.
+        """
+        at_zero = dot(weights, self.constants)
         rhs = add_rows(self.right_hand_sides, weights)
         rhs_norm = norm(rhs)
         system = _ProjectedSystem(gamma, len(rhs))
@@ -149,11 +153,13 @@ class GoalSystems:
             residual = rhs - add_rows(system.images, coordinates) - gamma * w
             require_finite(residual, iteration, "conjugate gradients")
             relative = norm(residual) / (rhs_norm or 1.0)
+            # The curvature of the objective is at least 2 gamma: J(w) - J* <= |residual|^2 / gamma.
+            gap = norm(residual) ** 2 / gamma
             trace.append({"iteration": float(iteration), "residual": relative})
             if report_progress(callbacks, "cg", iteration, max_iter, {"residual": relative}, w):
                 reason = "callback"
                 break
-            if relative <= tol:
+            if relative <= tol and gap <= tol * at_zero:
                 reason = "converged"
                 break
             if iteration == max_iter:
@@ -171,13 +177,11 @@ class GoalSystems:
             self._append(direction, self.products(direction))
             self._project(system, weights)
         objective = dot(weights, self.risks(w)) + gamma * dot(w, w)
-        # The curvature of the objective is at least 2 gamma: J(w) - J* <= |residual|^2 / gamma.
-        gap = norm(residual) ** 2 / gamma
         certificate = {
             "residual": relative,
             "products": float(self.n_products),
             "gap": gap,
-            "relative_gap": gap / dot(weights, self.constants),
+            "relative_gap": gap / at_zero,
         }
         return Solution(w, objective, certificate, iteration, trace, reason)
 

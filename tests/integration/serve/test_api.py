@@ -1,13 +1,14 @@
 """What the endpoints say, through a real socket."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from integration.serve.serve_tools import NAMES, LocalServer, log_model, make_model
 from rankine import Rules, Scorer
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, OutcomeCalibration
 
 RNG = np.random.default_rng(3)
 ROWS = [dict(zip(NAMES, RNG.normal(size=20).tolist(), strict=True)) for _ in range(7)]
@@ -336,6 +337,23 @@ def test_other_methods_and_paths(server):
     assert server.request("HEAD", "/healthz")[::2] == (200, b"")
 
 
+@pytest.fixture
+def start_calibrated(tmp_path):
+    spec = OutcomeCalibration(
+        outcome="clicked",
+        position="position",
+        scores=(-1.0, 1.0),
+        logits=(-2.0, 0.0),
+        tails=(1.0, 1.0),
+        examination=(1.0, 0.5, 0.25),
+    )
+    model = replace(make_model(0), calibration=spec)
+    model.save(tmp_path / "shop.rankine")
+    running = LocalServer(tmp_path)
+    yield running, model
+    assert running.stop()
+
+
 RULES = {
     "filter": [{"where": "stock == 0"}],
     "pin": [{"name": "campaign", "where": "id == 'd0'", "position": 1}],
@@ -417,3 +435,24 @@ def test_rules_read_context_and_time(server):
         orders[time] = [item["index"] for item in reply["ranking"]]
     assert orders["2020-06-01"] == Scorer(make_model(0)).rank(ROWS).indices.tolist()
     assert orders["2019-06-01"][0] % 3 == 1
+
+
+def test_probabilities_are_those_of_the_library(start_calibrated):
+    server, model = start_calibrated
+    body = {"items": ITEMS, "probability": True}
+    _, scored = server.json("POST", "/v1/score", body)
+    assert scored["probabilities"] == Scorer(model).probability(ROWS).tolist()
+    _, reply = server.json("POST", "/v1/rank", {**body, "k": 3})
+    order = Scorer(model).rank(ROWS).indices
+    positions = np.empty(len(ROWS), dtype=int)
+    positions[order] = np.arange(1, len(ROWS) + 1)
+    expected = Scorer(model).probability(ROWS, positions)[order[:3]]
+    assert [item["probability"] for item in reply["ranking"]] == expected.tolist()
+
+
+def test_probabilities_need_a_calibrated_model(server):
+    for path in ("/v1/rank", "/v1/score"):
+        body = {"model": "shop", "items": ITEMS, "probability": True}
+        status, reply = server.json("POST", path, body)
+        assert (status, reply["error"]["code"]) == (422, "model")
+        assert "calibrate" in reply["error"]["fix"]

@@ -137,9 +137,16 @@ def test_next_commands_continue_on_the_next_line(capsys, terminal, monkeypatch, 
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= 40
     assert shlex.split("".join(line.removesuffix("\\") for line in lines[2:-1])) == commands[0]
+    # A line and the sign of continuation may fill the terminal.
+    for width, n_lines in ((40, 1), (41, 1), (39, 2)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        before = len(terminal.getvalue().splitlines())
+        print_next_commands([["rankine", "x" * 28]])
+        assert len(terminal.getvalue().splitlines()) == before + 2 + n_lines
+    before = terminal.getvalue()
     set_verbosity(-1)
     print_next_commands(commands)
-    assert len(terminal.getvalue().splitlines()) == len(lines)
+    assert terminal.getvalue() == before
 
 
 def test_the_command_line_is_quoted_for_a_shell(monkeypatch):

@@ -20,6 +20,7 @@ from rankine.core.specs import (
     LogColumns,
     MissingValues,
     OneHot,
+    OutcomeCalibration,
     RunScores,
     check_cuts,
     decode_transforms,
@@ -198,3 +199,28 @@ def test_cells_of_columns_and_grids_are_counted():
     axes = GridAxis(0, (0, 1, 1, 2)), GridAxis(2, (1, 0)), GridAxis(4, (0,))
     assert [axis.size for axis in axes] == [3, 2, 1]
     assert Grids(axes, ((0, 1), (0, 2), (1, 2))).n_cells == (6, 3, 2)
+
+
+CALIBRATION = OutcomeCalibration(
+    outcome="clicked", scores=(0.0, 1.0), logits=(-2.0, 2.0), tails=(1.0, 1.0)
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scores": (1.0, 0.0)},
+        {"logits": (2.0, 2.0)},
+        {"scores": (0.0,), "logits": (1.0,)},
+        {"scores": (0.0, 1.0, 2.0)},
+        {"logits": (-2.0, float("inf"))},
+        {"tails": (1.0, 0.0)},
+        {"position": "position"},
+        {"examination": (1.0,)},
+        {"position": "position", "examination": (1.0, 1.5)},
+    ],
+)
+def test_a_calibration_increases_and_its_probabilities_are_some(changes):
+    assert msgspec.structs.replace(CALIBRATION, scores=(0.0, 0.5)).scores == (0.0, 0.5)
+    with pytest.raises(ValueError, match=r"calibration|examination"):
+        msgspec.structs.replace(CALIBRATION, **changes)

@@ -77,7 +77,7 @@ def test_columns_in_order_of_appearance():
         ("clicked + @", 11),
         ("clicked # price", 9),
         ("clicked and price", 9),
-        ("f'{clicked}'", 13),
+        ("f'{clicked}'", 1),
         ("1j*clicked", 1),
         ("clicked + 1e999", 11),
         ("  clicked +  @", 14),

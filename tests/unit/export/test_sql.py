@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from rankine.core.specs import (
     LogColumns,
     MissingValues,
     OneHot,
+    OutcomeCalibration,
 )
 from rankine.export import ExportOptions, export
 from rankine.export.sql import _literal
@@ -208,3 +211,35 @@ def test_numbers_are_written_as_doubles():
     assert all(
         float(text) == x for text, x in zip(texts, (0.5, -3.0, 1e-7, 1e22, 0.1), strict=True)
     )
+
+
+def test_an_expression_of_the_probability(tmp_path):
+    spec = OutcomeCalibration(
+        outcome="clicked",
+        position="position",
+        scores=(-1.0, 0.0, 0.7),
+        logits=(-3.0, -1.0, 0.5),
+        tails=(0.5, 2.0),
+        examination=(1.0, 0.6, 0.3),
+    )
+    model = replace(LinearModel.from_weights([1.0, -0.5], ["a", "b"]), calibration=spec)
+    result = export(model, "sql", ExportOptions(query="qid", probability=True))
+    score, probability = (
+        content.decode().split("\n", 1)[1]
+        for content in (result.content, result.extra_files[".probability.sql"])
+    )
+    rng = np.random.default_rng(0)
+    X, positions = rng.normal(size=(60, 2)), np.tile(np.arange(1, 21), 3)
+    database = sqlite3.connect(":memory:")
+    database.create_function("EXP", 1, math.exp)
+    database.execute("CREATE TABLE items (i, qid, a, b, position)")
+    lists = np.repeat([1, 2, 3], 20).tolist()
+    rows = zip(range(60), lists, *X.T.tolist(), positions.tolist(), strict=True)
+    database.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
+    query = f"SELECT {probability} FROM (SELECT *, {score} AS score FROM items) ORDER BY i"  # noqa: S608 - ours
+    found = [value for (value,) in database.execute(query)]
+    expected = Scorer(model).probability(X, positions, group=[20, 20, 20])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.raises(ExportError, match="calibrate"):
+        export(replace(model, calibration=None), "sql", ExportOptions(probability=True))
+    assert b'"calibration"' in export(model, "json").content

@@ -14,7 +14,7 @@ from rankine.history.folder import (
     log_segments,
     read_folder,
 )
-from rankine.history.live import LiveHistory, Outcome, Shown
+from rankine.history.live import LiveHistory, Outcome, Shown, compile_kernels
 from rankine.history.state import HistoryState
 from reference.history import history_of, random_log, run_state
 
@@ -249,3 +249,22 @@ def test_a_folder_has_one_writer_and_one_history(tmp_path):
     log_path(tmp_path, 1).rename(log_path(tmp_path, 3))
     with pytest.raises(DataError, match="00000001"):
         read_folder(tmp_path, history, join_ttl=TTL)
+
+
+def test_what_a_server_calls_runs_once_before_the_first_request(monkeypatch):
+    """A first call compiles, which would take seconds of a request."""
+    names, calls = ("add_lists", "read_lists", "amend", "copy"), set()
+
+    def record_calls(name):
+        method = getattr(HistoryState, name)
+
+        def call(self, *arguments):
+            calls.add(name)
+            return method(self, *arguments)
+
+        monkeypatch.setattr(HistoryState, name, call)
+
+    for name in names:
+        record_calls(name)
+    compile_kernels()
+    assert calls == set(names)

@@ -13,7 +13,9 @@ from rankine.core.errors import (
     ModelFormatError,
     ParameterError,
     QueryOrderError,
+    SchemaError,
 )
+from rankine.history.rows import to_microseconds
 from rankine.history.state import HistoryState, load_state, save_state
 from reference.history import brute_force, history_of, lists_of, random_log, run_state
 
@@ -209,6 +211,18 @@ def test_tables_grow_and_forget_the_least_recent_keys():
     assert caught.value.parameter == "max_keys"
 
 
+def test_a_table_that_is_too_large_asks_for_max_keys(monkeypatch):
+    monkeypatch.setattr("rankine.history.state._MAX_CAPACITY", 1 << 12)
+    state = HistoryState(history_of({"clicks": {"count": "clicked", "by": "item"}}))
+    columns = {"item": np.arange(10_000), "clicked": np.ones(10_000)}
+    state.add_list(
+        1, state.reader.read_keys(columns, 10_000), state.reader.read_amounts(columns, 10_000), 1
+    )
+    with pytest.raises(ParameterError, match="max_keys"):
+        state.advance(2)
+    assert state.changes.has_failed
+
+
 def test_dead_keys_leave_the_snapshot():
     declarations = {
         "clicks": {"count": "clicked", "by": "item", "half_life": 1},
@@ -236,3 +250,10 @@ def test_one_key_can_be_read():
     overall = state.overall_rates(state.clock)
     assert set(overall) == {"rate", "rate_window", "rate_over", "rate_examined"}
     assert state.read_key({"item": "never seen"})["rate"] == overall["rate"]
+
+
+@pytest.mark.parametrize("values", [np.array([True]), np.array([1j]), np.array([None])])
+def test_what_is_no_time_is_refused(values):
+    with pytest.raises(SchemaError) as caught:
+        to_microseconds(values, "s", "ts")
+    assert caught.value.column == "ts"

@@ -298,3 +298,11 @@ def test_options_of_eval_sets_need_one_entry_per_set() -> None:
         with pytest.raises(ParameterError) as caught:
             RankSVM().fit(data, eval_set=[data, data], eval_query_weight=given)
         assert caught.value.parameter == "eval_query_weight"
+
+
+@pytest.mark.parametrize("column", [True, np.True_, 0.5, 1.0, None, (0,), b"a", 2, -1, np.int64(9)])
+def test_what_names_no_column_is_refused(column: Any) -> None:
+    X, y = lists()
+    for options in ({"categorical": [column]}, {"linear": [column]}, {"pairs": [(0, column)]}):
+        with pytest.raises(ParameterError):
+            AdditiveRanker(**options).fit(X[:, :2], y, qid=QID)

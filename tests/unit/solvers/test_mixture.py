@@ -41,6 +41,13 @@ def test_the_solution_is_that_of_the_mixed_system(share):
         np.testing.assert_allclose(goals.risks(w), risks)
 
 
+def test_the_gap_is_certified_where_a_small_residual_does_not():
+    _, _, goals = systems(spread=2)
+    solution = goals.solve(np.array([0.5, 0.5]), 1e-9, tol=1e-3, max_iter=1000)
+    assert solution.certificate["residual"] < 1e-3
+    assert solution.certificate["relative_gap"] <= 1e-3
+
+
 def test_neighbours_need_fewer_products():
     _, _, goals = systems(n=300, spread=4)
     goals.solve(np.array([0.5, 0.5]), 0.01, tol=1e-8, max_iter=1000)

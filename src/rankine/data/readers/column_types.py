@@ -112,7 +112,7 @@ class ColumnTypes:
         first_kind = self._kind(first_type, name, is_feature=is_feature)
         for source, data_type in types[1:]:
             kind = self._kind(data_type, name, is_feature=is_feature)
-            if kind and first_kind and kind != first_kind:
+            if kind != first_kind:
                 raise SchemaError(
                     f"column {name!r} is of type {data_type} here and {first_type} in {first.name}",
                     file=source.name,
@@ -121,13 +121,14 @@ class ColumnTypes:
                 )
 
     def _kind(self, data_type: pa.DataType, name: str, *, is_feature: bool) -> str:
-        """Return the kind of values that a type holds; empty for text that is read as numbers."""
+        """Return the kind of values that a type holds; values of one kind can be compared."""
         if pt.is_dictionary(data_type):
             data_type = data_type.value_type
         if is_list(data_type):
             return "list of " + self._kind(data_type.value_type, name, is_feature=is_feature)
         if is_text(data_type):
-            return "" if name in self._options.numbers else "text"
+            # Text that is read as a number is a date or time of ISO 8601.
+            return "time" if name in self._options.numbers else "text"
         if pt.is_date(data_type):
             return "time"
         if pt.is_timestamp(data_type):

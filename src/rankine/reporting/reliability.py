@@ -1,0 +1,113 @@
+"""Compare the probabilities of a calibrated model with what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.specs import OutcomeCalibration
+from rankine.evaluation.calibration import read_outcome
+from rankine.metrics.probability import (
+    brier_score,
+    calibration_error,
+    log_loss,
+    probability_bins,
+)
+from rankine.model import LinearModel
+from rankine.reporting.calibration import Bin, share_bin
+from rankine.reporting.evaluated import EvaluatedModel
+from rankine.reporting.html import captions
+from rankine.reporting.numbers import count, percent
+from rankine.reporting.page import Section, figures
+from rankine.reporting.svg import Line, line_chart
+from rankine.scoring.datasets import dataset_probabilities
+from rankine.scoring.probability import OutcomeProbabilities
+
+_BINS = 15
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Bins of equal counts by probability: its mean, and the share of the outcome.
+
+    The metrics are those of all rows.
+    """
+
+    outcome: str
+    bins: Sequence[Bin]
+    ece: float
+    log_loss: float
+    brier: float
+    rows: int
+
+
+def calibration_columns(model: LinearModel) -> tuple[str, ...]:
+    """Return the columns that a comparison with outcomes needs."""
+    from rankine.data.expressions import parse_expression
+
+    spec = model.calibration
+    if spec is None:
+        return ()
+    position = () if spec.position is None else (spec.position,)
+    return (*parse_expression(spec.outcome).columns, *position)
+
+
+def reliability(model: LinearModel, evaluated: EvaluatedModel) -> Reliability | None:
+    """Compare probabilities with outcomes; None without a calibration or without its columns."""
+    data, spec = evaluated.data, model.calibration
+    if spec is None or any(name not in data.columns for name in calibration_columns(model)):
+        return None
+    outcomes = read_outcome(data, spec.outcome)
+    compute = OutcomeProbabilities(spec)
+    probabilities = dataset_probabilities(compute, data, evaluated.scores, spec.position)
+    return _measure(spec, outcomes, probabilities)
+
+
+def _measure(
+    spec: OutcomeCalibration, outcomes: NDArray[np.float64], probabilities: NDArray[np.float64]
+) -> Reliability:
+    bins = probability_bins(probabilities, _BINS)
+    parts = [np.flatnonzero(bins == number) for number in np.unique(bins)]
+    return Reliability(
+        spec.outcome,
+        [share_bin(probabilities[part], outcomes[part]) for part in parts],
+        calibration_error(outcomes, probabilities),
+        log_loss(outcomes, probabilities),
+        brier_score(outcomes, probabilities),
+        len(outcomes),
+    )
+
+
+def reliability_section(found: Reliability) -> Section:
+    """Build the reliability diagram: the share of the outcome against its probability."""
+    bins = found.bins
+    means = [b.gap for b in bins]
+    measured = Line(
+        "measured",
+        "model",
+        means,
+        [b.share for b in bins],
+        [b.low for b in bins],
+        [b.high for b in bins],
+        tips=[
+            f"probability {percent(b.gap, 1)}: {percent(b.share, 1)} of {count(b.pairs)} rows"
+            for b in bins
+        ],
+    )
+    top = max(*means, *(b.high for b in bins))
+    exact = Line("exact", "soft", [0.0, top], [0.0, top], points=False)
+    chart = line_chart(
+        "Probability against what happened",
+        [exact, measured],
+        ("probability", "share of rows"),
+        captions.reliability(found),
+        about="Share of rows with the outcome against their probability",
+        key=[("model", "measured, with 95 % interval"), ("soft", "exact probabilities")],
+        y_values=(0.0, top),
+    )
+    title = "Can its probabilities be trusted?"
+    lead = captions.reliability_lead(found.outcome)
+    return Section("reliability", "Probabilities", title, lead, figures(chart))
