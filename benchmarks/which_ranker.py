@@ -141,7 +141,7 @@ def main(arguments=None):
 
 def smoke():
     """Run the smallest size, as the tests do."""
-    main(["--share", "0.005"])
+    main(["--share", "0.05"])
 
 
 def quick():

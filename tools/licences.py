@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "licences.md"
 #: Extras whose packages users install; tools of developers are not shipped to anybody.
-EXTRAS = ("serve", "tune", "dask", "report", "onnx")
+EXTRAS = ("serve", "tune", "dask", "report", "onnx", "cloud")
 #: Permissive licences, by SPDX identifier or by the names that older metadata use.
 ALLOWED = (
     "0BSD", "Apache", "BSD", "CC0", "HPND", "ISC", "MIT", "MPL-2.0", "MPL 2.0", "PSF",

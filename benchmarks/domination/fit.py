@@ -17,7 +17,7 @@ from scipy import sparse
 from benchmarks.common.machine import save
 from benchmarks.common.timing import cpu_seconds, exponent
 from benchmarks.common.workloads import rcv1_like
-from rankine import DominationRanker
+from rankine import Dataset, DominationRanker
 from rankine.metrics import evaluate
 
 
@@ -30,9 +30,10 @@ def read(path):
 
 def fit(X, y, share, tol=1e-3):
     """Fit once; return the CPU seconds, conversion to columns included, and the ranker."""
-    largest = DominationRanker(tol=1.0, n_threads=1).fit(X, y).l1_max_
+    data = Dataset.from_arrays(X, y)
+    largest = DominationRanker(tol=1.0, n_threads=1).fit(data).l1_max_
     ranker = DominationRanker(share * largest, tol=tol, n_threads=1)
-    return cpu_seconds(lambda: ranker.fit(X, y))
+    return cpu_seconds(lambda: ranker.fit(Dataset.from_arrays(X, y)))
 
 
 def growth(X, y, share):
@@ -80,7 +81,7 @@ def main(argv=None):
 
 def smoke():
     """Run the smallest size, as the tests do."""
-    main(["--rows", "2000"])
+    main(["--rows", "12000"])
 
 
 def quick():

@@ -113,6 +113,8 @@ def verdict(gap):
 def headline(results):
     """Count the sets on which trees win and on which rankine wins."""
     sets = {name: found for name, found in results["sets"].items() if found["trees"]}
+    if not sets:
+        return "**No trees were installed, so nothing was compared.**"
     wins = {name: verdict(s["systems"][s["ours"]]["minus_trees"]) for name, s in sets.items()}
     lost, won = ([n for n, winner in wins.items() if winner == w] for w in ("trees", "rankine"))
     sizes = [found["rows"] for found in sets.values()]

@@ -9,7 +9,7 @@ from benchmarks.instead.data_files import split, write_parts
 from benchmarks.instead.grids import DENSE
 
 TITLE = "Rows of the shape of MSLR (partly not linear)"
-SMOKE = {"seeds": [1], "queries": 8, "repetitions": 1, "limit": 10, "most": 1}
+SMOKE = {"seeds": [1], "queries": 10, "repetitions": 1, "limit": 10, "most": 1}
 QUICK = {"seeds": [1], "queries": 100, "repetitions": 1, "limit": 120, "most": 2}
 FULL = {"seeds": [1], "queries": 2000, "repetitions": 3, "limit": 200, "most": 4}
 

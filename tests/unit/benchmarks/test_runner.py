@@ -16,10 +16,18 @@ HELPERS = {"billion.log", "instead.comparison", "instead.data_files", "instead.g
            "instead.worker", "runner"}  # fmt: skip
 #: Documented names of named tuples and of os that start with an underscore.
 PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
+#: Take more than a few seconds even at this size: they run in ``make test-full``.
+LONG = {"additive", "billion.training", "clicks", "defaults", "domination.topics", "elastic.memory",
+        "elastic.purchases", "elastic.raw_logs", "history", "instead.click_log",
+        "instead.letor_fold", "instead.letor_like", "instead.mslr_like", "partitions.rounds",
+        "serving", "spd", "which_ranker"}  # fmt: skip
 NEED_DATA = {"instead.letor_fold", "tune.replay"}
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in sorted(TASKS)],
+)
 def test_the_smoke_size_runs(name, request, tmp_path, monkeypatch, capfd):
     if name in NEED_DATA:
         request.getfixturevalue("real_data")
