@@ -121,7 +121,9 @@ def one_task(fold, steps, longest, seeds):
     C = best(pa, fold).aggressiveness
     curves, diverged = {}, {}
     for name, learner_curves in LEARNERS.items():
-        parameters = {**learner_curves, "l2": lam, "aggressiveness": C}
+        parameters = {**learner_curves, "l2": lam}
+        if learner_curves["solver"] in ("passive_aggressive", "hybrid"):
+            parameters["aggressiveness"] = C
         lengths = [longest, *([steps] * (len(seeds) - 1))]
         runs = [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
         curves[name] = joined(runs)

@@ -41,7 +41,8 @@ def estimates(data, seed, steps):
     ).trace
     for k in steps:
         if k <= passes:
-            at = trace[k * N_BLOCKS - 1]["kappa_1"]
+            # The iteration ends early if it has converged.
+            at = trace[min(k * N_BLOCKS, len(trace)) - 1]["kappa_1"]
             by_method["on-line"][k] = at + GAMMA, GAMMA
     return by_method
 

@@ -15,6 +15,8 @@ from tools.docs.cli_reference import commands
 
 #: A command line of each command that succeeds on the files of ``write_files``.
 LINES = {
+    "calibrate": "logged.rankine held-out.parquet --outcome clicked --position position "
+    "--out calibrated.rankine",
     "clicks propensity": "log.parquet --item product_id --query session_id --search search "
     "--label clicked --min-rows 1 --n-resamples 5",
     "compare": "model.rankine additive.rankine test.txt --n-resamples 100",
@@ -31,6 +33,8 @@ LINES = {
     "interleave analyse": "log.parquet --query session_id --label clicked --n-resamples 100",
     "interleave plan": "model.rankine additive.rankine test.txt --out mixed.parquet",
     "letor": "letor --ranker ranksvm:l2=0.1 --workers 1",
+    "pareto": "log.parquet --query session_id --label clicked --numeric price,rating "
+    "--goal clicked --goal rating --points 3 --out front",
     "path": "train.txt --valid test.txt --n-steps 3 --out path.rankine",
     "predict": "model.rankine test.txt --out scores.txt",
     "report": "model.rankine test.txt --out report.html",
@@ -132,8 +136,11 @@ def write_files(folder) -> None:
         part.save(folder / f"{name}.parquet")
         replace(part, feature_names=None).save(folder / f"{name}.txt")
     train, test = (rankine.load(folder / f"{name}.txt") for name in ("train", "test"))
-    for name, seed in (("log", 0), ("newer", 1)):
-        pq.write_table(pa.table(shop_table(40, seed)), folder / f"{name}.parquet")
+    for name, seed in (("log", 0), ("newer", 1), ("held-out", 2)):
+        columns = shop_table(40, seed)
+        if name == "held-out":  # lists that no model was trained on
+            columns["session_id"] = [f"h{session}" for session in columns["session_id"]]
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     columns = {"query": "session_id", "label": "clicked"}
     click_log = scan(
         str(folder / "log.parquet"), numeric=["price", "rating"], one_hot=["brand", "category"],

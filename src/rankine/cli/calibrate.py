@@ -19,7 +19,7 @@ _EPILOG = """
   rankine calibrate model.rankine newest.parquet --outcome clicked \\
       --position position
 
-  rankine calibrate model.rankine log.parquet --outcome 'purchased > 0' \\
+  rankine calibrate model.rankine log.parquet --outcome purchased \\
       --split time:9/10,1/10 --out calibrated.rankine
 """
 

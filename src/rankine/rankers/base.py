@@ -312,6 +312,8 @@ class BaseRanker(PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator, ABC):
             is_off = not isinstance(value, bool) and value == 0
             if is_off or value is defaults[name] or value == defaults[name]:
                 continue
+            if name == "l2" and getattr(self, "record_at", None):
+                continue  # the recorded objective has the penalty, whatever the solver does
             for other, values in conditions.items():
                 if other not in varied and _is_one_of(getattr(self, other), values):
                     raise ParameterError(

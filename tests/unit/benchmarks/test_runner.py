@@ -24,6 +24,7 @@ LONG = {"additive", "billion.training", "clicks", "defaults", "domination.topics
 NEED_DATA = {"instead.letor_fold", "tune.replay"}
 
 
+@pytest.mark.filterwarnings("default")  # about results of tiny sizes, as on the command line
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in sorted(TASKS)],

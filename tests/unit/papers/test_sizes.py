@@ -7,7 +7,8 @@ import json
 import pytest
 from papers import runs
 
-pytestmark = pytest.mark.data
+# As on the command line: warnings about results of tiny sizes are no failures.
+pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("default")]
 
 
 def check_run(name, size, folder, monkeypatch):

@@ -15,10 +15,10 @@ from rankine.reporting import calibration as calibrating
 from rankine.reporting.calibration import (
     Bin,
     Calibration,
-    _bin,
     _slope,
     calibration,
     calibration_section,
+    share_bin,
 )
 from rankine.reporting.run import evaluate_subject
 from unit.reporting.report_cases import fitted, random_data, shop, words
@@ -82,7 +82,7 @@ def test_wilson_intervals_and_ties():
     for n in (1, 5, 400):
         for right in (np.ones(n), np.zeros(n), rng.integers(0, 2, n) * 1.0):
             size = rng.random(n)
-            found = _bin(size, right)
+            found = share_bin(size, right)
             p = right.mean()
             assert (found.gap, found.share, found.pairs) == (pytest.approx(size.mean()), p, n)
             for end in (found.low, found.high):  # |p - end| = z sqrt(end (1 - end) / n)

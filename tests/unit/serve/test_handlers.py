@@ -127,7 +127,7 @@ def test_null_is_a_missing_value_for_a_model_that_has_a_rule_for_it():
     X, y = np.array([[1.0, np.nan], [0.0, 2.0], [2.0, 1.0]]), [1, 0, 2]
     model = rankine.RankSVM(missing="query_min").fit(X, y).to_model()
     body = b'{"items": [{"features": {"1": 1, "2": null}}, {"features": {"1": 0, "2": 2}}]}'
-    rows = _rows(decode_request(_RANK, body, Limits())[1][0], 0, 2)
+    rows = _rows(decode_request(_RANK, body, Limits())[1][0], model, has_rules=False)
     np.testing.assert_array_equal(
         rankine.Scorer(model).score(rows), rankine.Scorer(model).score(X[:2])
     )
@@ -149,9 +149,14 @@ def test_an_example_shows_three_values_of_a_column():
     assert found == {"brand": ["a", "b", "c"], "size": ["s", "m", "l"]}
 
 
+def model_of(base, n_features):
+    """The index base and the number of columns of a model."""
+    return SimpleNamespace(base=base, n_columns=n_features)
+
+
 def items_of(text, base=1, n_features=5):
     request = decode_request(_RANK, json.dumps({"items": text}).encode(), Limits())
-    return _rows(request[1][0], base, n_features)
+    return _rows(request[1][0], model_of(base, n_features), has_rules=False)
 
 
 @pytest.mark.parametrize("base", [0, 1])
@@ -234,7 +239,7 @@ def test_valid_items_are_accepted_with_names_and_colons(form, more):
 def test_fields_that_exclude_each_other_are_refused(request_, reason):
     with pytest.raises(RequestError, match=reason) as caught:
         _, (one,) = decode_request(_RANK, json.dumps(request_).encode(), Limits())
-        _rows(one, 1, 5)
+        _rows(one, model_of(1, 5), has_rules=False)
     assert caught.value.status == 422
 
 
@@ -258,4 +263,7 @@ def test_an_error_names_the_expected_type():
 def test_a_raw_item_overrides_the_context():
     items = [Item(raw={"a": 2, "b": 3}), Item(raw={})]
     each = ListRequest(items, context={"a": 1, "c": 4})
-    assert _rows(each, 1, 3) == [{"a": 2, "b": 3, "c": 4}, {"a": 1, "c": 4}]
+    assert _rows(each, model_of(1, 3), has_rules=False) == [
+        {"a": 2, "b": 3, "c": 4},
+        {"a": 1, "c": 4},
+    ]
