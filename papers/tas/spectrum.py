@@ -11,7 +11,7 @@ from papers.tas.topic import half_topics, largest_eigenvalue, sample, system_of
 from rankine.solvers.heavy_ball import N_BLOCKS, lanczos, online_power_iteration, power_iteration
 
 TITLE = "Figures 1 and 2: estimates of the extreme eigenvalues"
-SMOKE = {"rows": 300, "seeds": [0, 1], "steps": [1, 3]}
+SMOKE = {"rows": 300, "seeds": [0, 1], "steps": [1, 3, 10, 30]}
 QUICK = {"rows": 2_000, "seeds": [0, 1], "steps": [1, 3, 10, 30]}
 FULL = {
     "rows": 5_000,

@@ -70,7 +70,7 @@ def test_piped_output_is_plain_and_whole(arguments, work):
 
 def output_of(arguments):
     """Return the file that a command line writes; None for the others."""
-    if "--out" in arguments and arguments[0] != "demo":  # which writes a folder
+    if "--out" in arguments and arguments[0] not in ("demo", "pareto"):  # which write folders
         return Path(arguments[arguments.index("--out") + 1])
     return Path(arguments[-1]) if arguments[0] in ("convert", "sort") else None
 

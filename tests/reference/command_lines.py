@@ -137,7 +137,7 @@ def write_files(folder) -> None:
         replace(part, feature_names=None).save(folder / f"{name}.txt")
     train, test = (rankine.load(folder / f"{name}.txt") for name in ("train", "test"))
     for name, seed in (("log", 0), ("newer", 1), ("held-out", 2)):
-        columns = shop_table(40, seed)
+        columns = shop_table(400 if name == "held-out" else 40, seed)
         if name == "held-out":  # lists that no model was trained on
             columns["session_id"] = [f"h{session}" for session in columns["session_id"]]
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")

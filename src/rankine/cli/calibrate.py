@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import print_tables
+from rankine.cli._console import check_output_paths, print_tables
 from rankine.cli._options import AsJson, Files, ModelFile
 from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
@@ -55,6 +55,7 @@ def calibrate(
     from rankine.evaluation.calibration import OutcomeRows, check_held_out
     from rankine.metrics.probability import brier_score, calibration_error, log_loss
 
+    check_output_paths(out=out)
     linear_model = rankine.LinearModel.load(model)
     columns = parse_expression(outcome).columns
     if position is not None:

@@ -11,6 +11,13 @@ from papers import runs
 pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("default")]
 
 
+#: Take more than a few seconds even at this size: they run in ``make test-full``.
+LONG = {"freno.acquisition", "freno.after_training", "freno.deltas", "freno.figure2",
+        "freno.figure3", "freno.table1", "sculley.figure1", "sculley.figure2", "sculley.section34",
+        "sculley.speed", "sculley.table1_imdb", "sculley.table1_reuters", "sculley.samplers",
+        "stevens.sparsity", "stevens.table11"}  # fmt: skip
+
+
 def check_run(name, size, folder, monkeypatch):
     """Run a result at a size and check what it stores."""
     monkeypatch.setenv("RANKINE_BENCH_RESULTS", str(folder))
@@ -21,7 +28,10 @@ def check_run(name, size, folder, monkeypatch):
     assert (folder / f"{name}.svg").is_file() == hasattr(runs.module_of(name), "draw")
 
 
-@pytest.mark.parametrize("name", runs.paper_names())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in runs.paper_names()],
+)
 def test_the_smoke_size_runs(name, real_data, tmp_path, monkeypatch, capsys):
     check_run(name, "smoke", tmp_path, monkeypatch)
     assert len(capsys.readouterr().out) > 100

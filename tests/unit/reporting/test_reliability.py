@@ -10,7 +10,6 @@ from rankine.core.specs import OutcomeCalibration
 from rankine.data import Dataset
 from rankine.metrics import evaluate
 
-pytestmark = pytest.mark.report
 SPEC = OutcomeCalibration(
     outcome="clicked",
     position="position",

@@ -226,7 +226,7 @@ def test_valid_items_are_accepted_with_names_and_colons(form, more):
     [
         ({"items": [], "lists": []}, "pass either items"),
         ({}, "pass either items"),
-        ({"items": [{"features": {}}], "context": {"a": 1}}, "context goes with raw items only"),
+        ({"items": [{"features": {}}], "context": {"a": 1}}, "context goes with raw items"),
         ({"items": [{"features": {}}, {"raw": {}}]}, "differ in form"),
         ({"items": [{"raw": {}}, {"indices": [], "values": []}]}, "differ in form"),
         ({"items": [{"indices": [], "values": []}, {"features": {}}]}, "differ in form"),
