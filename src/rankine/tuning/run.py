@@ -237,8 +237,12 @@ def _run_worker(
     while not stop.is_set():
         trial = shared.claim(total)
         if trial is not None:
-            with shared.heartbeat(trial):
-                _run_trial(shared, objective, trial)
+            try:
+                with shared.heartbeat(trial):
+                    _run_trial(shared.study, objective, trial)
+            except BaseException:
+                shared.abandon(trial)
+                raise
             if progress is not None:
                 _report_progress(shared.study, total, progress)
         # Another worker may die: its trial would then have to be run here.
@@ -248,10 +252,9 @@ def _run_worker(
             return
 
 
-def _run_trial(shared: SharedStudy, objective: Objective, trial: Any) -> None:
+def _run_trial(study: Any, objective: Objective, trial: Any) -> None:
     optuna = import_optuna()
     states = optuna.trial.TrialState
-    study = shared.study
     try:
         value = objective(trial)
         # A trial that another worker finished in the meantime keeps its value.
@@ -270,9 +273,6 @@ def _run_trial(shared: SharedStudy, objective: Objective, trial: Any) -> None:
         trial.set_user_attr(REASON, str(error))
         study.tell(trial, state=states.FAIL, skip_if_finished=True)
         _raise_if_all_fail(study, error)
-    except BaseException:
-        shared.abandon(trial)
-        raise
 
 
 def _raise_if_all_fail(study: Any, error: Exception) -> None:

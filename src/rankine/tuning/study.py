@@ -94,7 +94,7 @@ class SharedStudy:
     def claim(self, total: int) -> Any:
         """Start the next trial; return None if ``total`` trials are finished or running."""
         with self.lock():
-            self._fail_stale_trials()
+            self._queue_lost_trials()
             started = [
                 t for t in self._trials() if t.state.name != "WAITING" and not is_abandoned(t)
             ]
@@ -116,17 +116,18 @@ class SharedStudy:
             yield
 
     def has_running_trials(self) -> bool:
-        """Return whether other workers run trials, after queueing trials of dead workers again."""
+        """Return whether trials were running; those of dead workers are queued again."""
         with self.lock():
-            self._fail_stale_trials()
-            return any(t.state.name == "RUNNING" for t in self._trials())
+            # Before queueing: what is queued now must be claimed by the caller.
+            is_running = any(t.state.name == "RUNNING" for t in self._trials())
+            self._queue_lost_trials()
+            return is_running
 
     def abandon(self, trial: Any) -> None:
-        """Mark a running trial of this process as failed, and queue its parameters again."""
+        """Queue a trial of this process again, unless it has finished."""
         with self.lock():
-            states = import_optuna().trial.TrialState
-            frozen = self.study.tell(trial, state=states.FAIL, skip_if_finished=True)
-            self._retry(self.study, frozen)
+            if self._trials()[trial.number].state.name == "RUNNING":
+                self._queue_again(trial.number)
 
     def close(self) -> None:
         """Release the file; the study opens it again when it is used."""
@@ -141,14 +142,18 @@ class SharedStudy:
         if self.path is not None:
             self._storage.record_heartbeat(trial._trial_id)  # noqa: SLF001
 
-    def _fail_stale_trials(self) -> None:
-        # A worker that was killed while it claimed a trial has left no heartbeat, and without one
-        # Optuna never finds the trial stale. Its grace period starts here.
+    def _queue_lost_trials(self) -> None:
+        """Queue the trials of dead and interrupted workers again."""
         for trial in self._trials():
+            # Trials are claimed under the lock, which is held here: the worker that started this
+            # one has ended before its claim was stored.
             if trial.state.name == "RUNNING" and trial.user_attrs.get(CLAIMED) != trial.number:
-                self._beat(trial)
-                self._storage.set_trial_user_attr(trial._trial_id, CLAIMED, trial.number)  # noqa: SLF001
+                self._queue_again(trial.number)
         import_optuna().storages.fail_stale_trials(self.study)
+
+    def _queue_again(self, number: int) -> None:
+        failed = self.study.tell(number, state=import_optuna().trial.TrialState.FAIL)
+        self._retry(self.study, failed)
 
     def _check_configuration(self, configuration: dict[str, Any]) -> None:
         stored = self.study.user_attrs.get(CONFIGURATION)

@@ -146,8 +146,9 @@ class ThompsonSampler(_Sampler):
     empirical Bayes. Failed trials and trials without a finite value count as one standard deviation
     below the worst trial, pruned trials with their last report, running trials with the mean that
     the process predicts. Each constraint (``trial.set_constraint``) has a separate process. A
-    trial's proposal depends on the seed, its number and the trials before it, so that a resumed
-    study continues like an uninterrupted one.
+    trial's proposal depends on the seed, its number and the trials before it. A trial that repeats
+    one whose worker died has that one's number, and later trials are numbered as if it had not been
+    repeated: a resumed study continues like an uninterrupted one.
 
     Parameters
     ----------
@@ -227,9 +228,10 @@ class ThompsonSampler(_Sampler):
         """Propose the next setting; a uniform one for the first trials."""
         if not search_space:
             return {}
-        rng = self._stream(trial.number)
+        all_trials = study.get_trials(deepcopy=False)
+        rng = self._stream(_number_without_retries(trial, all_trials))
         encoding = Encoding(search_space, self._active)
-        trials = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+        trials = [t for t in all_trials if t.number != trial.number]
         past = _informative(trials)
         sign = 1.0 if study.direction == optuna.study.StudyDirection.MAXIMIZE else -1.0
         values = np.array([sign * _value(t) for t in past])
@@ -279,13 +281,14 @@ class ThompsonSampler(_Sampler):
 
     def sample_independent(
         self,
-        study: Study,  # noqa: ARG002 - Optuna's signature
+        study: Study,
         trial: FrozenTrial,
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
         """Draw a uniform value for a parameter that the process does not model."""
-        rng = self._stream(trial.number, crc32(param_name.encode()))
+        number = _number_without_retries(trial, study.get_trials(deepcopy=False))
+        rng = self._stream(number, crc32(param_name.encode()))
         return Encoding({param_name: param_distribution}).random(rng)[param_name]
 
     def _stream(self, *path: int) -> np.random.Generator:
@@ -297,6 +300,12 @@ def with_failures(values: NDArray[np.float64]) -> NDArray[np.float64]:
     finite = np.isfinite(values)
     spread = float(values[finite].std()) or 1.0
     return np.where(finite, values, values[finite].min() - spread)
+
+
+def _number_without_retries(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
+    """Return the number that a trial would have if no trial had been repeated."""
+    number = trial.system_attrs.get("failed_trial", trial.number)
+    return number - sum("failed_trial" in t.system_attrs for t in trials[:number])
 
 
 def _informative(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
