@@ -5,6 +5,7 @@ exporter needs no list to be edited: it is found there by ``reader_of`` and ``tr
 """
 
 import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -67,6 +68,31 @@ def tree_targets():
     """Targets that write tables as trees."""
     _import_exporter_tests()
     return sorted(_TREE_READERS)
+
+
+def run_node(module, program):
+    """Run a program beside an exported module, ``model.mjs``; return the JSON that it prints."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "model.mjs").write_bytes(module)
+        (Path(folder) / "program.mjs").write_text(program, encoding="utf-8")
+        done = subprocess.run(
+            [node, "program.mjs"],
+            capture_output=True, text=True, check=False, timeout=60, cwd=folder,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def run_javascript(module, lists):
+    """Score lists of rows by an exported module. NaN and infinity are JavaScript as they are."""
+    program = (
+        f"import {{ scores }} from './model.mjs';\nconst lists = {json.dumps(lists)};\n"
+        "console.log(JSON.stringify(lists.map(scores)));\n"
+    )
+    return run_node(module, program)
 
 
 def column_names(model):

@@ -82,18 +82,23 @@ def require_features(model: LinearModel, target: str, *, raw: bool = False) -> N
 
     ``raw``: the target reads raw columns.
     """
+    refuse_fusion(model, target)
     for spec in model.transforms:
-        if isinstance(spec, RunScores):
-            raise ExportError(
-                f"{target} cannot normalise the scores of retrievers within a list",
-                fix="Export the fusion to elasticsearch, opensearch, vespa, solr, python or json",
-            )
         if isinstance(spec, (ListRange, MissingValues)) or (raw and isinstance(spec, LogColumns)):
             continue
         raise ExportError(
             f"{target} cannot run the transform {type(spec).__name__}, which computes this "
             "model's features from raw columns",
             fix="Serve the model with rankine serve, or train on features that the engine has",
+        )
+
+
+def refuse_fusion(model: LinearModel, target: str) -> None:
+    """Raise for a fusion of retrievers."""
+    if any(isinstance(spec, RunScores) for spec in model.transforms):
+        raise ExportError(
+            f"{target} cannot normalise the scores of retrievers within a list",
+            fix="Export the fusion to elasticsearch, opensearch, vespa, solr, python or json",
         )
 
 
@@ -107,7 +112,7 @@ def require_rule(model: LinearModel, target: str, rules: Sequence[str]) -> None:
         fix = f"Train with missing={' or '.join(map(repr, rules))}"
     raise ExportError(
         f"{target} cannot express this model's rule for missing values (missing={spec.rule!r})",
-        fix=f"{fix}; or use rankine serve, or the python or json export",
+        fix=f"{fix}; or use rankine serve, or the python, javascript or json export",
     )
 
 
@@ -124,7 +129,7 @@ def require_linear(
         raise ExportError(
             f"{target} scores one document at a time and cannot scale features within each list",
             fix="Train with scale='standard' or 'maxabs', which are folded into the weights; or "
-            "use rankine serve, or the sql, python or json export",
+            "use rankine serve, or the sql, python, javascript or json export",
         )
 
 

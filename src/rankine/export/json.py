@@ -15,6 +15,13 @@ from rankine.model import LinearModel
 @register("json")
 def export_json(model: LinearModel, options: ExportOptions) -> Export:
     """Write a JSON document with names or indices, weights, transforms, metric and digest."""
+    return Export(
+        json.dumps(build_document(model, options), indent=1, allow_nan=False).encode() + b"\n"
+    )
+
+
+def build_document(model: LinearModel, options: ExportOptions) -> dict[str, Any]:
+    """Return all that scoring needs, as JSON data."""
     names = None
     if model.names is not None:
         names = list(model.weight_names)
@@ -33,4 +40,7 @@ def export_json(model: LinearModel, options: ExportOptions) -> Export:
     }
     if model.calibration is not None:
         document["calibration"] = msgspec.to_builtins(model.calibration)
-    return Export(json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")
+    if model.missing is not None and model.feature_names is not None:
+        # A missing value of a feature without a weight adds to the score too.
+        document["missing_names"] = [model.feature_names[j] for j in model.missing.columns]
+    return document

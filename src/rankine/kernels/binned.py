@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.compile import REDUCE, jit
+from rankine.kernels.compile import jit
 from rankine.kernels.shards import N_SHARDS, map_shards, tree_sum
 
 #: Rows per block. With a power of two the columns of a block would compete for the same cache sets.
@@ -47,9 +47,12 @@ class TableLayout(NamedTuple):
     size: int
 
 
-@jit(fastmath=REDUCE)
+@jit
 def block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None:
-    """Add the table entries of the n rows of a block to ``out``."""
+    """Add the table entries of the n rows of a block to ``out``, in the order of the tables.
+
+    Exported programs add in the same order and compute the same bits.
+    """
     # Two tables at a time halve the reads and writes of ``out``.
     starts = layout.starts
     previous = -1
@@ -61,7 +64,7 @@ def block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None:
             continue
         first, second = table[starts[previous] :], table[starts[j] :]
         for i in range(n):
-            out[i] += first[codes[previous, i]] + second[codes[j, i]]
+            out[i] = out[i] + first[codes[previous, i]] + second[codes[j, i]]
         previous = -1
     if previous >= 0:
         first = table[starts[previous] :]
