@@ -1,5 +1,4 @@
-"""Export models to search engines, databases, ONNX, XGBoost, programming languages and
-JSON.
+"""Export models to engines, databases, ONNX, XGBoost, programming languages and JSON.
 
 A target is one module in this package that registers a function (``rankine.export.registry``).
 ``rankine export`` and the contract tests find it there.
