@@ -36,7 +36,7 @@ from rankine.evaluation.tables import Table
 from rankine.metrics import Metric, data_columns, parse_metric
 from rankine.metrics.engine import mean_value, query_evaluator
 from rankine.metrics.gains import formula_values
-from rankine.rankers.goals import GoalFits, simplex_grid
+from rankine.rankers.goals import GoalFits, are_grades, simplex_grid
 from rankine.rankers.sources import adapt_raw_log
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ Floats = NDArray[np.float64]
 
 #: Proportions of the lists to train on, to choose on and to test on, where only one set is given.
 PROPORTIONS = (3, 1, 1)
-#: Largest label that is a grade; goals with others, such as money, are summed and not normalised.
-LARGEST_GRADE = 31
 #: File of a front beside its models.
 INDEX_FILE = "front.json"
 
@@ -716,8 +714,7 @@ def _goal_metrics(
 
 
 def _default_metric(goal: str, y: Floats) -> Metric:
-    are_grades = y.min() >= 0 and y.max() <= LARGEST_GRADE and (y == np.floor(y)).all()
-    if are_grades:
+    if are_grades(y):
         return _with_label(parse_metric("ndcg@10"), goal)
     return parse_metric(f"dcg@10:gain={goal}")
 

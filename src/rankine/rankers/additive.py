@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +19,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.data.frames import in_memory
 from rankine.kernels.binned import BinnedProducts
+from rankine.metrics import parse_metric
 from rankine.model import LinearModel
 from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
 from rankine.model.tables import Tables, find_tables
@@ -370,6 +373,12 @@ class AdditiveRanker(PathMixin, BaseRanker):
         products = BinnedProducts(data.rows, layout, self.n_threads)
         return products.transpose_times(np.ones(data.lists.n_rows))
 
+    def _read_tables(self, task: FitTask) -> tuple[TableData, TableReader]:
+        """Cut the columns of a task and read its rows as cells."""
+        columns = TableColumns.from_columns(task.columns, self.linear)
+        bins = fit_table_bins(task.source, columns, self.bins, self.categorical)
+        return read_tables(task.source, columns, bins, None, self.n_threads)
+
     def _chosen_pairs(self, columns: TableColumns) -> int | list[tuple[int, int]]:
         """Return the number of pairs to search for, or the pairs themselves."""
         if isinstance(self.pairs, (int, np.integer)):
@@ -507,9 +516,25 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return strengths
 
     def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
-        from rankine.rankers.goal_mixtures import TableMixture
+        from rankine.rankers.goal_mixtures import TableGoal, TableMixture
+        from rankine.rankers.goals import are_grades
 
-        return TableMixture(self, task, sources)
+        data, reader = self._read_tables(task)
+        goals = []
+        for source in sources:
+            rows, queries = source.data, data.lists.queries
+            lists = replace(data.lists, y=rows.y, weight=rows.weight, query_index=queries)
+            goal_data = replace(data, lists=lists, query_weight=source.query_weight)
+            goal_task = replace(task, source=source, evaluator=None)
+            ranker, metric = copy(self), parse_metric(self.metric)
+            if metric.gain == "exp" and not are_grades(rows.y):
+                # Amounts have no exponential gain to choose strengths by.
+                ranker.metric = str(replace(metric, gain="linear"))
+            plan, start = ranker._search_plan(goal_task, goal_data, reader, [])  # noqa: SLF001
+            goals.append(TableGoal(plan, goal_data, start))
+        return TableMixture(
+            task, goals, self.tol, partial(self._describe, data=data, reader=reader)
+        )
 
     # -------------------------------------------------------------------- path
     def _solve_path(
@@ -519,9 +544,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         options: Mapping[str, Any],  # noqa: ARG002 - it has none
     ) -> TablePath:
         """Solve for falling strengths and more and more pairs, each from the one before."""
-        columns = TableColumns.from_columns(task.columns, self.linear)
-        bins = fit_table_bins(task.source, columns, self.bins, self.categorical)
-        data, reader = read_tables(task.source, columns, bins, None, self.n_threads)
+        data, reader = self._read_tables(task)
         valid = None
         if task.evaluator is not None:
             valid = reader.read_eval_set(task.evaluator)
@@ -556,7 +579,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
                     relative_gap=solution.certificate["relative_gap"],
                 )
             )
-            tables.append(_without_none(*columns.over_all_columns(plan.bins, plan.grids)))
+            tables.append(_without_none(*reader.columns.over_all_columns(plan.bins, plan.grids)))
             solutions[f"smooth={strengths.smooth:.3g}, {n_pairs} pairs"] = solution
             record = {"smooth": strengths.smooth, "pairs": n_pairs, self.metric: value}
             if report_progress(task.callbacks, "path", k + 1, len(plans), record, coef):

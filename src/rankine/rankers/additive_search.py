@@ -311,20 +311,32 @@ def solve_plan(
     certify: bool = True,
 ) -> Solution:
     """Solve a plan on lists: the loss itself, then rounds with weights by the change of DCG."""
-    problem = plan.problem(data, make_risk(plan, data))
-    penalty = TablePenalty(problem.space, plan.strengths, plan.threads)
     options: dict[str, Any] = {
         "tol": tol,
         "max_iter": plan.max_iter,
         "callbacks": callbacks,
         "certify": certify,
     }
-    solution = solve_newton(problem, penalty, start=start, **options)
+    risk, start = final_risk(plan, data, start, **options)
+    penalty = TablePenalty(plan.space, plan.strengths, plan.threads)
+    return solve_newton(plan.problem(data, risk), penalty, start=start, **options)
+
+
+def final_risk(
+    plan: Plan, data: TableData, start: NDArray[np.float64] | None, **options: Any
+) -> tuple[Any, NDArray[np.float64] | None]:
+    """Return the risk of the last round of a plan, and parameters to start from.
+
+    Without rounds this is the loss itself. ``options`` are those of ``solve_newton`` for the rounds
+    before.
+    """
+    risk = make_risk(plan, data)
+    penalty = TablePenalty(plan.space, plan.strengths, plan.threads)
     for _ in range(plan.rounds):
-        ranked_by = problem.scores(solution.coef)
-        problem = plan.problem(data, make_risk(plan, data, ranked_by))
-        solution = solve_newton(problem, penalty, start=solution.coef, **options)
-    return solution
+        problem = plan.problem(data, risk)
+        start = solve_newton(problem, penalty, start=start, **options).coef
+        risk = make_risk(plan, data, problem.scores(start))
+    return risk, start
 
 
 def evaluate_plan(plan: Plan, valid: TableData, theta: NDArray[np.float64]) -> float:

@@ -267,7 +267,19 @@ class ElasticRanker(PathMixin, BaseRanker):
     def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
         from rankine.rankers.goal_mixtures import OnePassMixture
 
-        return OnePassMixture(self, task, sources)
+        if not self._needs_pairs():
+            raise ParameterError(
+                "the constant term of 'pointwise' belongs to one goal",
+                parameter="objective",
+                fix="Use 'ndcg@10' or 'pairwise'",
+            )
+        n_features = sources[0].data.n_features
+        return OnePassMixture(
+            task,
+            sources,
+            self._solve,
+            lambda coef: self._learner(n_features, seed=0, start=coef),
+        )
 
     def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:
         """Return the run of a model or of the last fit, if it took steps as this ranker does."""

@@ -1,64 +1,84 @@
 """How each ranker minimises mixtures of the risks of several goals (``rankine.rankers.goals``)."""
 
-# ruff: noqa: SLF001 - the methods of rankers are private to this package
-
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError
 from rankine.data.query_index import QueryIndex
 from rankine.losses.mixture import mix_risks
-from rankine.rankers.additive_search import PlanSolver, first_solution, make_risk, sample
+from rankine.rankers.additive_search import Plan, TableData, final_risk
 from rankine.rankers.fitting import FitResult, FitTask
-from rankine.rankers.goals import GoalMixture, require_one_strength
+from rankine.rankers.goals import GoalMixture
 from rankine.rankers.sources import MemorySource
-from rankine.rankers.table_data import TableColumns, fit_table_bins, read_tables
+from rankine.solvers.base import Solution
 from rankine.solvers.mixture import GoalCuts, GoalSystems
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.problem import RowsProblem
 from rankine.solvers.tables import TablePenalty
 
-if TYPE_CHECKING:
-    from rankine.rankers.additive import AdditiveRanker
-    from rankine.rankers.elastic import ElasticRanker
-    from rankine.rankers.least_squares import LeastSquaresRanker
-    from rankine.rankers.ranksvm import RankSVM
-
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PairGoal:
+    """Rows of a goal and its risk over all pairs."""
+
+    source: MemorySource
+    risk: Any
+
+
+@dataclass(frozen=True, eq=False)
+class PairMethod:
+    """How ``RankSVM`` solves.
+
+    Attributes
+    ----------
+    l2, tol, positive, n_threads
+        Parameters of the ranker.
+    coarse_start
+        Returns weights to start from, given rows, weights of queries and l2.
+    solver
+        Returns the function that solves a problem, given the problem and cuts.
+    """
+
+    l2: float
+    tol: float
+    positive: bool
+    n_threads: int | None
+    coarse_start: Callable[..., Vector | None]
+    solver: Callable[..., Callable[..., Solution]]
 
 
 class PairMixture(GoalMixture):
     """Pair risks of ``RankSVM``; the bundle method shares its cuts."""
 
-    def __init__(self, ranker: RankSVM, task: FitTask, sources: Sequence[MemorySource]) -> None:
-        self.ranker = ranker
+    def __init__(self, task: FitTask, goals: Sequence[PairGoal], method: PairMethod) -> None:
         self.task = task
-        self.sources = sources
-        self.l2 = require_one_strength(ranker._strengths(), "l2")
-        self._risks = [ranker._risk(source.data, source.query_weight) for source in sources]
-        self._problem = RowsProblem.from_dataset(sources[0].data, None, ranker.n_threads)
-        self._cuts = GoalCuts(self._risks, self._problem.products, positive=ranker.positive)
+        self.goals = goals
+        self.method = method
+        data = goals[0].source.data
+        self._queries = data.queries
+        self._risks = [goal.risk for goal in goals]
+        self._problem = RowsProblem.from_dataset(data, None, method.n_threads)
+        self._cuts = GoalCuts(self._risks, self._problem.products, positive=method.positive)
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:
         """Solve by the ranker's method; a goal alone is solved as its fit is."""
-        ranker = self.ranker
-        problem = self._problem.with_risk(
-            mix_risks(self._risks, weights, self.sources[0].data.queries)
-        )
+        method, l2 = self.method, self.method.l2
+        problem = self._problem.with_risk(mix_risks(self._risks, weights, self._queries))
         if start is None:
-            source = self.sources[int(np.argmax(weights))]
-            start = ranker._coarse_start(source.data, source.query_weight, self.l2)
-        solve = ranker._solver(problem, self._cuts.bundle(weights))
-        result = self.task.run(lambda _, __: solve(self.l2, start=start, tol=ranker.tol))
-        result = result.with_attributes(l2_=self.l2, C_=1.0 / self.l2, l2s_=np.array([self.l2]))
-        return result.with_parameters(l2=self.l2, C=1.0 / self.l2)
+            source = self.goals[int(np.argmax(weights))].source
+            start = method.coarse_start(source.data, source.query_weight, l2)
+        solve = method.solver(problem, self._cuts.bundle(weights))
+        result = self.task.run(lambda _, __: solve(l2, start=start, tol=method.tol))
+        result = result.with_attributes(l2_=l2, C_=1.0 / l2, l2s_=np.array([l2]))
+        return result.with_parameters(l2=l2, C=1.0 / l2)
 
     def risks(self, coef: Vector) -> Vector:
         """Return R_k."""
@@ -69,32 +89,35 @@ class PairMixture(GoalMixture):
 class SquareMixture(GoalMixture):
     """Squared errors of ``LeastSquaresRanker``: linear systems that share their products.
 
-    With ``l2="auto"`` every goal has a separate strength, and mixtures have their mixture.
+    ``problems`` and ``l2s`` are those of the goals, where ``l2="auto"`` chooses a separate strength
+    for each; a mixture has the mixture of the strengths.
     """
 
     def __init__(
-        self, ranker: LeastSquaresRanker, task: FitTask, sources: Sequence[MemorySource]
+        self,
+        task: FitTask,
+        problems: Sequence[RowsProblem],
+        l2s: Sequence[float],
+        tol: float,
+        max_iter: int,
     ) -> None:
-        self.ranker = ranker
         self.task = task
-        if strengths := ranker._strengths():
-            self._l2s = np.full(len(sources), require_one_strength(strengths, "l2"))
-        else:
-            self._l2s = np.array([ranker._choose_l2(replace(task, source=s)) for s in sources])
-        problems = [ranker._rows_problem(s.data, s.query_weight) for s in sources]
-        at_zero = np.zeros(sources[0].data.n_rows)
+        self.tol = tol
+        self.max_iter = max_iter
+        self._l2s = np.array(l2s)
+        risks: list[Any] = [problem.risk for problem in problems]
         self._systems = GoalSystems(
             np.array([problem.right_hand_side() for problem in problems]),
             lambda v: np.array([problem.normal_product(v) for problem in problems]),
-            np.array([problem.risk.value(at_zero) for problem in problems]),
+            np.array([risk.value(np.zeros(len(risk.y))) for risk in risks]),
         )
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:  # noqa: ARG002
         """Solve in the space of all directions so far, which contains every start."""
-        ranker, l2 = self.ranker, float((weights * self._l2s).sum())
+        l2 = float((weights * self._l2s).sum())
         result = self.task.run(
             lambda _, __: self._systems.solve(
-                weights, 0.5 * l2, tol=ranker.tol, max_iter=ranker.max_iter
+                weights, 0.5 * l2, tol=self.tol, max_iter=self.max_iter
             )
         )
         result = result.with_attributes(l2_=l2, l2s_=np.array([l2]), spectrum_=None)
@@ -105,69 +128,117 @@ class SquareMixture(GoalMixture):
         return self._systems.risks(coef)
 
 
+def _unite_pairs(plans: Sequence[Plan]) -> Plan:
+    """Return the first plan with the pairs of all."""
+    return plans[0].with_pairs(list(dict.fromkeys(pair for plan in plans for pair in plan.pairs)))
+
+
+@dataclass(frozen=True, eq=False)
+class TableGoal:
+    """What the fit of an additive ranker to one goal chooses: a plan, and where its rows start."""
+
+    plan: Plan
+    data: TableData
+    start: Vector | None
+
+
 class TableMixture(GoalMixture):
-    """Pair risks of ``AdditiveRanker``. Cells, pairs and strengths are those of the first goal."""
+    """Risks of ``AdditiveRanker``. Every goal has a plan, and mixtures mix the plans.
+
+    The risk R_k is that of the last round of the goal's plan. A mixture has the grids of all goals.
+    The strengths of curves and slopes are sum_k b_k s_k. That of a grid is 1 / sum_k (b_k / s_k)
+    over the goals that chose its pair: it grows without limit where their weights go to 0, so that
+    the grid vanishes and a goal alone is its own fit.
+
+    Parameters
+    ----------
+    task
+        The fit; its rows are those of every goal.
+    goals
+        Plans of the goals. Cells are the same.
+    tol
+        Gap up to which every mixture is solved.
+    describe
+        Adds the fitted attributes of tables to a result, given the plan of its parameters.
+    """
 
     def __init__(
-        self, ranker: AdditiveRanker, task: FitTask, sources: Sequence[MemorySource]
+        self,
+        task: FitTask,
+        goals: Sequence[TableGoal],
+        tol: float,
+        describe: Callable[[FitResult, Plan], FitResult],
     ) -> None:
-        if ranker.reweight:
-            raise ParameterError(
-                "rounds weigh pairs by one metric, and several goals have several",
-                parameter="reweight",
-                fix="Leave it out",
-            )
-        self.ranker = ranker
-        self.task = replace(task, source=sources[0], evaluator=None)
-        columns = TableColumns.from_columns(task.columns, ranker.linear)
-        bins = fit_table_bins(sources[0], columns, ranker.bins, ranker.categorical)
-        self._data, self._reader = read_tables(sources[0], columns, bins, None, ranker.n_threads)
-        without_rounds = copy(ranker)
-        without_rounds.reweight = 0
-        self._plan, self._start = without_rounds._search_plan(
-            self.task, self._data, self._reader, []
-        )
-        lists = self._data.lists
-        self._goals = []
-        for source in sources:
-            labelled = replace(
-                lists, y=source.data.y, weight=source.data.weight, query_index=lists.queries
-            )
-            goal = replace(self._data, lists=labelled, query_weight=source.query_weight)
-            self._goals.append(goal)
-        self._risks = [make_risk(self._plan, goal) for goal in self._goals]
-        self._problem = self._plan.problem(self._data, None)
-        self._penalty = TablePenalty(self._problem.space, self._plan.strengths, ranker.n_threads)
+        self.task = replace(task, evaluator=None)
+        self.goals = goals
+        self.tol = tol
+        self._describe = describe
+        rounds = [final_risk(goal.plan, goal.data, goal.start, tol=tol) for goal in goals]
+        self._risks = [risk for risk, _ in rounds]
+        self._starts = [start for _, start in rounds]
+        #: The plan with the grids of all goals.
+        self._plan = _unite_pairs([goal.plan for goal in goals])
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:
-        """Solve by Newton's method."""
-        ranker = self.ranker
-        risk = mix_risks(self._risks, weights, self._data.lists.queries)
-        problem = self._problem.with_risk(risk)
+        """Solve by Newton's method; a goal alone is solved with its own grids."""
+        plan, data = self._mixed_plan(weights), self.goals[0].data
         if start is None:
-            start = self._start_of_goal(int(np.argmax(weights)))
+            start = self._starts[int(np.argmax(weights))]
+        else:
+            start = plan.convert_parameters(start, self._plan)
+        problem = plan.problem(data, mix_risks(self._risks, weights, data.lists.queries))
+        penalty = TablePenalty(
+            plan.space, plan.strengths, plan.threads, self._grid_strengths(plan, weights)
+        )
         result = self.task.run(
             lambda _, __: solve_newton(
-                problem, self._penalty, start=start, tol=ranker.tol, max_iter=ranker.max_iter
+                problem, penalty, start=start, tol=self.tol, max_iter=plan.max_iter
             )
         )
-        return result.with_parameters(**self._plan.chosen())
+        # Parameters of all results have the same order, so that points can start from others.
+        solution = result.solutions[0]
+        coef = self._plan.convert_parameters(solution.coef, plan)
+        result = replace(result, solutions=[replace(solution, coef=coef)])
+        return result.with_parameters(**plan.chosen())
 
-    def _start_of_goal(self, goal: int) -> Vector | None:
-        """Return where the fit to a goal alone starts."""
-        if goal == 0:
-            return self._start
-        plan, data = self._plan, self._goals[goal]
-        return first_solution(plan, sample(data, 0), data, plan.pairs, PlanSolver())[1]
+    def _mixed_plan(self, weights: Vector) -> Plan:
+        """Return the plan of a mixture; that of a goal alone is its own."""
+        plans = [goal.plan for goal, w in zip(self.goals, weights, strict=True) if w > 0.0]
+        shares = weights[weights > 0.0]
+        if len(plans) == 1:
+            return plans[0]
+        strengths = [plan.strengths for plan in plans]
+        mixed = replace(
+            strengths[0],
+            smooth=float(shares @ [each.smooth for each in strengths]),
+            anchor=float(shares @ [each.anchor for each in strengths]),
+            pair_smooth=1.0 / float(shares @ [1.0 / each.pair_smooth for each in strengths]),
+        )
+        rounds = max(plan.rounds for plan in plans)
+        return replace(_unite_pairs(plans), strengths=mixed, rounds=rounds)
+
+    def _grid_strengths(self, plan: Plan, weights: Vector) -> Vector:
+        """Return the strength of every grid of a mixture."""
+        inverse = [
+            sum(
+                weight / goal.plan.strengths.pair_smooth
+                for weight, goal in zip(weights, self.goals, strict=True)
+                if pair in goal.plan.pairs
+            )
+            for pair in plan.pairs
+        ]
+        return 1.0 / np.array(inverse, dtype=np.float64)
 
     def risks(self, coef: Vector) -> Vector:
         """Return R_k."""
-        scores = self._problem.scores(coef)
+        scores = self._plan.problem(self.goals[0].data, None).scores(coef)
         return np.array([risk.evaluate(scores)[0] for risk in self._risks])
 
-    def describe(self, result: FitResult) -> FitResult:
+    def describe(self, result: FitResult, weights: Vector) -> FitResult:
         """Add tables, which are purified."""
-        return self.ranker._describe(result, self._plan, self._data, self._reader)
+        plan, solution = self._mixed_plan(weights), result.solutions[0]
+        coef = plan.convert_parameters(solution.coef, self._plan)
+        return self._describe(replace(result, solutions=[replace(solution, coef=coef)]), plan)
 
 
 class OnePassMixture(GoalMixture):
@@ -176,21 +247,22 @@ class OnePassMixture(GoalMixture):
     A step for goal k weighs b_k N / N_k, where N_k of the N lists with a gradient have one for goal
     k, so that the mean loss of all steps is the mixture. A goal alone is learned as in its fit.
     Every point is a separate run, since one pass depends on where it starts.
+
+    ``learn`` fits to a task, and ``learner`` starts at weights.
     """
 
     exact = False
 
     def __init__(
-        self, ranker: ElasticRanker, task: FitTask, sources: Sequence[MemorySource]
+        self,
+        task: FitTask,
+        sources: Sequence[MemorySource],
+        learn: Callable[[FitTask], FitResult],
+        learner: Callable[[Vector], Any],
     ) -> None:
-        if not ranker._needs_pairs():
-            raise ParameterError(
-                "the constant term of 'pointwise' belongs to one goal",
-                parameter="objective",
-                fix="Use 'ndcg@10' or 'pairwise'",
-            )
-        self.ranker = ranker
         self.task = task
+        self.learn = learn
+        self.learner = learner
         self.sources = sources
         self._usable = []
         for source in sources:
@@ -203,7 +275,7 @@ class OnePassMixture(GoalMixture):
         source = self.sources[goals[0]]
         if len(goals) > 1:
             source = self._mixed_source(weights, goals)
-        result = self.ranker._solve(replace(self.task, source=source))
+        result = self.learn(replace(self.task, source=source))
         # The state of a run on copies of lists is none that a warm start could continue.
         return result.with_attributes(_run=None)
 
@@ -241,7 +313,7 @@ class OnePassMixture(GoalMixture):
         out = []
         for source, usable in zip(self.sources, self._usable, strict=True):
             data: Any = source.data
-            learner = self.ranker._learner(data.n_features, seed=0, start=coef)
+            learner = self.learner(coef)
             # One step for all lists: all losses are computed before any weight changes.
             learner.batch_lists = len(usable)
             learner.learn(data, usable, learner.lists(data, source.query_weight))

@@ -6,7 +6,7 @@ For goals k with the risks R_k of a ranker, a mixture with shares a (sum_k a_k =
 
 where w_k is the fit to goal k alone: c_k makes what can be gained for every goal equally large, so
 that equal shares are balanced, whatever the units of the labels. The b_k sum to 1. Where a ranker
-chooses strengths on the data, the penalty is mixed as well: sum_k b_k (R_k + penalty_k).
+chooses strengths on the data, each goal has its own, and the penalty is mixed as well.
 
 A ranker takes part by ``_mix_goals``, which returns a ``GoalMixture``. ``GoalFits`` solves the
 goals alone and then a grid of shares, each point from its neighbours.
@@ -41,6 +41,14 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+#: Largest label that is a grade; other labels, such as money, are amounts.
+LARGEST_GRADE = 31
+
+
+def are_grades(y: Vector) -> bool:
+    """Return whether labels are grades, which metrics turn into exponential gains."""
+    return bool(y.min() >= 0 and y.max() <= LARGEST_GRADE and (y == np.floor(y)).all())
+
 
 class GoalMixture(ABC):
     """The risks of a ranker for several goals, and the minima of their mixtures."""
@@ -56,7 +64,7 @@ class GoalMixture(ABC):
     def risks(self, coef: Vector) -> Vector:
         """Return R_k at weights in the units of the solver."""
 
-    def describe(self, result: FitResult) -> FitResult:
+    def describe(self, result: FitResult, weights: Vector) -> FitResult:  # noqa: ARG002
         """Add the fitted attributes of the ranker that take time to compute."""
         return result
 
@@ -146,7 +154,7 @@ class GoalFits:
             "goal_shares": fit.shares.tolist(),
             "goal_weights": fit.weights.tolist(),
         }
-        result = self.mixture.describe(fit.result)
+        result = self.mixture.describe(fit.result, fit.weights)
         result = replace(result, training={**result.training, **goals})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # ``solve`` has warned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -239,8 +239,14 @@ class LeastSquaresRanker(BaseRanker):
                 fix="Use 'cg'",
             )
         from rankine.rankers.goal_mixtures import SquareMixture
+        from rankine.rankers.goals import require_one_strength
 
-        return SquareMixture(self, task, sources)
+        if strengths := self._strengths():
+            l2s = [require_one_strength(strengths, "l2")] * len(sources)
+        else:
+            l2s = [self._choose_l2(replace(task, source=source)) for source in sources]
+        problems = [self._rows_problem(each.data, each.query_weight) for each in sources]
+        return SquareMixture(task, problems, l2s, self.tol, self.max_iter)
 
     def _choose_l2(self, task: FitTask) -> float:
         """Choose l2 on held-out lists, the same for every seed; see ``l2``."""

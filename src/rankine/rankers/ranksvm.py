@@ -198,9 +198,15 @@ class RankSVM(BaseRanker):
         return result.with_parameters(l2=l2, C=1.0 / l2)
 
     def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
-        from rankine.rankers.goal_mixtures import PairMixture
+        from rankine.rankers.goal_mixtures import PairGoal, PairMethod, PairMixture
+        from rankine.rankers.goals import require_one_strength
 
-        return PairMixture(self, task, sources)
+        l2 = require_one_strength(self._strengths(), "l2")
+        goals = [PairGoal(each, self._risk(each.data, each.query_weight)) for each in sources]
+        method = PairMethod(
+            l2, self.tol, self.positive, self.n_threads, self._coarse_start, self._solver
+        )
+        return PairMixture(task, goals, method)
 
     def _problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> Problem:
         risk = self._risk(data, query_weight)

@@ -283,15 +283,24 @@ class TablePenalty:
     predicted_gap_share = 0.5
 
     def __init__(
-        self, space: TableSpace, strengths: PenaltyStrengths, threads: int | None = None
+        self,
+        space: TableSpace,
+        strengths: PenaltyStrengths,
+        threads: int | None = None,
+        grid_strengths: Vector | None = None,
     ) -> None:
         self.space = space
         self.strengths = strengths
         self.threads = threads
+        if grid_strengths is None:
+            grid_strengths = np.full(len(space.grid_sides), float(strengths.pair_smooth))
+        #: Strength on differences of neighbouring cells of each grid.
+        self.grid_strengths = grid_strengths
+        cell_strengths = np.repeat(grid_strengths, space.grid_sides.prod(axis=1))
         curve = space.n_curve_cells
         self.diagonal = np.empty(space.size)
         self.diagonal[:curve] = strengths.ridge * strengths.smooth
-        self.diagonal[curve : space.layout.size] = strengths.ridge * strengths.pair_smooth
+        self.diagonal[curve : space.layout.size] = strengths.ridge * cell_strengths
         self.diagonal[space.layout.size :] = strengths.anchor
         #: Strength of the difference between each cell and the next one; 0 at the end of a curve.
         self.links = np.zeros(curve)
@@ -316,7 +325,7 @@ class TablePenalty:
             space.layout.grid_starts,
             space.grid_sides,
             space.grid_ordered,
-            self.strengths.pair_smooth,
+            self.grid_strengths,
             theta,
             out,
         )
@@ -326,7 +335,8 @@ class TablePenalty:
         """Return about the diagonal of K."""
         out = self.diagonal.copy()
         out[: len(self.links)] += 2.0 * self.links
-        out[len(self.links) : self.space.layout.size] += 4.0 * self.strengths.pair_smooth
+        cell_strengths = np.repeat(self.grid_strengths, self.space.grid_sides.prod(axis=1))
+        out[len(self.links) : self.space.layout.size] += 4.0 * cell_strengths
         return out
 
     def value(self, theta: Vector) -> float:
@@ -470,14 +480,13 @@ class _Factor:
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads
-        weight = penalty.strengths.pair_smooth
         grid_diagonal = diagonal[self._curve : space.layout.size]
         self._map_grids(
             lambda first, last: _factor_grids(
                 self._starts[first:last],
                 sides[first:last],
                 space.grid_ordered[first:last],
-                weight,
+                penalty.grid_strengths[first:last],
                 grid_diagonal,
                 self._rows,
             )
@@ -543,10 +552,10 @@ def _has_upper_link(index: int, size: int, ordered: bool) -> bool:
 
 @jit
 def _add_grid_links(
-    starts: Any, sides: Any, ordered: Any, weight: float, theta: Any, out: Any
+    starts: Any, sides: Any, ordered: Any, strengths: Any, theta: Any, out: Any
 ) -> None:
     for g in range(starts.shape[0]):
-        rows, columns = sides[g, 0], sides[g, 1]
+        rows, columns, weight = sides[g, 0], sides[g, 1], strengths[g]
         for a in range(rows):
             for b in range(columns):
                 c = starts[g] + a * columns + b
@@ -562,11 +571,11 @@ def _add_grid_links(
 
 @jit
 def _factor_grids(
-    starts: Any, sides: Any, ordered: Any, weight: float, diagonal: Any, band: Any
+    starts: Any, sides: Any, ordered: Any, strengths: Any, diagonal: Any, band: Any
 ) -> None:
     """Compute banded Cholesky factors; ``band[c, k]`` is the entry in row c, column c - k."""
     for g in range(starts.shape[0]):
-        rows, columns = sides[g, 0], sides[g, 1]
+        rows, columns, weight = sides[g, 0], sides[g, 1], strengths[g]
         start = starts[g]
         for a in range(rows):
             for b in range(columns):

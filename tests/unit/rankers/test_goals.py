@@ -18,6 +18,7 @@ from rankine import (
     SPDRanker,
 )
 from rankine.losses.pair_queries import pair_risk
+from rankine.model.tables import Tables
 from rankine.rankers.goals import GoalFits, simplex_grid
 
 RNG = np.random.default_rng(0)
@@ -56,6 +57,39 @@ def test_vertices_are_the_fits_to_one_goal_and_every_point_is_certified(name):
         alone = type(ranker)(**ranker.get_params()).fit(replace(DATA, y=y))
         np.testing.assert_allclose(fits.fitted(fit).coef_, alone.coef_, atol=1e-6)
         assert fits.fitted(fit).to_model().nnz == alone.to_model().nnz
+
+
+def test_every_goal_of_an_additive_ranker_has_its_own_strengths_pairs_and_rounds():
+    # Each goal depends on another product of two columns.
+    noise = 0.3 * RNG.normal(size=(2, 480))
+    first = (X[:, 0] * X[:, 1] + noise[0] > 0.5).astype(float)
+    second = np.where(X[:, 2] * X[:, 3] + noise[1] > 0.3, np.exp(X[:, 0]), 0.0)
+    ranker = AdditiveRanker(bins=8, pairs=1, random_state=0)
+    fits = solve(ranker, labels={"first": first, "second": second})
+    metrics = ("ndcg@10", "ndcg@10:gain=linear")  # by which strengths are chosen
+    models = [fits.fitted(fit) for fit in fits.fits]
+    for y, metric, model in zip((first, second), metrics, (models[0], models[-1]), strict=True):
+        alone = AdditiveRanker(**{**ranker.get_params(), "metric": metric}).fit(replace(DATA, y=y))
+        np.testing.assert_array_equal(model.coef_, alone.coef_)
+        assert (model.pairs_, model.strengths_) == (alone.pairs_, alone.strengths_)
+        rounds = [each.solution_.certificate["rounds"] for each in (model, alone)]
+        assert rounds[0] == rounds[1]
+    assert [model.pairs_ for model in models] == [[(0, 1)], *[[(0, 1), (2, 3)]] * 3, [(2, 3)]]
+    # Where a goal counts little, the grid that it alone chose vanishes.
+    ranges = [Tables(model.bins_, model.grids_, model.coef_, 0).ranges() for model in models]
+    heights = [dict(each).get("2 x 3", 0.0) for each in ranges]
+    assert heights[0] < heights[1] < heights[2] < heights[3] < heights[4]
+    assert max(fit.relative_gap for fit in fits.fits) <= ranker.tol
+
+
+def test_an_edge_of_three_goals_has_the_grids_of_its_two_goals():
+    labels = {"first": CLICKED, "second": MONEY, "third": (X[:, 2] > 0).astype(float)}
+    ranker = AdditiveRanker(smooth=1.0, pairs=1, bins=8)
+    fits = solve(ranker, 6, labels)
+    pairs = [set(fits.fitted(fit).pairs_) for fit in fits.fits]
+    for fit, fit_pairs in zip(fits.fits, pairs, strict=True):
+        used = [vertex for vertex, share in zip((0, 3, 5), fit.shares, strict=True) if share > 0.0]
+        assert fit_pairs == set.union(*(pairs[vertex] for vertex in used))
 
 
 @pytest.mark.parametrize("name", ["hinge", "squared hinge", "squares", "tables"])
@@ -147,7 +181,6 @@ def test_results_do_not_depend_on_threads():
         (SPDRanker(), "ranker"),
         (RankSVM([0.1, 0.01]), "l2"),
         (LeastSquaresRanker(solver="egdm"), "solver"),
-        (AdditiveRanker(smooth=1.0, pairs=0, reweight=1), "reweight"),
         (ElasticRanker(objective="pointwise"), "objective"),
     ],
 )
