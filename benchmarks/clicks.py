@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import numpy as np
 
-from benchmarks.common.machine import results_path, save
+from benchmarks.common.machine import add
 from rankine import AdditiveRanker, Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
@@ -305,12 +304,8 @@ def main(arguments=None):
     parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, comma-separated")
     options = parser.parse_args(arguments)
-    path = results_path("clicks")
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    results.pop("machine", None)
     for part in options.only.split(","):
-        results[part] = PARTS[part](options.share)
-        save("clicks", results)
+        add("clicks", part, PARTS[part](options.share))
 
 
 def smoke():

@@ -1,9 +1,7 @@
 """Default settings of every ranker against tuned ones and scikit-learn, on eleven data sets.
 
     python -m benchmarks.defaults
-    python -m benchmarks.defaults --ranker elastic --task "Reuters topics"
-
-The second takes the figures of other rankers and sets from the stored results.
+    python -m benchmarks.defaults --task "Reuters topics"
 
 The defaults were chosen by the validation queries of these sets (``GRID`` holds what was tried);
 its results are those of the test queries, which were looked at once.
@@ -13,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import lzma
 import time
 import warnings
@@ -25,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import rankine
-from benchmarks.common.machine import results_path, save
+from benchmarks.common.machine import save
 from benchmarks.common.real_data import data_folder, read_reuters
 from benchmarks.common.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
 from rankine import Dataset
@@ -247,40 +244,30 @@ def bars(sets):
     return {"mean_loss": losses, "missed": missed}
 
 
-def stored(task):
-    """Return the stored result of a set, or an empty dictionary."""
-    path = results_path("defaults")
-    return json.loads(path.read_text("utf-8"))["sets"].get(task, {}) if path.exists() else {}
-
-
-def measure_set(task, rankers):
-    """Measure a set's baseline and the named rankers; take others from the stored result."""
+def measure_set(task):
+    """Measure a set's baseline and all rankers."""
     tasks = SETS[task]()
     kinds = {kind: judged(tasks, kind, {}) for kind in ("ridge", "logistic")}
     kind = max(kinds, key=lambda one: kinds[one][0].mean())
     plain = kinds[kind][1]
     result = {"baseline": kind, "value": float(plain.mean()), "queries": len(plain), "rankers": {}}
-    previous = stored(task).get("rankers", {})
     for name in RANKERS:
         if (task, name) in UNFIT:
             result["rankers"][name] = {"unfit": UNFIT[task, name]}
-        elif name in rankers or name not in previous:
-            result["rankers"][name] = measure(tasks, name, plain)
         else:
-            result["rankers"][name] = previous[name]
+            result["rankers"][name] = measure(tasks, name, plain)
     print(task, result, flush=True)
     return result
 
 
-def main(names=tuple(SETS), rankers=tuple(RANKERS)):
-    sets = {task: measure_set(task, rankers) if task in names else stored(task) for task in SETS}
-    sets = {task: result for task, result in sets.items() if result}
+def main(names=tuple(SETS)):
+    sets = {task: measure_set(task) for task in names}
     save("defaults", {"metric": METRIC, "sets": sets, **bars(sets)})
 
 
 def smoke():
     """Run the smallest size, as the tests do."""
-    main(("generated LETOR",), ("least-squares",))
+    main(("generated LETOR",))
 
 
 def quick():
@@ -296,6 +283,5 @@ def full():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--task", action="append", choices=SETS)
-    parser.add_argument("--ranker", action="append", choices=RANKERS)
     asked = parser.parse_args()
-    main(tuple(asked.task or SETS), tuple(asked.ranker or RANKERS))
+    main(tuple(asked.task or SETS))

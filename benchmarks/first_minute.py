@@ -1,6 +1,6 @@
 """Seconds until the first results: first and second command, first served ranking, warmup.
 
-    python -m benchmarks.first_minute [PART ...] [--save]
+    python -m benchmarks.first_minute [PART ...]
 
 Parts are ``train``, ``serve``, ``warmup`` and ``prebuilt``; all of them without a name. ``train``
 runs ``rankine train`` of every ranker on a text file of 320 rows with an empty kernel cache, then
@@ -122,7 +122,6 @@ PARTS = {"train": train, "serve": serve, "warmup": warmup, "prebuilt": prebuilt}
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
-    parser.add_argument("--save", action="store_true")
     options = parser.parse_args(argv)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     compileall.compile_dir(PACKAGE, quiet=1)
@@ -130,8 +129,7 @@ def main(argv=None):
         with tempfile.TemporaryDirectory() as folder:
             result = PARTS[part](Path(folder))
         print(json.dumps({part: result}))
-        if options.save:
-            add("first_minute", part, result)
+        add("first_minute", part, result)
 
 
 def smoke():
@@ -141,7 +139,7 @@ def smoke():
 
 def quick():
     """Run a small size."""
-    main(["train", "--save"])
+    main(["train"])
 
 
 def full():

@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
-import traceback
 
 from benchmarks.common.machine import FOLDER, QUICK
+from benchmarks.common.provenance import SIZE
 
 
-def main(description, tasks_of):
-    """Run the selected tasks and return the exit code.
+def main(package, description, tasks_of, arguments=None):
+    """Run the selected tasks of a package and return the exit code.
 
     ``tasks_of(size, changes)`` maps names to functions without arguments; ``size`` is "smoke",
-    "quick" or "full", and ``changes`` are parameters to replace. A task that fails does not stop
-    the others: its name is printed at the end, and the exit code is 1.
+    "quick" or "full", and ``changes`` are parameters to replace. Several tasks run one after the
+    other, each in a process of its own, so that neither a setting nor a crash of one reaches the
+    next. Those that fail are named at the end, and the exit code is 1.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -24,7 +27,6 @@ def main(description, tasks_of):
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--full", action="store_true", help="run the full sizes, which takes hours")
     sizes.add_argument("--smoke", action="store_true", help="run the smallest sizes")
-    parser.add_argument("--publish", action="store_true", help="store quick results for the pages")
     parser.add_argument("names", nargs="*", help="run only these tasks or folders")
     parser.add_argument(
         "--set",
@@ -33,7 +35,7 @@ def main(description, tasks_of):
         metavar="KEY=JSON",
         help="replace a parameter of the one named result",
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.set and len(options.names) != 1:
         raise SystemExit("--set changes one result: name it")
     changes = [(key, json.loads(value)) for key, value in (s.split("=", 1) for s in options.set)]
@@ -42,21 +44,30 @@ def main(description, tasks_of):
         size = "full"
     elif options.smoke:
         size = "smoke"
-    if size == "smoke" or (size == "quick" and not options.publish):
+    os.environ[SIZE] = size
+    if size != "full":
         os.environ.setdefault(FOLDER, str(QUICK))
-    tasks = tasks_of(size, changes)
+    tasks = select(tasks_of(size, changes), options.names)
+    if list(tasks) == options.names and len(tasks) == 1:
+        tasks[options.names[0]]()
+        return 0
+    return run_all(package, size, tasks)
+
+
+def run_all(package, size, names):
+    """Run tasks in processes of their own, name those that fail, and return the exit code."""
+    flags = {"quick": [], "smoke": ["--smoke"], "full": ["--full"]}[size]
     failed = []
-    for name, task in select(tasks, options.names).items():
+    for name in names:
         print(f"\n=== {name}", flush=True)
         started = time.monotonic()
-        try:
-            task()
-        except Exception:
-            traceback.print_exc()
-            failed.append(name)
+        command = [sys.executable, "-m", package, *flags, name]
+        status = subprocess.run(command, check=False).returncode
+        if status != 0:
+            failed.append(f"{name} (exit status {status})")
         print(f"    {time.monotonic() - started:.1f} s", flush=True)
     if failed:
-        print("failed: " + ", ".join(failed))
+        print("failed: " + ", ".join(failed), flush=True)
     return 1 if failed else 0
 
 

@@ -1,22 +1,20 @@
 """All six rankers on four kinds of data, each tuned on validation data: quality, time and size.
 
-    python -m benchmarks.which_ranker [--share 1.0] [--only RANKER ...]
+    python -m benchmarks.which_ranker [--share 1.0]
 
 The decision table of the documentation (``docs/which-ranker.md``) is made of this. A setting is
 chosen by the metric on the validation part; it is then trained once more, timed, and judged on the
-test part. Times are CPU seconds of the last training, compiled before. ``--only`` measures some
-rankers anew and keeps what is stored of the others.
+test part. Times are CPU seconds of the last training, compiled before.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 
 import numpy as np
 
-from benchmarks.common.machine import results_path, save
+from benchmarks.common.machine import save
 from benchmarks.common.timing import cpu_seconds
 from benchmarks.common.workloads import click_lists, letor_like, rcv1_like
 from rankine import (
@@ -119,15 +117,11 @@ def measure(parts, metric, name):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
-    parser.add_argument("--only", nargs="+", choices=GRID, default=list(GRID))
     options = parser.parse_args(arguments)
-    results, path = {}, results_path("which_ranker")
-    if options.only != list(GRID):
-        results = json.loads(path.read_text(encoding="utf-8"))["tasks"]
+    results = {}
     for task, (parts, metric) in tasks(options.share).items():
-        stored = results.get(task, {"rankers": {}})["rankers"]
-        result = {"metric": metric, "rows": parts[0].n_rows, "rankers": stored}
-        for name in options.only:
+        result = {"metric": metric, "rows": parts[0].n_rows, "rankers": {}}
+        for name in GRID:
             if (task, name) in UNFIT:
                 result["rankers"][name] = {"unfit": UNFIT[task, name]}
                 continue

@@ -4,8 +4,8 @@
     python -m papers sculley.figure1 --full   # one table or figure at its full size
     python -m papers sculley tas              # all results of two papers
 
-Results of ``--smoke`` and of quick sizes go to ``benchmarks/results/quick``, which git ignores;
-``--publish`` stores quick results for the pages of the documentation.
+Smoke and quick results go to ``benchmarks/results/quick``, which git ignores; the pages of the
+documentation show results of the full size only.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ def tasks_of(size, changes):
 
 
 if __name__ == "__main__":
-    sys.exit(runner.main(__doc__, tasks_of))
+    sys.exit(runner.main("papers", __doc__, tasks_of))

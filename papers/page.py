@@ -4,7 +4,8 @@
     python -m papers.page --check    # only say whether they are up to date
 
 ``docs/results.md`` holds every claim and its verdict, ``docs/results/PAPER.md`` what stands behind
-them. ``CONTENTS`` is their order. A result without its file, a module that is not listed there, or
+them, ``docs/results/stored.md`` when and with which code every stored result was measured.
+``CONTENTS`` is their order. A result without its file, a module that is not listed there, or
 a figure that was drawn from something else than the stored result is an error.
 """
 
@@ -14,15 +15,35 @@ import argparse
 import json
 import sys
 
+from benchmarks.common import machine
+from benchmarks.common.machine import RESULTS
+from benchmarks.common.provenance import is_old
+
 from papers import claims, runs
 from papers.contents import CONTENTS, INTRODUCTION
 
 FOLDER = runs.ROOT / "docs"
+#: Marks of a result that was measured with other sources than the present ones.
+OLD = "**Older than its code:** the sources that this measures have changed since."
+OLDER, CURRENT = "**older**", "as it is"
+UNKNOWN = "before commits were recorded"
+STORED = """
+# Stored results
+
+Every figure in README, in these pages and in the claims is taken from a stored result. This table
+says when each was measured, with which commit and on which machine, and whether the sources that it
+measures have changed since: *older* results may no longer be what the present code gives. Comments,
+docstrings and layout do not count as changes; `benchmarks/common/provenance.py` names the sources
+of each result.
+
+`make bench-full` measures all of them, and `make results` writes this page.
+"""
 
 
 def pages():
     """Return every page by its path below ``docs``."""
-    return {"results.md": verdicts(), **{f"results/{p.name}.md": text(p) for p in CONTENTS}}
+    papers = {f"results/{paper.name}.md": text(paper) for paper in CONTENTS}
+    return {"results.md": verdicts(), **papers, "results/stored.md": stored_results()}
 
 
 def verdicts():
@@ -51,7 +72,7 @@ def text(paper):
     parts = [f"# {paper.heading}"]
     if paper_claims:
         parts.append(claims.counted(paper_claims))
-    parts += [paper.citation, paper.about, quick_ones(paper)]
+    parts += [paper.citation, paper.about]
     if paper_claims:
         parts += [
             "## What the verdicts rest on",
@@ -62,24 +83,12 @@ def text(paper):
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
-def quick_ones(paper):
-    """Name the results of the page that were only run at the quick size."""
-    quick = [name for name in paper.results if runs.read(name)["size"] == "quick"]
-    if not quick:
-        return ""
-    return (
-        "**Only a trial of the command**, and marked below: "
-        + ", ".join(f"`{name}`" for name in quick)
-        + "."
-    )
-
-
 def section(name):
     """Return the section of one result: text, figure and how it was measured."""
     module, results = runs.module_of(name), runs.read(name)
     parts = [f"## {module.TITLE}"]
-    if results["size"] == "quick":
-        parts.append(f"*Quick size, a trial of the command; `{name}` was not run in full yet.*")
+    if is_old(name, results.get("measured", {})):
+        parts.append(OLD)
     if hasattr(module, "draw"):
         parts.append(f"![{module.TITLE}](../assets/results/{name}.svg)")
     parts.append(module.markdown(results).strip())
@@ -90,27 +99,49 @@ def section(name):
 
 
 def provenance(name, results):
-    """Return command, size, machine, versions, seeds and repetitions in one line."""
-    machine = results["machine"]
-    flag = " --full" if results["size"] == "full" else ""
-    size = "" if flag else "quick size; "
+    """Return command, size, time, code, machine, versions, seeds and repetitions in one line."""
+    computer = results["machine"]
+    flags = "" if results["size"] == "quick" else f" --{results['size']}"
     usual = runs.parameters_of(name, results["size"])
     for key, value in results["parameters"].items():
         if value != usual.get(key):
-            flag += f" --set {key}={json.dumps(value)}"
+            flags += f" --set {key}={json.dumps(value)}"
     versions = ", ".join(
-        f"{name} {machine[name]}"
+        f"{name} {computer[name]}"
         for name in ("rankine", "python", "numpy", "scipy", "numba", "scikit-learn")
     )
     seeds = results["seeds"]
     seed_text = ", ".join(map(str, seeds)) if len(seeds) < 8 else f"{seeds[0]} to {seeds[-1]}"
-    command = f"python -m {runs.package_of(name)} {name}{flag}"
+    command = f"python -m {runs.package_of(name)} {name}{flags}"
     return (
-        f"<small>`{command}` ({size}{results['wall_seconds']:.0f} s); "
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; {versions}; "
+        f"<small>`{command}` ({results['wall_seconds']:.0f} s); {when(results.get('measured'))}; "
+        f"{computer['cpu']}, {computer['cores']} cores, {computer['memory_gib']} GiB; {versions}; "
         f"seeds {seed_text}; repetitions {results['repetitions']}; "
         f"`benchmarks/results/{name}.json`</small>"
     )
+
+
+def when(measured):
+    """Return the time and the commit of a record."""
+    if not measured:
+        return UNKNOWN
+    changed = " with changes" if measured["changed"] else ""
+    return f"{measured['time']}, commit {measured['commit']}{changed}"
+
+
+def stored_results():
+    """Return the page that lists every stored result with its time, code and machine."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        for part, measured in machine.records(results).items():
+            computer = measured.get("machine", results["machine"])
+            state = OLDER if is_old(path.stem, measured) else CURRENT
+            name = f"`{path.stem}`" + (f", {part}" if part else "")
+            computer_text = f"{computer['cpu']}, {computer['cores']} cores"
+            rows.append([name, when(measured), computer_text, state])
+    header = ("result", "measured", "machine", "code")
+    return STORED.strip() + "\n\n" + runs.table(header, rows, left=4) + "\n"
 
 
 def listed():
@@ -119,15 +150,24 @@ def listed():
 
 
 def stale():
-    """Describe what is out of date, one sentence each."""
+    """Describe what is out of date, one sentence each.
+
+    Marks of results that are older than their code are not compared: they change with every change
+    of the code, and are written by ``make results`` and into the site by ``make docs``.
+    """
     problems = [f"{n} is not in papers/contents.py" for n in runs.names() if n not in listed()]
     for name, markdown in pages().items():
         path = FOLDER / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != markdown:
+        if not path.is_file() or unmarked(path.read_text(encoding="utf-8")) != unmarked(markdown):
             problems.append(f"docs/{name} does not follow from the stored results")
     return problems + [
         f"the figure of {name} is not of the stored result" for name in old_figures()
     ]
+
+
+def unmarked(markdown):
+    """Return a page without its marks of old results."""
+    return markdown.replace(f"{OLD}\n\n", "").replace(f" {OLDER} |", f" {CURRENT} |")
 
 
 def old_figures():

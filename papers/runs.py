@@ -27,7 +27,8 @@ import time
 from pathlib import Path
 
 import benchmarks
-from benchmarks.common.machine import RESULTS, describe, results_path
+from benchmarks.common.machine import RESULTS, describe, write
+from benchmarks.common.provenance import record
 
 import papers
 
@@ -91,6 +92,7 @@ def run(name, size, changes=()):
         "result": name,
         "size": size,
         "machine": describe(),
+        "measured": {**record(name), "size": size},
         "parameters": parameters,
         "wall_seconds": time.monotonic() - begun,
         "cpu_seconds": time.process_time() - cpu,
@@ -109,12 +111,7 @@ def store(name, results):
     for key in ("seeds", "repetitions"):
         if key not in results:
             raise MissingResultError(f"{name} does not state its {key}")
-    plain = _plain(results, name)
-    path = results_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {path}")
-    return path
+    return write(name, _plain(results, name))
 
 
 def read(name, folder=RESULTS):

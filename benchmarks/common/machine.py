@@ -1,4 +1,4 @@
-"""Describe the machine of a measurement, and store results."""
+"""Describe the machine of a measurement, and store results with it and with their code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+from benchmarks.common.provenance import record
 
 #: Results of full size, which the results page is made of.
 RESULTS = Path(__file__).parent.parent / "results"
@@ -52,18 +54,36 @@ def results_path(name):
 
 
 def save(name, results):
-    """Write results with a description of the machine and print the path."""
-    path = results_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({"machine": describe(), **results}, indent=1) + "\n", encoding="utf-8"
-    )
-    print(f"written: {path}")
+    """Write results with a description of their machine and code, and print the path."""
+    write(name, {"machine": describe(), "measured": record(name), **results})
 
 
 def add(name, part, results):
-    """Replace one part of the results ``name`` and keep the others."""
+    """Replace one part of the results ``name`` and keep the others with their own records."""
     path = results_path(name)
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    stored.pop("machine", None)
-    save(name, {**stored, part: results})
+    parts = {**stored.get("measured", {}), part: {"machine": describe(), **record(name)}}
+    write(name, {**stored, "machine": describe(), "measured": parts, part: results})
+
+
+def write(name, results):
+    """Write results and print and return the path. An interrupted write leaves the old file."""
+    path = results_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+    print(f"written: {path}")
+    return path
+
+
+def records(results):
+    """Return the records of a stored result by part; the part "" is the whole result.
+
+    A part that has none was stored before records were kept.
+    """
+    measured = results.get("measured", {})
+    if "commit" in measured or not measured:
+        return {"": measured}
+    parts = [key for key in results if key not in ("machine", "measured")]
+    return {part: measured.get(part, {}) for part in parts}

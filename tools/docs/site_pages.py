@@ -11,6 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
+from papers.page import pages as result_pages
+
 from tools.docs.includes import ROOT, include
 from tools.docs.mathml import formulas_to_mathml
 
@@ -28,6 +30,9 @@ def write_site_pages(folder: Path = FOLDER) -> None:
     shutil.copytree(ROOT / "docs", folder)
     for page, source in _ROOT_PAGES.items():
         (folder / page).write_text(include(f"<!-- include {source} -->", page), encoding="utf-8")
+    # Results older than their code are marked as of now, not as of the last `make results`.
+    for page, text in result_pages().items():
+        (folder / page).write_text(text, encoding="utf-8")
     for path in folder.rglob("*.md"):
         path.write_text(_site_page(path, folder), encoding="utf-8")
 

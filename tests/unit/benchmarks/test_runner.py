@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from benchmarks import runner
 from benchmarks.__main__ import tasks_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +22,7 @@ LONG = {"additive", "billion.training", "clicks", "defaults", "domination.topics
         "elastic.purchases", "elastic.raw_logs", "history", "instead.click_log",
         "instead.letor_fold", "instead.letor_like", "instead.mslr_like", "partitions.rounds",
         "serving", "spd", "which_ranker"}  # fmt: skip
-NEED_DATA = {"instead.letor_fold", "tune.replay"}
+NEED_DATA = {"instead.letor_fold", "letor", "tune.replay"}
 
 
 @pytest.mark.filterwarnings("default")  # about results of tiny sizes, as on the command line
@@ -45,6 +46,26 @@ def test_every_module_is_a_benchmark_or_a_helper():
         if not path.name.startswith("__") and path.parent.name != "common"
     }
     assert modules == set(TASKS) | HELPERS
+
+
+@pytest.mark.filterwarnings("default")
+def test_tasks_that_fail_do_not_stop_the_others_and_are_named(tmp_path, monkeypatch, capfd):
+    """The process of a task may be killed; the next one runs all the same."""
+    package = tmp_path / "trials"
+    package.mkdir()
+    (package / "__main__.py").write_text(
+        "import os, sys\n"
+        "name = sys.argv[-1]\n"
+        "print('runs', name)\n"
+        "if name == 'exits': raise SystemExit(2)\n"
+        "if name == 'dies': os.kill(os.getpid(), 9)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert runner.run_all("trials", "smoke", ["exits", "dies", "works"]) == 1
+    shown = capfd.readouterr().out
+    assert "runs works" in shown
+    assert "failed: exits (exit status 2), dies (exit status -9)" in shown
+    assert runner.run_all("trials", "smoke", ["works"]) == 0
 
 
 @pytest.mark.parametrize("package", ["benchmarks", "papers"])

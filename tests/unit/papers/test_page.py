@@ -50,14 +50,6 @@ def test_a_changed_result_changes_the_digest_of_its_figure():
     assert runs.digest({"a": 1, "b": 2}) == runs.digest({"b": 2, "a": 1})
 
 
-def test_results_of_quick_size_are_named_on_their_page():
-    for paper in CONTENTS:
-        text = page.text(paper)
-        for name in paper.results:
-            quick = runs.read(name)["size"] == "quick"
-            assert (f"`{name}` was not run in full yet" in text) == quick
-
-
 def test_the_page_of_verdicts_can_be_read_at_one_sitting():
     words = [word for word in page.verdicts().split() if any(map(str.isalnum, word))]
     assert len(words) <= 3000
