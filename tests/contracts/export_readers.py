@@ -7,6 +7,7 @@ exporter needs no list to be edited: it is found there by ``reader_of`` and ``tr
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -70,13 +71,14 @@ def tree_targets():
     return sorted(_TREE_READERS)
 
 
-def run_node(module, program):
-    """Run a program beside an exported module, ``model.mjs``; return the JSON that it prints."""
+def run_node(program, *modules):
+    """Run a program beside modules, pairs of name and content; return the JSON that it prints."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "model.mjs").write_bytes(module)
+        for name, content in modules:
+            (Path(folder) / name).write_bytes(content)
         (Path(folder) / "program.mjs").write_text(program, encoding="utf-8")
         done = subprocess.run(
             [node, "program.mjs"],
@@ -86,13 +88,58 @@ def run_node(module, program):
     return json.loads(done.stdout)
 
 
-def run_javascript(module, lists):
-    """Score lists of rows by an exported module. NaN and infinity are JavaScript as they are."""
-    program = (
-        f"import {{ scores }} from './model.mjs';\nconst lists = {json.dumps(lists)};\n"
-        "console.log(JSON.stringify(lists.map(scores)));\n"
-    )
-    return run_node(module, program)
+def run_javascript(models):
+    """Score lists of rows by exported modules.
+
+    ``models`` are pairs of a module and its lists; the result has the scores of every list. NaN and
+    infinity are the same in JavaScript and in Python's JSON.
+    """
+    parts, program = [], []
+    for k, (module, lists) in enumerate(models):
+        parts.append((f"model{k}.mjs", module))
+        program.append(f"import {{ scores as scores{k} }} from './model{k}.mjs';")
+        program.append(f"results.push({json.dumps(lists)}.map(scores{k}));")
+    imports, calls = program[::2], program[1::2]
+    text = [*imports, "const results = [];", *calls, "console.log(JSON.stringify(results));"]
+    return run_node("\n".join(text), *parts)
+
+
+_JAVA_RUNNER = """
+import java.io.FileInputStream;
+class Runner {
+    public static void main(String[] names) throws Exception {
+        for (String name : names) {
+            System.setIn(new FileInputStream(name + ".jsonl"));
+            Object arguments = new String[0];
+            Class.forName(name).getMethod("main", String[].class).invoke(null, arguments);
+        }
+    }
+}
+"""
+
+
+def run_java(models):
+    """Score lists of rows by exported classes, as ``run_javascript`` does."""
+    java, javac = shutil.which("java"), shutil.which("javac")
+    if java is None or javac is None:
+        pytest.skip("no JDK is installed")
+    with tempfile.TemporaryDirectory() as folder:
+        names = []
+        (Path(folder) / "Runner.java").write_text(_JAVA_RUNNER, encoding="utf-8")
+        for source, lists in models:
+            name = re.search(rb"public final class (\w+)", source)[1].decode()
+            names.append(name)
+            (Path(folder) / f"{name}.java").write_bytes(source)
+            lines = "".join(json.dumps(rows) + "\n" for rows in lists)
+            (Path(folder) / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        quiet = {"capture_output": True, "text": True, "check": False, "timeout": 120}
+        files = ["Runner.java", *(f"{name}.java" for name in names)]
+        done = subprocess.run([javac, "-Xlint:all", *files], cwd=folder, **quiet)
+        assert not done.stderr, done.stderr
+        done = subprocess.run([java, "-cp", folder, "Runner", *names], cwd=folder, **quiet)
+    assert done.returncode == 0, done.stderr
+    lines = iter(done.stdout.splitlines())
+    return [[json.loads(next(lines)) for _ in lists] for _, lists in models]
 
 
 def column_names(model):

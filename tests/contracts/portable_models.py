@@ -3,9 +3,11 @@
 A case returns a model and lists of rows: 10,000 rows in all, with missing, unseen and odd values.
 """
 
+from functools import cache
+
 import numpy as np
 
-from rankine import AdditiveRanker, Dataset, LinearModel
+from rankine import AdditiveRanker, Dataset, LinearModel, Scorer
 from rankine.core.specs import (
     Binned,
     Bins,
@@ -213,3 +215,32 @@ def tables_of_raw_columns():
     codes = tuple(tuple(map(float, range(len(field.values)))) for field in spec.one_hot)
     bins = Bins(((-5.0, 0.0, 7.5), (0.0, 1e9), (1.0, 2.5), *codes), (3, 4), names=spec.columns)
     return LinearModel.from_weights(weights(sum(bins.n_cells)), transforms=[spec, bins]), raw_rows()
+
+
+@cache
+def cases():
+    """Return names, models, lists and expected scores of all cases."""
+    models, lists = zip(*(function() for function in CASES.values()), strict=True)
+    expected = [
+        [Scorer(model, unknown="zero").score(rows).tolist() for rows in each]
+        for model, each in zip(models, lists, strict=True)
+    ]
+    return list(CASES), models, lists, expected
+
+
+NUMBER = LinearModel.from_weights([1.0], transforms=[LogColumns(("a",))])
+HASHED = LinearModel.from_weights(np.ones(2), transforms=[LogColumns(hashed=("a",), hash_bits=1)])
+FEATURE = LinearModel.from_weights([1.0], ["a"])
+
+#: Models with a value of column ``a`` that cannot be scored.
+REFUSED = [
+    (FEATURE, '"1"'),
+    (FEATURE, "null"),
+    (FEATURE, "Infinity"),
+    (LinearModel.from_weights([1e300], ["a"]), "1e300"),
+    (NUMBER, '"5"'),
+    (NUMBER, '"2026-02-30"'),
+    (NUMBER, "Infinity"),
+    (HASHED, "1.5"),
+    (LinearModel.from_weights([0.0, 1.0, 0.0], transforms=[Bins(((0.5,),), names=("a",))]), '"1"'),
+]

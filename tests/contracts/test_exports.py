@@ -23,7 +23,7 @@ def read(target, model, result, X):
 def test_the_targets_are_those_we_promise():
     assert set(targets()) >= {
         "elasticsearch", "opensearch", "solr", "vespa", "onnx", "sql", "json", "python",
-        "javascript",
+        "javascript", "java",
     }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_per_list_scaling_is_refused_where_it_cannot_be_expressed(target):
     model = LinearModel.from_weights([1.0, -2.0], ["a", "b"], transforms=(ListRange(),))
     if target == "json":
         assert b'"list_range"' in export(model, target).content
-    elif target in ("python", "sql", "javascript"):
+    elif target in ("python", "sql", "javascript", "java"):
         X = np.random.default_rng(0).normal(size=(30, 2))
         scores = read(target, model, export(model, target), X)
         np.testing.assert_allclose(scores, Scorer(model).score(X), atol=1e-12)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import sqlite3
 import subprocess
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
-from contracts.export_readers import postgres  # noqa: F401 - a fixture
+from contracts.export_readers import postgres, run_java, run_javascript  # noqa: F401 - a fixture
 from rankine import LinearModel, Scorer
 from rankine.core.column_values import category_text
 from rankine.core.errors import ExportError
 from rankine.core.specs import Binned, Bins, LogColumns, MissingValues, OneHot
-from rankine.export import export
+from rankine.export import ExportOptions, export, targets
 
 NAN = float("nan")
 #: Kind -> type of its SQL column, values in training, and values that were not.
@@ -174,3 +175,41 @@ def test_python_refuses_what_the_scorer_refuses():
             namespace["scores"]([{"value": 3.4}])
         with pytest.raises(TypeError):
             Scorer(model).score([{"value": 3.4}])
+
+
+def all_cases():
+    """Yield every model with every kind of column that it reads."""
+    for _, trained, unseen in CATEGORIES.values():
+        for model in category_models(trained):
+            yield model, [*trained, *unseen, None]
+    days = {"date": ("DATE", [date(2026, 11, 1), date(1969, 12, 31)])}
+    for _, values in {**NUMBERS, **days}.values():
+        for model in number_models():
+            yield model, [*values, None]
+
+
+def json_value(value):
+    """JSON has neither dates nor decimals."""
+    if isinstance(value, date):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value
+
+
+@pytest.mark.parametrize(("target", "run"), [("javascript", run_javascript), ("java", run_java)])
+def test_programs_compute_the_same_bits(target, run):
+    programs, expected = [], []
+    for k, (model, values) in enumerate(all_cases()):
+        content = export(model, target, ExportOptions(name=f"m{k}")).content
+        # One list with all rows, and lists of one row each.
+        rows = [{"value": value} for value in values]
+        lists = [rows, *([row] for row in rows)]
+        programs.append((content, [[{"value": json_value(r["value"])} for r in x] for x in lists]))
+        expected.append([Scorer(model).score(each).tolist() for each in lists])
+    assert run(programs) == expected
+
+
+@pytest.mark.parametrize("target", targets())
+def test_every_target_scores_raw_columns_or_refuses_them(target):
+    for model, _ in all_cases():
+        with suppress(ExportError):
+            assert export(model, target).content

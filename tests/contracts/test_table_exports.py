@@ -300,7 +300,15 @@ def test_trees_are_balanced_and_ask_no_idle_question():
 
 
 def test_every_target_writes_tables(tables):
-    assert set(targets()) == {*tree_targets(), "sql", "python", "javascript", "json", "onnx"}
+    assert set(targets()) == {
+        *tree_targets(),
+        "sql",
+        "python",
+        "javascript",
+        "java",
+        "json",
+        "onnx",
+    }
 
 
 @pytest.mark.parametrize("target", targets())

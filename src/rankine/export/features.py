@@ -112,7 +112,7 @@ def require_rule(model: LinearModel, target: str, rules: Sequence[str]) -> None:
         fix = f"Train with missing={' or '.join(map(repr, rules))}"
     raise ExportError(
         f"{target} cannot express this model's rule for missing values (missing={spec.rule!r})",
-        fix=f"{fix}; or use rankine serve, or the python, javascript or json export",
+        fix=f"{fix}; or use rankine serve, or the python, javascript, java or json export",
     )
 
 
@@ -129,7 +129,7 @@ def require_linear(
         raise ExportError(
             f"{target} scores one document at a time and cannot scale features within each list",
             fix="Train with scale='standard' or 'maxabs', which are folded into the weights; or "
-            "use rankine serve, or the sql, python, javascript or json export",
+            "use rankine serve, or the sql, python, javascript, java or json export",
         )
 
 

@@ -50,13 +50,13 @@ def build_trees(tables: Tables, target: str, *, linear: bool = False) -> list[No
         raise ExportError(
             f"{target} has trees only, and column {tables.column_name(tables.bins.linear[0])!r} of "
             "this model is linear",
-            fix="Train without linear=, or export to sql, onnx, vespa, python, javascript or json",
+            fix="Train without linear=, or export to sql, onnx, vespa, json or a language",
         )
     if tables.texts:
         raise ExportError(
             f"{target} compares numbers, and column "
             f"{printable(tables.column_name(min(tables.texts)))!r} of this model holds texts",
-            fix="Serve the model with rankine serve, or export to sql, python, javascript or json",
+            fix="Serve the model with rankine serve, or export to sql, json or a language",
         )
     trees = []
     for term in tables.terms:
