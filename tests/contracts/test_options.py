@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from itertools import product
 
 import joblib
 import numpy as np
@@ -123,23 +124,30 @@ def test_every_parameter_has_an_effect_or_is_refused(name, parameter):
 @pytest.mark.parametrize("name", RANKERS)
 def test_parameters_without_effect_are_refused_and_have_none(name, monkeypatch):
     kind = ranker_class(name)
-    for parameter, conditions in kind.no_effect_with.items():
+    for parameter, condition in kind.no_effect_with.items():
         change = changes_of(name, parameter)[0][parameter]
-        for other, values in conditions.items():
-            for value in values:
-                context = {other: value, parameter: change}
-                with pytest.raises(ParameterError, match=f"no effect with {other}=") as error:
-                    make(name, **context).fit(DATA)
-                assert error.value.parameter == parameter
-                with monkeypatch.context() as patch:
-                    patch.setattr(kind, "_check_effects", lambda *_: None)
-                    try:
-                        before, after = (
-                            outcome(name, options) for options in ({other: value}, context)
-                        )
-                    except RankineError:  # refused beside this value for another reason
-                        continue
-                assert before == after, context
+        for values in product(*condition.values()):
+            others = dict(zip(condition, values, strict=True))
+            context = {**others, parameter: change}
+            with pytest.raises(ParameterError, match="no effect with") as error:
+                make(name, **context).fit(DATA)
+            assert error.value.parameter == parameter
+            with monkeypatch.context() as patch:
+                patch.setattr(kind, "_check_effects", lambda *_: None)
+                try:
+                    before, after = (outcome(name, options) for options in (others, context))
+                except RankineError:  # refused beside these values for another reason
+                    continue
+            assert before == after, context
+
+
+def test_an_option_is_taken_if_one_of_several_conditions_does_not_hold():
+    refused = {"solver": "perceptron", "l2": 0.1}
+    with pytest.raises(ParameterError) as error:
+        make("spd", **refused).fit(DATA)
+    assert error.value.parameter == "l2"
+    ranker = make("spd", **refused, record_at=[10]).fit(DATA)
+    assert len(ranker.record_) > 0
 
 
 class Draws:

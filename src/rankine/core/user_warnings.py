@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside the package that led here, however deep the call is."""
-    level, frame = 1, sys._getframe()  # noqa: SLF001
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rankine."):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("rankine."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -69,6 +69,7 @@ from rankine.transforms.scaling import Scaling, check_scale
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
+    from rankine.logs.encoding import LogRecord
     from rankine.rankers.goals import GoalMixture
     from rankine.rankers.sources import MemorySource
     from rankine.solvers.base import Solution
@@ -590,7 +591,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         padded = [
             step._replace(coef=np.pad(step.coef, (0, width - len(step.coef)))) for step in steps
         ]
-        return TablePath.from_steps(self, task, padded, tables=tuple(tables))
+        return TablePath.from_steps(self, task, padded, feature_names=None, tables=tuple(tables))
 
     def _path_plans(
         self, data: TableData, reader: TableReader, strengths: NDArray[np.float64]
@@ -631,14 +632,15 @@ class AdditiveRanker(PathMixin, BaseRanker):
         read_query_index(X, qid, group, matrix.shape[0])
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
 
-    def _align_columns(self, data: Dataset) -> Dataset:
-        """Return a dataset with the columns of the fit; a raw log is encoded as in training."""
-        log_record = getattr(self, "log_record_", None)
+    def _align_columns(
+        self, data: Dataset, columns: FittedColumns, log_record: LogRecord | None
+    ) -> Dataset:
+        """Return a dataset with the columns of a fit; a raw log is encoded as in training."""
         if log_record is not None and data.encoding is not None:
             encoding = log_record.encoding
             if data.encoding.spec.read_columns != encoding.spec.read_columns:
                 data = encoding.encode(data)
-        return super()._align_columns(data)
+        return super()._align_columns(data, columns, log_record)
 
     def _model_feature_names(self, names: Any) -> None:  # noqa: ARG002
         """Return None: the bins hold the names of the columns."""

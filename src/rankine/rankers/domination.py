@@ -337,7 +337,8 @@ class DominationRanker(PathMixin, BaseRanker):
             if notify(task.callbacks, progress):
                 break
         warn_not_converged(type(self).__name__, self.tol, solutions)
-        return RegularizationPath.from_steps(self, task, steps)
+        names = self._model_feature_names(task.columns.names)
+        return RegularizationPath.from_steps(self, task, steps, names)
 
     def fit_topics(self, X: Any, Y: Any, **options: Any) -> ModelBundle:
         """Learn one model per column of Y over the same rows; see ``rankine.fit_topics``."""

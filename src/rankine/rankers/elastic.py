@@ -584,6 +584,7 @@ class ElasticRanker(PathMixin, BaseRanker):
             self,
             task,
             [member.step(task) for member in small],
+            self._model_feature_names(task.columns.names),
             solvers=tuple(member.solver for member in small),
             latency=np.array([scoring_latency(member.coef, scored) for member in small]),
             max_latency=options.get("max_latency"),

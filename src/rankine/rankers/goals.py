@@ -31,7 +31,6 @@ from sklearn.exceptions import ConvergenceWarning
 from rankine.core.errors import DataError, LabelError, NoPairsError, ParameterError
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import FitArguments
-from rankine.rankers.pipeline import prepare_task, store_fit
 from rankine.rankers.sources import MemorySource, resolve_query_weight
 from rankine.solvers.base import Callback, report_progress
 
@@ -109,7 +108,7 @@ class GoalFits:
         self.names = tuple(labels)
         first = next(iter(labels.values()))
         rows = replace(data, y=first, query_index=data.queries)
-        self.task = prepare_task(ranker, FitArguments(X=rows, query_weight=query_weight), "fit")
+        self.task = ranker._prepare_task(FitArguments(X=rows, query_weight=query_weight), "fit")
         sources = [
             _source_of_goal(self.task, rows, name, y, query_weight) for name, y in labels.items()
         ]
@@ -158,7 +157,7 @@ class GoalFits:
         result = replace(result, training={**result.training, **goals})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # ``solve`` has warned
-            store_fit(ranker, self.task, result, {})
+            ranker._store_fit(self.task, result, {})
         return ranker
 
     def _scale(self, goal: int, coef: Vector) -> float:

@@ -5,12 +5,10 @@ it is given. ``fit`` passes a copy of the ranker here, so that a failed fit leav
 was; ``predict`` and ``score`` pass the ranker itself.
 """
 
-# ruff: noqa: SLF001 - the hooks that rankers implement are private to this package
-
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +37,7 @@ from rankine.solvers.base import Callback
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rankine.logs.encoding import LogRecord
     from rankine.rankers.base import BaseRanker
 
 #: A single list with more rows than this rather suggests forgotten query ids.
@@ -65,6 +64,23 @@ class FitArguments:
     checkpoint: str | Path | None = None
     every: int = 100_000
     resume: bool = False
+
+
+class InputsMixin:
+    """What a ranker may change in how its rows are read."""
+
+    def _keeps_column_storage(self, X: Any) -> bool:  # noqa: ARG002
+        """Return whether a matrix that is stored by columns is used as it is."""
+        return False
+
+    def _align_columns(
+        self,
+        data: Dataset,
+        columns: FittedColumns,
+        log_record: LogRecord | None,  # noqa: ARG002
+    ) -> Dataset:
+        """Return a dataset with the columns of a fit, or raise."""
+        return columns.align(data, type(self).__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,23 +132,25 @@ class FittedColumns:
                     fix="Give the columns in the order of the fit",
                 )
 
+    def align(self, data: Dataset, ranker: str) -> Dataset:
+        """Return a dataset with its matrix stored by rows; raise unless it has these columns.
+
+        ``ranker`` is the name of the fitted class in the error.
+        """
+        if data.n_features != self.n_features:
+            raise FeatureMismatchError(
+                f"X has {data.n_features} features, but {ranker} is expecting "
+                f"{self.n_features} features as input",
+                fix=f"Read the data with n_features={self.n_features}",
+            )
+        self.require_names(data.feature_names)
+        matrix = _by_rows(data.X)
+        return data if matrix is data.X else replace(data, X=matrix)
+
 
 def columns_of_source(n_features: int, names: Sequence[str] | None) -> FittedColumns:
     """Return the columns of a data set, stream or partitions."""
     return FittedColumns(n_features, None if names is None else np.asarray(names, dtype=object))
-
-
-def require_same_columns(estimator: BaseRanker, data: Dataset) -> Dataset:
-    """Raise unless a dataset has the columns of the fit; return it."""
-    if data.n_features != estimator.n_features_in_:
-        raise FeatureMismatchError(
-            f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input",
-            fix=f"Read the data with n_features={estimator.n_features_in_}",
-        )
-    FittedColumns.from_estimator(estimator).require_names(data.feature_names)
-    matrix = _by_rows(data.X)
-    return data if matrix is data.X else replace(data, X=matrix)
 
 
 def _by_rows(matrix: Any) -> Any:
@@ -190,22 +208,25 @@ def read_rows(
     sample_weight: Any = None,
     *,
     reset: bool,
+    keep_columns: bool = False,
 ) -> Dataset:
-    """Return labelled rows as a dataset; with ``reset`` they define the columns."""
+    """Return labelled rows as a dataset; with ``reset`` they define the columns.
+
+    With ``keep_columns`` a matrix that is stored by columns is used as it is.
+    """
     if isinstance(X, Dataset):
         if y is not None or qid is not None or group is not None:
             raise ParameterError("a Dataset already holds y and qid", fix="Pass the Dataset alone")
         if reset:
             columns_of_source(X.n_features, X.feature_names).store(estimator)
         weight = X.weight if sample_weight is None else check_weight(sample_weight, X.n_rows)
-        matrix = X.X if estimator._keeps_column_storage(X.X) else _by_rows(X.X)
+        matrix = X.X if keep_columns else _by_rows(X.X)
         return require_rows(replace(X, X=matrix, weight=weight, query_index=X.queries))
     X = in_memory(X)
     if y is None:
         raise SchemaError("requires y to be passed, but the target y is None", fix="Pass labels")
-    stored_by_column = reset and estimator._keeps_column_storage(X)
     rows: Any = X
-    if stored_by_column:
+    if keep_columns:
         # Only the shape is checked here, since the matrix is used as it is stored.
         rows = sparse.csr_array(X.shape, dtype=X.dtype)
     matrix, frame_qid = read_matrix(estimator, rows, reset=reset)
@@ -228,7 +249,7 @@ def read_rows(
         weight=sample_weight,
         infinite=estimator.takes_missing,
     )
-    return replace(data, X=X, query_index=data.queries) if stored_by_column else data
+    return replace(data, X=X, query_index=data.queries) if keep_columns else data
 
 
 def _warn_of_several_lists(matrix: Any, names: Any) -> None:
@@ -255,7 +276,7 @@ def _warn_of_several_lists(matrix: Any, names: Any) -> None:
 
 def _is_split_by_groups() -> bool:
     """Return whether this is a fit of scikit-learn's cross-validation, which was given groups."""
-    frame: Any = sys._getframe()
+    frame: Any = inspect.currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
             values = {**(frame.f_locals.get("params") or {}), **frame.f_locals}
@@ -299,9 +320,13 @@ class EvalSet(NamedTuple):
 
 
 def read_eval_sets(
-    estimator: BaseRanker, arguments: FitArguments, *, needs_query_ids: bool
+    estimator: BaseRanker,
+    arguments: FitArguments,
+    align: Callable[[Dataset], Dataset],
+    *,
+    needs_query_ids: bool,
 ) -> list[EvalSet]:
-    """Return the evaluation sets, held in memory."""
+    """Return the evaluation sets, held in memory; ``align`` gives them the columns of the fit."""
     sets, names = arguments.eval_set, arguments.eval_names
     options = {
         "eval_qid": arguments.eval_qid,
@@ -335,20 +360,26 @@ def read_eval_sets(
     eval_sets = []
     for k, one_set in enumerate(sets):
         data = _read_eval_set(
-            estimator, one_set, qids[k], groups[k], needs_query_ids=needs_query_ids
+            estimator, one_set, qids[k], groups[k], align, needs_query_ids=needs_query_ids
         )
         eval_sets.append(EvalSet(names[k], data, query_weights[k]))
     return eval_sets
 
 
 def _read_eval_set(
-    estimator: BaseRanker, eval_set: Any, qid: Any, group: Any, *, needs_query_ids: bool
+    estimator: BaseRanker,
+    eval_set: Any,
+    qid: Any,
+    group: Any,
+    align: Callable[[Dataset], Dataset],
+    *,
+    needs_query_ids: bool,
 ) -> Dataset:
     if isinstance(eval_set, Dataset):
-        return estimator._align_columns(eval_set)
+        return align(eval_set)
     source_type = classify(eval_set)
     if source_type is StreamSource:
-        return estimator._align_columns(concat(eval_set))
+        return align(concat(eval_set))
     if source_type is PartitionSource:
         raise ParameterError(
             "evaluation data is held in memory and cannot be partitions",
@@ -377,7 +408,7 @@ def _read_eval_set(
     X, frame_qid = take_qid(X)
     if qid is None and group is None:
         qid = frame_qid
-    rows = estimator._align_columns(log_record.encoding.read_frame(X))
+    rows = align(log_record.encoding.read_frame(X))
     return Dataset.from_arrays(
         rows.X, y, qid, group=group, feature_names=rows.feature_names, infinite=True
     )

@@ -80,7 +80,12 @@ class RegularizationPath:
 
     @classmethod
     def from_steps(
-        cls, ranker: BaseRanker, task: FitTask, steps: Sequence[Step], **fields: Any
+        cls,
+        ranker: BaseRanker,
+        task: FitTask,
+        steps: Sequence[Step],
+        feature_names: Sequence[str] | None,
+        **fields: Any,
     ) -> Self:
         """Create the path of a task from its steps in scaled units."""
         from rankine.metrics import parse_metric
@@ -90,7 +95,6 @@ class RegularizationPath:
             # Users see weights of the features as given, not of the scaled ones.
             rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
             weights = sparse.csr_array(sparse.vstack(rows))
-        names = ranker._model_feature_names(task.columns.names)  # noqa: SLF001
         log_record = task.source.log_record
 
         def column(name: str) -> NDArray[np.float64]:
@@ -107,7 +111,7 @@ class RegularizationPath:
             seconds=column("seconds"),
             metric=ranker.metric,
             larger_is_better=parse_metric(ranker.metric).larger_is_better,
-            feature_names=None if names is None else tuple(names),
+            feature_names=None if feature_names is None else tuple(feature_names),
             transforms=task.scaling.transforms,
             parameters={"ranker": ranker.system, **json_parameters(ranker)},
             finish=None if log_record is None else log_record.finish,

@@ -13,11 +13,10 @@ from rankine.core.checks import check_count
 from rankine.core.errors import ParameterError
 from rankine.rankers.inputs import FitArguments
 from rankine.rankers.path import RegularizationPath
-from rankine.rankers.pipeline import prepare_task
+from rankine.rankers.pipeline import FitPipeline
 from rankine.solvers.base import Callback
 
 if TYPE_CHECKING:
-    from rankine.rankers.capabilities import Capabilities
     from rankine.rankers.fitting import FitTask
 
 
@@ -40,10 +39,9 @@ class PathGrid(NamedTuple):
         return self.max_nonzero is None or n_nonzero <= self.max_nonzero
 
 
-class PathMixin:
+class PathMixin(FitPipeline):
     """``path``; a ranker declares ``capabilities.path`` and implements ``_solve_path``."""
 
-    capabilities: ClassVar[Capabilities]
     #: Grid by default.
     path_grid: ClassVar[PathGrid]
 
@@ -129,8 +127,7 @@ class PathMixin:
             eval_group=eval_group,
             callbacks=callbacks,
         )
-        ranker: Any = self
-        return self._solve_path(prepare_task(ranker, arguments, "path"), grid, options)
+        return self._solve_path(self._prepare_task(arguments, "path"), grid, options)
 
     def _check_path_options(self, options: Mapping[str, Any]) -> None:
         """Raise for options of this ranker outside their domain, before any data is read."""

@@ -14,7 +14,7 @@ from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset, concat, row_scores
 from rankine.data.frames import in_memory, is_frame
 from rankine.data.query_index import QueryIndex
-from rankine.rankers.inputs import read_matrix, read_query_index, require_same_columns
+from rankine.rankers.inputs import FittedColumns, InputsMixin, read_matrix, read_query_index
 from rankine.rankers.sources import StreamSource, classify
 from rankine.transforms.apply import transformed_scores
 from rankine.transforms.missing import refuse_missing
@@ -37,7 +37,7 @@ def rank_queries(
     return ranked
 
 
-class PredictionMixin:
+class PredictionMixin(InputsMixin):
     """``predict``, ``rank`` and ``score``."""
 
     metric: str
@@ -123,15 +123,10 @@ class PredictionMixin:
         log_record = getattr(self, "log_record_", None)
         if log_record is not None and is_frame(X):
             X = log_record.encoding.read_frame(X)
+        estimator: Any = self
         if isinstance(X, Dataset):
-            return self._align_columns(X).X
-        estimator: Any = self
+            return self._align_columns(X, FittedColumns.from_estimator(estimator), log_record).X
         return read_matrix(estimator, X, reset=False)[0]
-
-    def _align_columns(self, data: Dataset) -> Dataset:
-        """Return a dataset with the columns of the fit, or raise."""
-        estimator: Any = self
-        return require_same_columns(estimator, data)
 
     def _query_index(
         self, X: Any, qid: Any, group: Any, n_rows: int, purpose: str | None = None

@@ -194,7 +194,11 @@ class SPDRanker(BaseRanker):
         comparisons="draws comparisons as it draws pairs; weights and ties need sampling='uniform'",
     )
     no_effect_with: ClassVar[Mapping[str, Condition]] = {
-        "l2": {"solver": ("passive_aggressive", "perceptron", "margin_perceptron")},
+        # The recorded objective has the penalty, whatever the solver does.
+        "l2": {
+            "solver": ("passive_aggressive", "perceptron", "margin_perceptron"),
+            "record_at": (None, 0),
+        },
         "aggressiveness": {"solver": _without("passive_aggressive", "hybrid")},
         "schedule": {"solver": ("passive_aggressive", "romma", "perceptron", "margin_perceptron")},
         "schedule_c": {"schedule": ("pegasos",)},

@@ -112,7 +112,7 @@ class SharedStudy:
         # The public way to a heartbeat is study.optimize, which cannot claim under the lock.
         from optuna.storages._heartbeat import get_heartbeat_thread
 
-        with get_heartbeat_thread(trial._trial_id, self._storage):  # noqa: SLF001
+        with get_heartbeat_thread(self._storage_id(trial), self._storage):
             yield
 
     def has_running_trials(self) -> bool:
@@ -140,7 +140,12 @@ class SharedStudy:
 
     def _beat(self, trial: Any) -> None:
         if self.path is not None:
-            self._storage.record_heartbeat(trial._trial_id)  # noqa: SLF001
+            self._storage.record_heartbeat(self._storage_id(trial))
+
+    def _storage_id(self, trial: Any) -> int:
+        """Return the id of a trial in the storage, which numbers the trials of all studies."""
+        study_id = self._storage.get_study_id_from_name(NAME)
+        return int(self._storage.get_trial_id_from_study_id_trial_number(study_id, trial.number))
 
     def _queue_lost_trials(self) -> None:
         """Queue the trials of dead and interrupted workers again."""
