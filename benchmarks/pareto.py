@@ -24,7 +24,7 @@ from benchmarks.common.peers import absent_packages
 from rankine import AdditiveRanker, Dataset, LeastSquaresRanker, RankSVM, split_queries
 from rankine.evaluation.pareto import hypervolume
 from rankine.metrics import evaluate_on, random_expectation
-from rankine.rankers.goals import GoalFits, simplex_grid
+from rankine.rankers.goals import simplex_grid
 
 RANKERS = {
     "least squares": lambda: LeastSquaresRanker(n_threads=1),
@@ -83,7 +83,7 @@ def labels_of(data):
 
 
 def front_of(ranker, data, n_points):
-    fits = GoalFits(ranker, data, labels_of(data))
+    fits = ranker.goal_fits(data, labels_of(data))
     fits.solve(simplex_grid(2, n_points))
     return fits
 

@@ -575,7 +575,7 @@ def pareto(
     rules = _goal_metrics(metrics, labels)
     # Before the fits, so that held-out data without a column of a metric costs no time.
     evaluators = [_HeldOutEvaluator(part, rules) for part in (valid, test)]
-    fits = GoalFits(ranker, train, labels, query_weight)
+    fits = ranker.goal_fits(train, labels, query_weight)
     fits.solve(simplex_grid(len(names), n_points), callbacks)
     for fit in fits.fits:
         model = fits.fitted(fit)

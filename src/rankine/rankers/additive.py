@@ -531,7 +531,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             if metric.gain == "exp" and not are_grades(rows.y):
                 # Amounts have no exponential gain to choose strengths by.
                 ranker.metric = str(replace(metric, gain="linear"))
-            plan, start = ranker._search_plan(goal_task, goal_data, reader, [])  # noqa: SLF001
+            plan, start = AdditiveRanker._search_plan(ranker, goal_task, goal_data, reader, [])
             goals.append(TableGoal(plan, goal_data, start))
         return TableMixture(
             task, goals, self.tol, partial(self._describe, data=data, reader=reader)

@@ -9,8 +9,8 @@ A ranker is one file: a class with its parameters, ``system``, ``capabilities`` 
 
 Everything around the solver is shared: what parameters mean (``parameters``), input (``inputs``),
 sources (``sources``), warm starts (``warm_start``), the path of a fit (``pipeline``, ``fitting``),
-prediction (``prediction``), the model (``fitted_model``) and notebook display (``display``).
-``parameters``, ``warm_start`` and ``pipeline`` also define the methods that a ranker may override.
+fits to several goals (``goals``), prediction (``prediction``), the model (``fitted_model``) and
+notebook display (``display``). The classes of these modules also define what a ranker may override.
 """
 
 from __future__ import annotations
@@ -18,27 +18,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from rankine.core.errors import ParameterError
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.display import DisplayMixin
 from rankine.rankers.fitted_model import ModelMixin
-from rankine.rankers.fitting import FitTask
+from rankine.rankers.goals import GoalsMixin
 from rankine.rankers.inputs import FitArguments
-from rankine.rankers.pipeline import FitPipeline
 from rankine.rankers.prediction import PredictionMixin
 from rankine.rankers.registry import Condition
 from rankine.solvers.base import Callback
-
-if TYPE_CHECKING:
-    from rankine.rankers.goals import GoalMixture
-    from rankine.rankers.sources import MemorySource
 
 
 def _supports_partial_fit(ranker: BaseRanker) -> bool:
@@ -46,7 +40,7 @@ def _supports_partial_fit(ranker: BaseRanker) -> bool:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BaseRanker(FitPipeline, PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator):
+class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEstimator):
     """Base of all rankers; their parameters are the fields of the class.
 
     Parameters
@@ -229,14 +223,6 @@ class BaseRanker(FitPipeline, PredictionMixin, ModelMixin, DisplayMixin, BaseEst
             ),
         )
         return self
-
-    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:  # noqa: ARG002
-        """Return the risks of several goals, each a source with the same rows and other labels."""
-        raise ParameterError(
-            f"{type(self).__name__} cannot be fitted to several goals",
-            parameter="ranker",
-            fix="Use ranksvm, least-squares, additive or elastic",
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

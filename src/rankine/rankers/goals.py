@@ -12,17 +12,16 @@ A ranker takes part by ``_mix_goals``, which returns a ``GoalMixture``. ``GoalFi
 goals alone and then a grid of shares, each point from its neighbours.
 """
 
-# ruff: noqa: SLF001 - the hooks that rankers implement are private to this package
-
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from rankine.core.errors import DataError, LabelError, NoPairsError, ParameterError
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import FitArguments
+from rankine.rankers.pipeline import FitPipeline
 from rankine.rankers.sources import MemorySource, resolve_query_weight
 from rankine.solvers.base import Callback, report_progress
 
@@ -85,35 +85,32 @@ class MixedFit:
 class GoalFits:
     """Fits of a ranker to mixtures of goals.
 
+    ``BaseRanker.goal_fits`` makes them.
+
     Parameters
     ----------
     ranker
         Ranker with the parameters of every fit.
-    data
-        Training rows.
-    labels
-        Labels of every goal, by the name of the goal.
-    query_weight
-        Weights of queries, as in ``fit``.
+    names
+        Names of the goals.
+    mixture
+        Risks of the ranker for the goals.
+    fitted_copy
+        Returns a copy of the ranker that is fitted as a result says.
     """
 
     def __init__(
         self,
-        ranker: BaseRanker,
-        data: Dataset,
-        labels: dict[str, Vector],
-        query_weight: Any = None,
+        ranker: GoalsMixin,
+        names: Sequence[str],
+        mixture: GoalMixture,
+        fitted_copy: Callable[[FitResult], Any],
     ) -> None:
         self.ranker = ranker
-        self.names = tuple(labels)
-        first = next(iter(labels.values()))
-        rows = replace(data, y=first, query_index=data.queries)
-        self.task = ranker._prepare_task(FitArguments(X=rows, query_weight=query_weight), "fit")
-        sources = [
-            _source_of_goal(self.task, rows, name, y, query_weight) for name, y in labels.items()
-        ]
-        self.mixture = ranker._mix_goals(self.task, sources)
+        self.names = tuple(names)
+        self.mixture = mixture
         self.fits: list[MixedFit] = []
+        self._fitted_copy = fitted_copy
 
     def solve(self, grid: NDArray[np.float64], callbacks: Sequence[Callback] = ()) -> None:
         """Solve the goals alone and then every other row of ``grid``, which has a row per mixture.
@@ -147,7 +144,6 @@ class GoalFits:
 
     def fitted(self, fit: MixedFit) -> BaseRanker:
         """Return a copy of the ranker that is fitted to a mixture."""
-        ranker = copy(self.ranker)
         goals = {
             "goals": list(self.names),
             "goal_shares": fit.shares.tolist(),
@@ -157,7 +153,7 @@ class GoalFits:
         result = replace(result, training={**result.training, **goals})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # ``solve`` has warned
-            ranker._store_fit(self.task, result, {})
+            ranker: BaseRanker = self._fitted_copy(result)
         return ranker
 
     def _scale(self, goal: int, coef: Vector) -> float:
@@ -171,6 +167,45 @@ class GoalFits:
                 fix="Check the goal's column, add features that predict it, or lower l2",
             )
         return 1.0 / gain
+
+
+class GoalsMixin(FitPipeline):
+    """``goal_fits``, for rankers that implement ``_mix_goals``."""
+
+    def goal_fits(
+        self, data: Dataset, labels: dict[str, Vector], query_weight: Any = None
+    ) -> GoalFits:
+        """Prepare fits to mixtures of several goals; ``rankine.evaluation.pareto`` solves them.
+
+        Parameters
+        ----------
+        data
+            Training rows.
+        labels
+            Labels of every goal, by the name of the goal.
+        query_weight
+            Weights of queries, as in ``fit``.
+        """
+        first = next(iter(labels.values()))
+        rows = replace(data, y=first, query_index=data.queries)
+        task = self._prepare_task(FitArguments(X=rows, query_weight=query_weight), "fit")
+        sources = [_source_of_goal(task, rows, name, y, query_weight) for name, y in labels.items()]
+        mixture = self._mix_goals(task, sources)
+        return GoalFits(self, tuple(labels), mixture, partial(self._fitted_copy, task))
+
+    def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:  # noqa: ARG002
+        """Return the risks of several goals, each a source with the same rows and other labels."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot be fitted to several goals",
+            parameter="ranker",
+            fix="Use ranksvm, least-squares, additive or elastic",
+        )
+
+    def _fitted_copy(self, task: FitTask, result: FitResult) -> Self:
+        """Return a copy of the ranker with the fitted attributes of a result."""
+        ranker = copy(self)
+        ranker.__dict__ = self._fitted_attributes(task, result, {})
+        return ranker
 
 
 def simplex_grid(n_goals: int, n_points: int) -> NDArray[np.float64]:

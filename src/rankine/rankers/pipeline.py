@@ -2,8 +2,8 @@
 
 ``fit`` runs ``_fit``: ``_prepare_task`` validates, opens the source, measures scaling and
 missing-value rules, and prepares start and evaluation; the ranker builds its problem and solves it
-in ``_solve``; ``_store_fit`` sets the fitted attributes. Nothing is written to the ranker before
-that, so a failed fit leaves it as it was.
+in ``_solve``; ``_fitted_attributes`` collects what the fit sets. Nothing is written to the ranker
+before that, so a failed fit leaves it as it was.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             result = self._solve(task)
         finally:
             task.source.close()
-        self._store_fit(task, result, CLOCK.since(mark))
+        # One assignment sets everything: an interrupt comes before or after it.
+        self.__dict__ = self._fitted_attributes(task, result, CLOCK.since(mark))
 
     def _partial_fit(self, arguments: FitArguments) -> None:
         """Learn from more rows; columns and scaling stay as in the first call."""
@@ -138,7 +139,8 @@ class FitPipeline(InputsMixin, WarmStartMixin):
         columns = FittedColumns.from_estimator(estimator)
         seed = resolve_seed(self.random_state)
         task = FitTask(source, scaling, columns, seed=seed, reservoir=reservoir)
-        self._store_fit(task, self._solve_more(task), CLOCK.since(mark))
+        result = self._solve_more(task)
+        self.__dict__ = self._fitted_attributes(task, result, CLOCK.since(mark))
 
     def _prepare_task(self, arguments: FitArguments, action: str) -> FitTask:
         """Prepare everything that comes before the solver; ``action`` is "fit" or "path"."""
@@ -326,8 +328,10 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             "n_features": source.n_features,
         }
 
-    def _store_fit(self, task: FitTask, result: FitResult, times: dict[str, float]) -> None:
-        """Set the fitted attributes of a self."""
+    def _fitted_attributes(
+        self, task: FitTask, result: FitResult, times: dict[str, float]
+    ) -> dict[str, Any]:
+        """Return the attributes of the fitted ranker: its parameters and what the fit adds."""
         name = type(self).__name__
         labels = result.values or range(len(result.solutions))
         solutions = dict(zip(labels, result.solutions, strict=True))
@@ -365,5 +369,4 @@ class FitPipeline(InputsMixin, WarmStartMixin):
         # Attributes that an earlier fit set and this one does not would contradict the others.
         for optional in _OPTIONAL_ATTRIBUTES:
             fitted.__dict__.pop(optional, None)
-        # One assignment sets everything: an interrupt comes before or after it.
-        self.__dict__ = {**fitted.__dict__, **attributes}
+        return {**fitted.__dict__, **attributes}

@@ -19,7 +19,7 @@ from rankine import (
 )
 from rankine.losses.pair_queries import pair_risk
 from rankine.model.tables import Tables
-from rankine.rankers.goals import GoalFits, simplex_grid
+from rankine.rankers.goals import simplex_grid
 
 RNG = np.random.default_rng(0)
 QID = np.repeat(np.arange(60), 8)
@@ -42,7 +42,7 @@ EXACT = {
 
 
 def solve(ranker, n_points=5, labels=LABELS, **options):
-    fits = GoalFits(ranker, DATA, labels, **options)
+    fits = ranker.goal_fits(DATA, labels, **options)
     fits.solve(simplex_grid(len(labels), n_points))
     return fits
 
@@ -134,7 +134,7 @@ def test_one_pass_mixes_lists_and_has_no_certificate():
     assert not fits.mixture.exact
     pairwise = solve(ElasticRanker(objective="pairwise", loss="logistic", random_state=0), 2)
     coef = np.array([0.5, -1.0, 0.0, 2.0])
-    scores = pairwise.task.scaling.apply(DATA).X @ coef
+    scores = pairwise.mixture.task.scaling.apply(DATA).X @ coef
     expected = []
     for y in LABELS.values():
         data = replace(DATA, y=y)
@@ -163,7 +163,7 @@ def test_weights_of_rows_and_queries_and_propensities_are_those_of_a_fit():
     weight = {query: 1.0 + query % 3 for query in range(60)}
     data = replace(DATA, weight=RNG.uniform(0.5, 2, 480), position=np.tile(np.arange(1, 9), 60))
     ranker = RankSVM(propensity=[1.0, 0.5, 0.3], normalization="pair", scale="none")
-    fits = GoalFits(ranker, data, LABELS, weight)
+    fits = ranker.goal_fits(data, LABELS, weight)
     fits.solve(simplex_grid(2, 3))
     for y, fit in zip(LABELS.values(), (fits.fits[0], fits.fits[-1]), strict=True):
         alone = RankSVM(**ranker.get_params()).fit(replace(data, y=y), query_weight=weight)
@@ -197,13 +197,13 @@ def test_goals_that_cannot_be_learned_are_named():
         solve(RankSVM(), labels={"clicked": CLICKED, "same": QID + 1.0})
     constant = replace(DATA, X=np.column_stack([X[:, 0], X[:, 1] * 0]))
     constant.X[QID != 0] = 0.0  # only the first list can be learned from
-    fits = GoalFits(RankSVM(), constant, {"a": CLICKED, "b": np.where(QID == 0, 1.0, CLICKED)})
+    fits = RankSVM().goal_fits(constant, {"a": CLICKED, "b": np.where(QID == 0, 1.0, CLICKED)})
     with pytest.raises(DataError, match="'b'"):
         fits.solve(simplex_grid(2, 3))
 
 
 def test_a_callback_ends_the_run():
-    fits = GoalFits(RankSVM(), DATA, LABELS)
+    fits = RankSVM().goal_fits(DATA, LABELS)
     steps = []
     fits.solve(
         simplex_grid(2, 9), [lambda progress: steps.append(progress.step) or len(steps) == 4]
