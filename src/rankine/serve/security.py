@@ -41,8 +41,20 @@ def check_bind(host: str, token: bytes | None, *, allow_unauthenticated: bool) -
     )
 
 
+def is_secret(status: os.stat_result, user: int) -> bool:
+    """Return whether a file's permissions protect a token that ``user`` reads.
+
+    Containers mount secrets as files of root that other users can read (Docker: 0444, Kubernetes:
+    0440 and a group), so such files pass, unless the server itself runs as root.
+    """
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == 0 and user != 0:
+        return not mode & 0o022
+    return not mode & 0o077
+
+
 def read_token(path: str | os.PathLike[str], parameter: str = "token_file") -> bytes:
-    """Read the bearer token from a file that only its owner can read.
+    """Read the bearer token from a file that only its owner can read, or from a mounted secret.
 
     A token has at least 22 characters of ``A-Z a-z 0-9 . _ ~ + / = -`` (128 bits), such as
     ``openssl rand -base64 24`` creates.
@@ -55,7 +67,7 @@ def read_token(path: str | os.PathLike[str], parameter: str = "token_file") -> b
                 parameter=parameter,
                 fix="Pass the path of a file",
             )
-        if os.name != "nt" and status.st_mode & 0o077:
+        if os.name != "nt" and not is_secret(status, os.geteuid()):
             raise ParameterError(
                 "other users can read or write the token file",
                 parameter=parameter,

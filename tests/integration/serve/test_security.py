@@ -11,7 +11,7 @@ import pytest
 from integration.serve.serve_tools import RUN, make_model
 from rankine.core.errors import ParameterError
 from rankine.serve.reload import model_name
-from rankine.serve.security import AccessPolicy, check_bind, read_token
+from rankine.serve.security import AccessPolicy, check_bind, is_secret, read_token
 
 TOKEN = "c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="  # noqa: S105 - opens nothing
 
@@ -30,6 +30,25 @@ def test_token_files_must_be_private_and_long(tmp_path):
     for text in ("short", "a" * 40, "two words of a token file", "", "x" * 2000):
         with pytest.raises(ParameterError, match="22 to 512"):
             read_token(write_token(tmp_path / "bad", text))
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "user", "secret"),
+    [
+        (0, 0o444, 999, True),  # a secret that Docker mounts
+        (0, 0o440, 999, True),  # a secret that Kubernetes mounts, with fsGroup
+        (0, 0o664, 999, False),
+        (0, 0o646, 999, False),
+        (0, 0o400, 0, True),
+        (0, 0o444, 0, False),
+        (999, 0o600, 999, True),
+        (999, 0o644, 999, False),
+        (1000, 0o644, 999, False),
+    ],
+)
+def test_a_secret_of_root_may_be_readable(owner, mode, user, secret):
+    status = os.stat_result((0o100000 | mode, 0, 0, 1, owner, 0, 40, 0, 0, 0))
+    assert is_secret(status, user) is secret
 
 
 def test_a_token_is_one_word_of_many_letters(tmp_path):
