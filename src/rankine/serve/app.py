@@ -15,6 +15,9 @@ from urllib.parse import unquote
 import msgspec
 
 from rankine import __version__
+from rankine.export import ExportOptions
+from rankine.export.javascript import scorer_source
+from rankine.export.json import build_document
 from rankine.history.live import Shown
 from rankine.reranking.schema import RuleSet
 from rankine.serve.connection import ConnectionPool, Lane, Reply, Request
@@ -98,7 +101,7 @@ class Service:
         is_post = path in self._scoring or path == EVENTS_PATH
         page = self._pages.get(path)
         # Unknown paths before methods: 405 would suggest that another method works.
-        if not is_post and page is None and not path.startswith("/v1/models/"):
+        if not is_post and page is None and not path.startswith(("/v1/models/", _EXPORT_PATH)):
             return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
         allowed: tuple[bytes, ...] = (b"GET", b"HEAD")
         if is_post:
@@ -112,6 +115,8 @@ class Service:
             return self._score(path, request, on_event_loop)
         if page is not None:
             return page()
+        if path.startswith(_EXPORT_PATH):
+            return self._export(path.removeprefix(_EXPORT_PATH))
         return self._model(path.removeprefix("/v1/models/"))
 
     def _score(self, path: str, request: Request, on_event_loop: bool) -> Reply | None:
@@ -179,6 +184,24 @@ class Service:
         except RequestError as error:
             return self._counted_reply("/v1/models", error_result(error))
 
+    def _export(self, name: str) -> Reply:
+        try:
+            served = self.registry.find(name)
+            if served.model.nnz > _MAX_EXPORTED:
+                raise RequestError(
+                    422,
+                    "limit",
+                    f"the model has {served.model.nnz:,} weights, and {_MAX_EXPORTED:,} are sent",
+                    "Use rankine export",
+                )
+            document = build_document(served.model, ExportOptions())
+            # The digest of replies: for a topic, that of its bundle.
+            document |= {"digest": served.digest, "required": list(served.required)}
+            result = ScoringResult(200, msgspec.json.encode(document))
+        except RequestError as error:
+            result = error_result(error)
+        return self._counted_reply("/v1/export", result)
+
     def _models_reply(self, reply: ModelsReply | ModelEntry) -> Reply:
         self.metrics.count("/v1/models", 200)
         return Reply(200, msgspec.json.encode(reply))
@@ -213,6 +236,12 @@ def check_json(fields: dict[bytes, bytes]) -> None:
         raise RequestError(415, "content-type", "the body must be application/json in UTF-8")
 
 
+#: Paths of models in the JSON format of ``rankine export``, which the page scores rows with.
+_EXPORT_PATH = "/v1/export/"
+#: Largest number of weights that are sent, because encoding them blocks other requests.
+_MAX_EXPORTED = 20_000
+
+
 # -- the page at ``/``: one file that loads nothing ----------------------------------------------
 
 _BLOCKS = {tag: re.compile(rf"<{tag}>(.*?)</{tag}>", re.DOTALL) for tag in ("style", "script")}
@@ -245,6 +274,7 @@ def policy(text: str) -> str:
 def page_reply() -> Reply:
     """Return the page with its policy."""
     text = files("rankine.serve").joinpath("page.html").read_text(encoding="utf-8")
+    text = text.replace("/* @SCORER@ */", scorer_source())
     rules = policy(text).encode("ascii")
     fields = ((b"content-security-policy", rules), (b"referrer-policy", b"no-referrer"))
     return Reply(200, text.encode(), b"text/html; charset=utf-8", fields)
@@ -311,6 +341,10 @@ def openapi_document() -> bytes:
             "/v1/models/{name}/{topic}": {
                 "get": _getting("topic", "One topic.", "ModelEntry", "name", "topic")
             },
+            "/v1/export/{name}": {"get": _exporting("export", "One model", "name")},
+            "/v1/export/{name}/{topic}": {
+                "get": _exporting("exportTopic", "One topic", "name", "topic")
+            },
             "/healthz": {"get": _plain("healthz", "The process is running.")},
             "/readyz": {"get": _plain("readyz", "Models and kernels are loaded.", **_NOT_READY)},
             "/metrics": {"get": _plain("metrics", "Prometheus metrics.")},
@@ -360,12 +394,23 @@ def _posting_events(schema: Any) -> dict[str, Any]:
 
 
 def _getting(operation: str, summary: str, reply: str, *names: str) -> dict[str, Any]:
-    parameters = [
+    errors = {status: _ERRORS[status] for status in ("401", "404")}
+    return _operation(operation, summary, _json(reply), errors, parameters=_in_path(names))
+
+
+def _exporting(operation: str, what: str, *names: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"type": "object"}}}
+    errors = {status: _ERRORS[status] for status in ("401", "404")}
+    errors["422"] = f"The model has more than {_MAX_EXPORTED:,} weights."
+    summary = f"{what} as rankine export --to json writes it."
+    return _operation(operation, summary, content, errors, parameters=_in_path(names))
+
+
+def _in_path(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in names
     ]
-    errors = {status: _ERRORS[status] for status in ("401", "404")}
-    return _operation(operation, summary, _json(reply), errors, parameters=parameters)
 
 
 def _plain(operation: str, summary: str, **errors: str) -> dict[str, Any]:

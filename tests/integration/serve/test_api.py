@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from integration.serve.serve_tools import NAMES, LocalServer, log_model, make_model
-from rankine import Rules, Scorer
+from rankine import LinearModel, Rules, Scorer
 from rankine.core.specs import ListRange, OutcomeCalibration
 
 RNG = np.random.default_rng(3)
@@ -208,6 +208,25 @@ def test_unknown_features_are_refused_or_counted(server):
     status, reply = server.json("POST", "/v1/score", request)
     assert (status, reply["unknown_features"]) == (200, 1)
     assert reply["scores"][0] == reply["scores"][1]
+
+
+def test_a_model_is_sent_in_the_json_format(server, tmp_path):
+    status, document = server.json("GET", "/v1/export/shop")
+    model = make_model(0, metric="ndcg@10")
+    assert (status, document["digest"]) == (200, model.digest)
+    assert document["weights"] == model.values.tolist()
+    status, topic = server.json("GET", "/v1/export/topics/grain")
+    _, reply = server.json("GET", "/v1/models/topics/grain")
+    assert (status, topic["digest"]) == (200, reply["digest"])
+    for path in ("nothing", "topics", "topics/nothing", "shop/grain"):
+        assert server.json("GET", f"/v1/export/{path}")[0] == 404
+    LinearModel.from_weights(np.ones(20_001)).save(tmp_path / "large.rankine")
+    large = LocalServer(str(tmp_path))
+    try:
+        status, reply = large.json("GET", "/v1/export/large")
+        assert (status, reply["error"]["code"]) == (422, "limit")
+    finally:
+        large.stop()
 
 
 def test_models_tell_what_they_read(server):

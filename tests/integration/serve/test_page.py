@@ -69,6 +69,56 @@ def test_a_pasted_list_is_ranked_and_explained(server, browser, tmp_path):
         browser.screenshot(f"{folder}/page.png")
 
 
+def change(browser, card, name, value):
+    """Open the fields of a card and type a value."""
+    browser.evaluate(
+        f"document.querySelectorAll('.item')[{card}].querySelector('.change').open = true"
+    )
+    field = (
+        f"[...document.querySelectorAll('.item')[{card}].querySelectorAll('.fields label')]"
+        f".find((label) => label.firstChild.data === {json.dumps(name)}).querySelector('input')"
+    )
+    browser.wait(
+        f"document.querySelectorAll('.item')[{card}].querySelectorAll('.fields input').length > 0"
+    )
+    browser.evaluate(
+        f"(() => {{ const input = {field}; input.focus(); input.value = {json.dumps(value)};"
+        "input.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_a_changed_value_moves_the_items(server, browser):
+    browser.open(server.facts["url"] + "/", READY)
+    rank(browser, json.dumps(ITEMS))
+    scorer = Scorer(make_model(0))
+    rows = [dict(item["features"]) for item in ITEMS]
+    order = scorer.rank(rows).indices.tolist()
+    last, feature = order[-1], max(NAMES, key=lambda name: abs(scorer.score([{name: 1.0}])[0]))
+    rows[last][feature] = float(np.sign(scorer.score([{feature: 1.0}])[0]) * 100)
+    change(browser, 5, feature, str(rows[last][feature]))
+    expected = scorer.rank(rows)
+    assert expected.indices[0] == last
+    assert texts(browser, ".item .id") == [f"doc {i}" for i in expected.indices]
+    assert texts(browser, ".item .moved") == ["▲ 5", *["▼ 1"] * 5]
+    assert "1 value changed" in browser.evaluate("document.querySelector('#status').textContent")
+    hidden = "[...document.querySelectorAll('.lead')].every((part) => part.hidden)"
+    assert browser.evaluate(hidden)
+    assert browser.evaluate("document.activeElement.classList.contains('changed')")
+    if folder := os.environ.get("RANKINE_SCREENSHOTS"):
+        browser.evaluate("document.querySelector('#status').scrollIntoView()")
+        browser.screenshot(f"{folder}/what-if.png")
+    browser.evaluate("document.querySelector('#again').click()")
+    browser.wait("!document.querySelector('#go').disabled && list !== null")
+    assert texts(browser, ".item .id") == [f"doc {i}" for i in expected.indices]
+    assert "Ahead of the next by" in texts(browser, ".item .lead")[0]
+    change(browser, 0, feature, "x")
+    assert browser.evaluate("document.querySelector('#status').className") == "bad"
+    browser.evaluate("document.querySelector('#undo').click()")
+    assert texts(browser, ".item .moved") == [""] * 6
+    assert browser.evaluate("document.querySelector('#status').className") == ""
+    assert browser.faults() == []
+
+
 def test_tables_and_letor_lines_can_be_pasted(server, browser):
     browser.open(server.facts["url"] + "/", READY)
     lines = [",".join(["id", *NAMES])]
@@ -185,3 +235,9 @@ def test_terms_of_tables_name_the_cell_of_a_value(browser, start, tmp_path):
     status = rank(browser, json.dumps(items))
     assert status.startswith("2 of 2 items"), status
     assert any("missing" in text for text in texts(browser, ".item .terms .name small"))
+    change(browser, 0, "1", "-5")
+    shown = [int(text.split()[1]) - 1 for text in texts(browser, ".item .id")]
+    rows = [{"1": -5.0, "2": None}, {"1": 0.0, "2": 1.0}]
+    assert shown == Scorer(model).rank(rows).indices.tolist()
+    scores = [float(text) for text in texts(browser, ".item .score")]
+    assert scores == pytest.approx(sorted(Scorer(model).score(rows), reverse=True), rel=1e-4)
