@@ -1,10 +1,11 @@
 """Fit the probability of an outcome, such as a click, to the scores of a model.
 
-An outcome at position k of a list happens with probability theta_k g(s - m), m the mean score of
-the list: the item is examined (theta_k) and wanted (g, increasing in the score). Both maximise the
-likelihood of a table of score bins and positions, in turns; g is isotonic over the bins and becomes
-a strictly increasing curve through the means of its steps (centred isotonic regression, Oron and
-Flournoy 2017), so that the order of a list stays that of its scores.
+The outcome of an item with score s at position k has the probability theta_k g(s - m), where m is
+the mean score of the list: the user examines the position (theta_k) and is attracted by the item
+(g, which rises with the score), as in the position-based click model. Rows are counted in a table
+of score bins and positions, and theta and g maximise its likelihood in turns. g is isotonic over
+the bins. Centred isotonic regression (Oron and Flournoy 2017) then replaces its steps by a curve
+through their means, which rises strictly, so that probabilities order a list as its scores do.
 """
 
 from __future__ import annotations
@@ -28,15 +29,20 @@ from rankine.scoring.probability import OutcomeProbabilities
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.clicks import check_positions
 
-#: Bins by rows, and further ones by outcomes, which are rare and have large scores.
+#: Number of bins with equal numbers of rows, and of further bins with equal numbers of outcomes:
+#: outcomes are rare and have large scores, where bins of rows alone would be too wide.
 _BINS = 64
-#: Later positions are counted as the last one with this number of rows.
+#: The first position with fewer rows than this, and all after it, count as the position before.
 _MIN_ROWS = 100
-#: A larger share of training lists is an error.
+#: Largest share of lists that the model may have been trained on.
 _MAX_TRAINING_SHARE = 0.01
+#: Fitting ends after this number of rounds, or when no g changes by more than the tolerance.
 _MAX_ROUNDS, _TOLERANCE = 500, 1e-7
+#: Bisections of an interval of length 1: 2^-45 is far below the tolerance.
 _HALVINGS = 45
+#: Smallest relative difference of two steps of g; smaller ones are rounding errors.
 _SMALLEST_STEP = 1e-6
+#: With fewer outcomes, or fewer rows without one, the user is warned.
 _FEW_OUTCOMES = 100
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,8 +74,8 @@ def calibrate(
     >>> clicked = (rng.random(4000) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
     >>> data = Dataset.from_arrays(X, clicked, qid, columns={"clicked": clicked})
     >>> model = calibrate(LinearModel.from_weights([1.0]), data, outcome="clicked")
-    >>> found = OutcomeProbabilities(model.calibration)(np.array([1.0, -1.0]))
-    >>> bool(abs(found[0] - 1 / (1 + np.exp(-1.0))) < 0.1)  # the truth
+    >>> probabilities = OutcomeProbabilities(model.calibration)(np.array([1.0, -1.0]))
+    >>> bool(abs(probabilities[0] - 1 / (1 + np.exp(-1.0))) < 0.1)  # the true probability
     True
     """
     check_held_out(model, data)
@@ -99,7 +105,7 @@ def check_held_out(model: LinearModel, data: Dataset) -> None:
 
 
 class OutcomeRows:
-    """Scores, outcomes and positions of rows in grouped order."""
+    """Scores, outcomes and positions of rows, the rows of each list one after another."""
 
     def __init__(
         self,
@@ -146,28 +152,28 @@ class OutcomeRows:
         sizes = self.queries.sizes
         means = np.add.reduceat(self.scores, self.queries.starts[:-1]) / sizes
         centred = self.scores - np.repeat(means, sizes)
-        place, n_positions = np.zeros(len(centred), dtype=np.int64), 1
+        position_index, n_positions = np.zeros(len(centred), dtype=np.int64), 1
         if self.positions is not None:
             n_positions = _count_positions(self.positions, self.outcomes)
-            place = np.minimum(self.positions, n_positions) - 1
-        bins = np.searchsorted(_edges(centred, self.outcomes), centred, side="right")
-        bins = np.unique(bins, return_inverse=True)[1]  # no empty ones
+            position_index = np.minimum(self.positions, n_positions) - 1
+        bins = np.searchsorted(_bin_limits(centred, self.outcomes), centred, side="right")
+        bins = np.unique(bins, return_inverse=True)[1]  # numbers them again without empty ones
         n_bins = int(bins.max()) + 1
-        cells = bins * n_positions + place
+        cells = bins * n_positions + position_index
         shape = (n_bins, n_positions)
         rows = np.bincount(cells, np.ones(len(cells)), n_bins * n_positions).reshape(shape)
         hits = np.bincount(cells, self.outcomes, n_bins * n_positions).reshape(shape)
-        wanted, examined = _fit_table(rows - hits, hits)
+        attraction, examination = _fit_table(hits, rows - hits)
         bin_rows = rows.sum(axis=1)
         centres = np.bincount(bins, centred, n_bins) / bin_rows
-        knots, logits, slope = _curve(centres, wanted, bin_rows)
+        knots, logits, slope = _fit_curve(centres, attraction, bin_rows)
         return OutcomeCalibration(
             outcome=self.outcome,
             position=self.position,
             scores=tuple(knots.tolist()),
             logits=tuple(logits.tolist()),
             tails=(slope, slope),
-            examination=() if self.positions is None else tuple(examined.tolist()),
+            examination=() if self.positions is None else tuple(examination.tolist()),
             n_lists=self.queries.n_queries,
             n_rows=len(centred),
             n_outcomes=int(self.outcomes.sum()),
@@ -227,11 +233,13 @@ def _count_positions(positions: Ints, outcomes: Floats) -> int:
     last = int(min(positions.max(), MAX_POSITIONS))
     rows = np.bincount(positions, minlength=last + 1)[1 : last + 1]
     hits = np.bincount(positions, outcomes, last + 1)[1 : last + 1]
-    short = np.flatnonzero((rows < _MIN_ROWS) | (hits == 0))
-    return max(int(short[0]) if len(short) else last, 1)
+    too_few = np.flatnonzero((rows < _MIN_ROWS) | (hits == 0))
+    if len(too_few):
+        last = int(too_few[0])
+    return max(last, 1)
 
 
-def _edges(centred: Floats, outcomes: Floats) -> Floats:
+def _bin_limits(centred: Floats, outcomes: Floats) -> Floats:
     """Return the limits of bins: quantiles of all rows, and of those with the outcome."""
     shares = np.arange(1, _BINS) / _BINS
     by_rows = np.quantile(centred, shares)
@@ -239,51 +247,59 @@ def _edges(centred: Floats, outcomes: Floats) -> Floats:
     return np.unique(np.concatenate([by_rows, by_outcomes]))
 
 
-def _fit_table(misses: Any, hits: Any) -> tuple[Floats, Floats]:
-    """Maximise the likelihood of a table of bins and positions: return g by bin, theta.
+def _fit_table(hits: Any, misses: Any) -> tuple[Floats, Floats]:
+    """Return the g of every bin and the theta of every position of maximal likelihood.
 
-    theta is relative to the largest. Each factor in turn is the root of a falling derivative,
-    found by bisection; half an outcome and its share of misses keep the factors inside (0, 1).
+    ``hits`` and ``misses`` count the rows with and without the outcome, by bin and position. The
+    largest theta is 1. g is fitted for fixed theta and theta for fixed g until g stays as it is.
+    Half a row with the outcome, and its share of rows without, are added to every bin and position:
+    they keep all factors inside (0, 1).
     """
     rate = hits.sum() / (hits.sum() + misses.sum())
     prior_hits, prior_misses = 0.5, 0.5 * (1.0 - rate) / rate
-    examined = np.ones(hits.shape[1])
-    wanted = np.full(len(hits), rate)
+    examination = np.ones(hits.shape[1])
+    attraction = np.full(len(hits), rate)
     for _ in range(_MAX_ROUNDS):
-        before = wanted * examined.max()
-        wanted = _solve(hits, misses, examined, prior_hits, prior_misses)
-        exposure = ((hits + misses) * examined).sum(axis=1)
-        wanted = _isotonic(wanted, exposure)
-        # Bins that were pooled have the best common value, which their mean only approximates.
-        first = np.flatnonzero(np.append(True, np.diff(wanted) > 0))
-        block_hits, block_misses = np.add.reduceat(hits, first), np.add.reduceat(misses, first)
-        levels = _solve(block_hits, block_misses, examined, prior_hits, prior_misses)
-        wanted = _isotonic(np.repeat(levels, np.diff(np.append(first, len(hits)))), exposure)
-        if len(examined) == 1:
+        before = attraction * examination.max()
+        attraction = _maximise_rows(hits, misses, examination, prior_hits, prior_misses)
+        exposure = ((hits + misses) * examination).sum(axis=1)
+        attraction = _isotonic(attraction, exposure)
+        # Isotonic regression gives pooled bins their mean. The likelihood has its maximum at
+        # another value where theta differs between positions, so every pool is solved again.
+        first = np.flatnonzero(np.append(True, np.diff(attraction) > 0))
+        pool_hits, pool_misses = np.add.reduceat(hits, first), np.add.reduceat(misses, first)
+        levels = _maximise_rows(pool_hits, pool_misses, examination, prior_hits, prior_misses)
+        n_pooled = np.diff(np.append(first, len(hits)))
+        attraction = _isotonic(np.repeat(levels, n_pooled), exposure)
+        if len(examination) == 1:
             break
-        # The prior of a position: as much examined as the first.
-        limit = min(1.0 / wanted.max(), 1e6) * (1.0 - 1e-9)
-        extra = np.vstack([hits, np.full(len(examined), 0.5)])
-        extra_misses = np.vstack([misses, np.full(len(examined), prior_misses)])
-        examined = _solve(extra.T, extra_misses.T, np.append(wanted, rate), 0.0, 0.0, limit)
-        wanted = np.minimum(wanted * examined.max(), 1.0 - 1e-9)
-        examined /= examined.max()
-        if np.abs(wanted - before).max() < _TOLERANCE:
+        # theta may exceed 1 here and is divided by its maximum below; theta g stays below 1.
+        limit = min(1.0 / attraction.max(), 1e6) * (1.0 - 1e-9)
+        # The prior of a position is a further bin of average attraction: with theta = 1 it has the
+        # outcomes that are expected.
+        hits_and_prior = np.vstack([hits, np.full(len(examination), prior_hits)])
+        misses_and_prior = np.vstack([misses, np.full(len(examination), prior_misses)])
+        factors = np.append(attraction, rate)
+        examination = _maximise_rows(hits_and_prior.T, misses_and_prior.T, factors, limit=limit)
+        attraction = np.minimum(attraction * examination.max(), 1.0 - 1e-9)
+        examination /= examination.max()
+        if np.abs(attraction - before).max() < _TOLERANCE:
             break
-    return wanted, examined
+    return attraction, examination
 
 
-def _solve(
+def _maximise_rows(
     hits: Floats,
     misses: Floats,
     factors: Floats,
-    prior_hits: float,
-    prior_misses: float,
+    prior_hits: float = 0.0,
+    prior_misses: float = 0.0,
     limit: float = 1.0,
 ) -> Floats:
     """Return for every row of a table the x in (0, limit) of maximal likelihood.
 
-    The derivative is sum_k hits_k / x - misses_k factor_k / (1 - factor_k x).
+    Cell k of a row has the outcome with probability x factor_k. The derivative of the log
+    likelihood, sum_k hits_k / x - misses_k factor_k / (1 - factor_k x), falls with x: bisection.
     """
     low, high = np.zeros(len(hits)), np.full(len(hits), limit)
     total = hits.sum(axis=1) + prior_hits
@@ -304,28 +320,34 @@ def _isotonic(values: Floats, weights: Floats) -> Floats:
     return fitted
 
 
-def _curve(centres: Floats, wanted: Floats, rows: Floats) -> tuple[Floats, Floats, float]:
-    """Return the knots and logits of a strictly increasing curve, and the slope of its ends."""
-    # Differences of rounding are no steps: two scores between them would get equal probabilities.
-    is_step = np.diff(wanted) > _SMALLEST_STEP * wanted[1:]
+def _fit_curve(centres: Floats, attraction: Floats, rows: Floats) -> tuple[Floats, Floats, float]:
+    """Return knots and logits of a strictly rising curve through g, and the slope beyond its ends.
+
+    ``centres`` are the mean scores of the bins. Bins with the same g are one knot, at their mean.
+    """
+    # Two steps that differ by a rounding error are one: scores between them would get probabilities
+    # that are equal in floating point.
+    is_step = np.diff(attraction) > _SMALLEST_STEP * attraction[1:]
     steps = np.concatenate([[0], np.cumsum(is_step)])
     step_rows = np.bincount(steps, rows)
     knots = np.bincount(steps, centres * rows) / step_rows
-    levels = wanted[np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])]
+    levels = attraction[np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])]
     logits = np.log(levels / (1.0 - levels))
-    all_logits = np.log(wanted / (1.0 - wanted))
+    # Beyond the first and last knot there is no data; the curve continues as straight as a line
+    # that is fitted to all bins.
+    bin_logits = np.log(attraction / (1.0 - attraction))
     mean = np.average(centres, weights=rows)
-    spread = float(np.average((centres - mean) ** 2, weights=rows))
+    variance = float(np.average((centres - mean) ** 2, weights=rows))
     slope = 0.0
-    if spread > 0:
-        slope = float(np.average((centres - mean) * all_logits, weights=rows)) / spread
-    # Scores that say nothing about the outcome still keep their order.
-    slope = max(slope, 1e-6 / max(np.sqrt(spread), 1e-300))
-    is_new = np.append(True, (np.diff(knots) > 0) & (np.diff(logits) > 0))
-    knots, logits = knots[is_new], logits[is_new]
+    if variance > 0:
+        slope = float(np.average((centres - mean) * bin_logits, weights=rows)) / variance
+    # Scores that tell nothing about the outcome still keep their order.
+    slope = max(slope, 1e-6 / max(np.sqrt(variance), 1e-300))
+    rises = np.append(True, (np.diff(knots) > 0) & (np.diff(logits) > 0))
+    knots, logits = knots[rises], logits[rises]
     if len(knots) == 1:
         warn_user("the outcome does not rise with the score: all probabilities are nearly equal")
-        width = np.sqrt(spread) or 1.0
+        width = np.sqrt(variance) or 1.0
         knots = knots + width * np.array([-1.0, 1.0])
         logits = logits + slope * width * np.array([-1.0, 1.0])
     return knots, logits, slope

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class RuleEffects:
-    """Number of lists that each rule changed, of items it moved or removed, and of conflicts."""
+    """What rules did to many lists, by the name of the rule.
+
+    Attributes
+    ----------
+    lists
+        Number of lists that the rule changed.
+    items
+        Number of items that it moved or removed.
+    conflicts
+        Number of times that it could not be followed.
+    """
 
     lists: Counter[str] = field(default_factory=Counter)
     items: Counter[str] = field(default_factory=Counter)
@@ -48,17 +58,17 @@ def rank_lists(
     time: float | None = None,
     shuffle: bool = False,
 ) -> Iterator[tuple[NDArray[np.int64], RuleRanking]]:
-    """Rank every list; yield its rows in the order in which ties count, and the ranking of these.
+    """Rank every list; yield its rows and their ranking, which numbers the rows as they come.
 
-    With ``shuffle`` the order of ties is random, but the same in every call: the order of a file
-    often reveals labels.
+    Rows with equal values stay in the order in which they come: that of the file or, with
+    ``shuffle``, a random one, the same in every call. The order of a file often reveals labels.
     """
-    order = np.arange(data.n_rows)
+    tie_order = np.arange(data.n_rows)
     if shuffle:
-        order = np.random.default_rng(0).permutation(data.n_rows)
+        tie_order = np.random.default_rng(0).permutation(data.n_rows)
     for q in range(data.n_queries):
         rows = data.queries.rows_of(q)
-        rows = rows[np.argsort(order[rows])]
+        rows = rows[np.argsort(tie_order[rows])]
         read = _column_reader(data, rows)
         yield rows, rules.rank(scores[rows], read, time=time, explain=True)
 
@@ -78,7 +88,8 @@ def apply_rules(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], RuleEffects]:
     """Return scores whose order follows the rules, which rows stay, and what each rule did.
 
-    Lists that no rule changes keep their scores; in others the scores are -1, -2, ... by rank.
+    Lists that no rule changes keep their scores. In the others the scores are -1, -2, ... by rank,
+    and removed rows have the smallest one.
     """
     ruled, stays = scores.copy(), np.ones(data.n_rows, dtype=np.bool_)
     effects = RuleEffects()

@@ -3,6 +3,9 @@
 At every free rank the item with the largest value that breaks no constraint is placed. If every
 item breaks one, constraints are given up in reverse order of priority: of the remaining items those
 that meet the first constraint stay (all, if none does), of these those that meet the second, ...
+
+Quotas are met as late as possible: items are placed by value until the free ranks are only just
+enough for what the groups lack, and from then on only members of these groups (``_mark_forced``).
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ AT_MOST, AT_LEAST, SPREAD = 0, 1, 2
 class Constraints(NamedTuple):
     """Constraints in order of priority; constraint c applies to ranks below ``first[c]`` (<= n).
 
-    ``limit`` is a number of items, or the distance of a spread. ``codes[c, i]`` numbers the value
-    or group of item i from 0; it is -1 for an item that the constraint does not concern.
+    ``kind`` is one of the numbers above. ``limit`` is a number of items, or the distance of a
+    spread. ``codes[c, i]`` numbers the value or group of item i from 0; it is -1 for an item that
+    the constraint does not concern. A lower quota has one group, number 0.
     """
 
     kind: NDArray[np.int64]
@@ -31,7 +35,7 @@ class Constraints(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """Weight of diversity, the number of ranks it applies to, and how similar two items are.
+    """Diversity: its weight, the number of ranks it applies to, and what makes items similar.
 
     ``codes`` has a row per column, and -1 for missing values; ``vectors`` a unit vector per item.
     One of them is empty.
@@ -46,9 +50,10 @@ class Similarity(NamedTuple):
 class _Placement(NamedTuple):
     """What was placed so far.
 
-    ``counts[c, code]`` counts items below rank ``first[c]``, pinned ones included, and ``left[c]``
-    the members of a group that can still be placed. ``forced`` marks the groups of which one must
-    come next.
+    ``item_at`` is the item at each rank, -1 where there is none. ``counts[c, code]`` counts items
+    below rank ``first[c]``, pinned ones included, and ``left[c]`` the members of the group of a
+    lower quota that can still be placed. ``forced`` marks the quotas of which a member must be
+    placed now.
     """
 
     item_at: NDArray[np.int64]
@@ -67,6 +72,7 @@ def _dot(vectors: Any, i: int, j: int) -> float:
 
 @jit
 def _similarity(similar: Any, i: int, j: int) -> float:
+    """Return the cosine of two items' vectors, or the share of columns in which they are equal."""
     if similar.vectors.shape[0] > 0:
         return _dot(similar.vectors, i, j)
     equal = 0.0
@@ -85,7 +91,7 @@ def _breaks(rules: Any, placed: Any, c: int, i: int, rank: int) -> bool:
     if rules.kind[c] == AT_LEAST:
         if not placed.forced[c]:
             return False
-        # One rank serves one group: members of every group that is due are equally good.
+        # Only one of the forced groups can have this rank, so a member of any of them will do.
         for other in range(rules.kind.shape[0]):
             if placed.forced[other] and rules.codes[other, i] >= 0:
                 return False
@@ -94,6 +100,7 @@ def _breaks(rules: Any, placed: Any, c: int, i: int, rank: int) -> bool:
         return False
     if rules.kind[c] == AT_MOST:
         return placed.counts[c, code] >= rules.limit[c]
+    # Also ranks after this one: pinned items are there already.
     last = min(rank + rules.limit[c], placed.item_at.shape[0] - 1)
     for r in range(max(rank - rules.limit[c], 0), last + 1):
         other_item = placed.item_at[r]
@@ -113,10 +120,12 @@ def _first_broken(rules: Any, placed: Any, i: int, rank: int) -> int:
 
 @jit
 def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> None:
-    """Mark the groups that need every free rank up to some rank, which is the smallest such one.
+    """Mark the lower quotas that can no longer wait, because they need every free rank.
 
-    ``free[r]`` counts the free ranks below r. A group needs what its count lacks, at most its
-    remaining members, and at most the ranks that groups of higher priority leave.
+    ``free[r]`` counts the free ranks below r. The need of a quota is what its count lacks, at most
+    its remaining members, and at most the free ranks that quotas of higher priority leave. Quotas
+    that end at or before a rank must share the free ranks up to it; where their needs fill these,
+    all of them are forced. If that holds for several ranks, the smallest one decides.
     """
     n_rules, n_ranks = rules.kind.shape[0], free.shape[0] - 1
     placed.forced[:] = False
@@ -134,7 +143,7 @@ def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> N
                     room -= needs[other]
             need = min(need, room)
         needs[c] = max(need, 0)
-    tight = n_ranks + 1
+    first_full = n_ranks + 1
     for d in range(n_rules):
         if needs[d] == 0:
             continue
@@ -143,9 +152,9 @@ def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> N
             if rules.first[c] <= rules.first[d]:
                 room -= needs[c]
         if room <= 0:
-            tight = min(tight, rules.first[d])
+            first_full = min(first_full, rules.first[d])
     for c in range(n_rules):
-        placed.forced[c] = needs[c] > 0 and rules.first[c] <= tight <= n_ranks
+        placed.forced[c] = needs[c] > 0 and rules.first[c] <= first_full <= n_ranks
 
 
 @jit
@@ -156,10 +165,10 @@ def _give_up_constraints(
     for i in order:
         usable[i] = not taken[i]
     for c in range(rules.kind.shape[0]):
-        some = False
+        can_be_met = False
         for i in order:
-            some = some or (usable[i] and not _breaks(rules, placed, c, i, rank))
-        if some:
+            can_be_met = can_be_met or (usable[i] and not _breaks(rules, placed, c, i, rank))
+        if can_be_met:
             for i in order:
                 usable[i] = usable[i] and not _breaks(rules, placed, c, i, rank)
 
@@ -176,7 +185,11 @@ def _choose(
     by_order: bool,
     usable: Any,
 ) -> int:
-    """Return the item for a free rank; ``order`` has the remaining ones from ``head`` on."""
+    """Return the item for a free rank: of those that break no constraint the one of largest value.
+
+    The items before ``head`` of ``order`` are taken. With ``by_order`` the objective falls along
+    ``order``, and the first item is returned.
+    """
     best = -1
     for k in range(head, order.shape[0]):
         i = order[k]
@@ -212,6 +225,7 @@ def _explain_choice(
         if reason[i] < 0:
             broken = _first_broken(rules, placed, i, rank)
             reason[i] = n_rules if broken < 0 else broken
+    # An item that comes next by its value needs no reason.
     if was_first or reason[item] >= 0:
         return
     for c in range(n_rules):
@@ -222,6 +236,7 @@ def _explain_choice(
 
 @jit
 def _count_item(rules: Any, placed: Any, i: int, rank: int) -> None:
+    """Count an item at a rank for the constraints that apply there."""
     for c in range(rules.kind.shape[0]):
         if rules.codes[c, i] >= 0 and rank < rules.first[c]:
             placed.counts[c, rules.codes[c, i]] += 1
@@ -272,11 +287,11 @@ def place_items(
         if pinned[rank] >= 0:
             taken[pinned[rank]] = True
             _count_item(rules, placed, pinned[rank], rank)
-    has_groups, n_constrained = False, 0
+    has_lower_quotas, n_constrained = False, 0
     for c in range(n_rules):
         n_constrained = max(n_constrained, rules.first[c])
         if rules.kind[c] == AT_LEAST:
-            has_groups = True
+            has_lower_quotas = True
             for i in order:
                 placed.left[c] += rules.codes[c, i] >= 0 and not taken[i]
     # Relevance from 0 to 1, so that the weight of diversity means the same in every list.
@@ -286,7 +301,8 @@ def place_items(
         relevance[i] = 0.0
         if highest > lowest:
             relevance[i] = (value[i] - lowest) / (highest - lowest)
-    objective, nearest = value, np.zeros(value.shape[0])
+    # ``largest_similarity`` is that to an item that was placed (maximal marginal relevance).
+    objective, largest_similarity = value, np.zeros(value.shape[0])
     if similar.first > 0:
         objective = np.empty(value.shape[0])
     usable = np.empty(value.shape[0], dtype=np.bool_)
@@ -298,11 +314,12 @@ def place_items(
         if item < 0:
             while taken[order[head]]:
                 head += 1
+            # Beyond all constraints the order is that of the values.
             if by_order and rank >= n_constrained:
                 taken[order[head]] = True
                 placed.item_at[rank] = order[head]
                 continue
-            if has_groups:
+            if has_lower_quotas:
                 _mark_forced(rules, placed, free, rank, needs)
             if by_order:
                 objective = value
@@ -310,7 +327,7 @@ def place_items(
                 for k in range(head, n_items):
                     i = order[k]
                     objective[i] = (1.0 - similar.weight) * relevance[i]
-                    objective[i] -= similar.weight * nearest[i]
+                    objective[i] -= similar.weight * largest_similarity[i]
             item = _choose(rules, placed, order, head, taken, rank, objective, by_order, usable)
             if explains:
                 _explain_choice(rules, placed, order, head, taken, rank, item, reason)
@@ -324,5 +341,8 @@ def place_items(
                 i = order[k]
                 if not taken[i]:
                     closeness = _similarity(similar, item, i)
-                    nearest[i] = closeness if rank == 0 else max(nearest[i], closeness)
+                    # Cosines may be negative, so the first one replaces the 0.
+                    if rank > 0:
+                        closeness = max(largest_similarity[i], closeness)
+                    largest_similarity[i] = closeness
     return placed.item_at[:n_ranks]

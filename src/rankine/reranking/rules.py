@@ -37,7 +37,11 @@ _MAX_NAMES = 10
 
 @dataclass(frozen=True)
 class _Entry:
-    """A rule, its name, its period in seconds since 1970, and its parsed conditions."""
+    """A rule with its parsed conditions: ``query`` for the list, ``where`` for its items.
+
+    ``rule`` is its entry in the rules file. It applies from ``start`` to before ``end``, in seconds
+    since 1970.
+    """
 
     kind: str
     name: str
@@ -62,16 +66,16 @@ class _Entry:
 
 
 class Move(NamedTuple):
-    """Why an item is where it is.
+    """Why an item has its rank.
 
     Attributes
     ----------
     row
         Row of the item.
     rank_by_score
-        Rank, from 1, that its score alone would give.
+        Rank, from 1, that it would have by its score alone.
     rules
-        Names of the rules that moved it; empty if it has moved only because others did.
+        Names of the rules that moved it; empty if it moved only because other items did.
     """
 
     row: int
@@ -122,7 +126,7 @@ class Rules:
     columns
         Columns that the rules read.
     warnings
-        Rules that can never fire, with the reason.
+        Rules that can never have an effect, with the reason.
 
     Examples
     --------
@@ -133,7 +137,7 @@ class Rules:
 
     def __init__(self, entries: Mapping[str, Any] | RuleSet) -> None:
         self.spec = entries if isinstance(entries, RuleSet) else parse_rules(entries)
-        self._entries = tuple(_prepare(*entry) for entry in self.spec.entries())
+        self._entries = tuple(_parse_entry(*entry) for entry in self.spec.entries())
         self.names = tuple(entry.name for entry in self._entries)
         repeated = {name for name in self.names if self.names.count(name) > 1}
         if repeated:
@@ -145,13 +149,12 @@ class Rules:
         columns = (name for entry in self._entries for name in entry.columns)
         self.columns = tuple(dict.fromkeys(columns))
         self.warnings = tuple(_find_idle(self._entries, clock.time()))
-        self._always = not any(
-            entry.query is not None or entry.rule.start or entry.rule.end for entry in self._entries
-        )
+        # Then no list needs the clock, or the columns of conditions on the query.
+        self._always_in_effect = all(_has_no_limits(entry) for entry in self._entries)
 
     @classmethod
     def load(cls, path: str | Path) -> Rules:
-        """Read a rules file (TOML); warn about rules that can never fire."""
+        """Read a rules file (TOML); warn about rules that can never have an effect."""
         try:
             rules = cls(read_rules(path))
         except RankineError as error:
@@ -192,14 +195,14 @@ class Rules:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         read = _Columns(columns, len(scores))
         entries: Sequence[_Entry] = self._entries
-        if not self._always:
+        if not self._always_in_effect:
             moment = clock.time() if time is None else time
             entries = [entry for entry in entries if _is_in_effect(entry, moment, read)]
         ranking = _ListRanking(scores, entries, read)
         order = ranking.place(k, explain=explain)
         if not explain:
             return RuleRanking(order)
-        return ranking.explained(order)
+        return ranking.explain(order)
 
 
 def compile_kernels() -> None:
@@ -207,10 +210,10 @@ def compile_kernels() -> None:
     Rules({"spread": [{"column": "brand"}]}).rank([1.0, 2.0], {"brand": ["a", "b"]})
 
 
-# -- preparing and checking rules ---------------------------------------------------------------
+# -- parsing and checking rules -----------------------------------------------------------------
 
 
-def _prepare(kind: str, number: int, rule: Any) -> _Entry:
+def _parse_entry(kind: str, number: int, rule: Any) -> _Entry:
     name = rule.name or f"{kind} {number}"
     label = f"{kind} {number}"
     if rule.name:
@@ -247,7 +250,7 @@ def _prepare(kind: str, number: int, rule: Any) -> _Entry:
 
 
 def _parse(text: str) -> Expression:
-    """Parse a condition or, as labels have them, a formula."""
+    """Parse a condition or a formula, as labels have them; errors are those of a condition."""
     try:
         return parse_condition(text)
     except ParameterError:
@@ -256,8 +259,13 @@ def _parse(text: str) -> Expression:
         raise
 
 
+def _has_no_limits(entry: _Entry) -> bool:
+    """Return whether a rule applies to every list at any time."""
+    return entry.query is None and not entry.rule.start and not entry.rule.end
+
+
 def _find_idle(entries: Sequence[_Entry], now: float) -> Iterator[str]:
-    """Find rules that can never fire, or never change an order."""
+    """Find rules that can never have an effect; yield a sentence on each."""
     first_diversify = None
     pins: dict[tuple[str, int], str] = {}
     for entry in entries:
@@ -274,12 +282,10 @@ def _find_idle(entries: Sequence[_Entry], now: float) -> Iterator[str]:
         elif entry.kind == "pin" and (rule.where, rule.position) in pins:
             reason = f"{pins[rule.where, rule.position]!r} is the same pin"
         if reason is not None:
-            yield f"rule {entry.name!r} can never fire: {reason}"
-            continue
-        is_unlimited = entry.query is None and not rule.start and not rule.end
-        if entry.kind == "diversify" and is_unlimited:
+            yield f"rule {entry.name!r} can never have an effect: {reason}"
+        elif _has_no_limits(entry) and entry.kind == "diversify":
             first_diversify = entry.name
-        if entry.kind == "pin" and is_unlimited:
+        elif _has_no_limits(entry) and entry.kind == "pin":
             pins[rule.where, rule.position] = entry.name
 
 
@@ -300,7 +306,7 @@ class _Columns(Mapping[str, Any]):
             self._names, self._read = columns, columns.get
 
     def __contains__(self, name: object) -> bool:
-        return True  # __getitem__ raises a better error than a KeyError
+        return True  # so that expressions call __getitem__, whose error names the columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -330,14 +336,15 @@ class _Columns(Mapping[str, Any]):
         return values
 
     def codes(self, name: str) -> NDArray[np.int64]:
-        """Number the values of a column of categories; -1 where a value is missing."""
+        """Return the number of each item's category: the first row that has it; -1 if missing."""
         values = self[name]
         if hasattr(values, "tolist"):
             values = values.tolist()
-        # A value is numbered by the first item that has it, in one pass.
         numbers: dict[Any, int] = {}
         rows = range(self._n_rows)
-        with contextlib.suppress(TypeError):  # a value that cannot be hashed is no category
+        # Columns of texts, the usual case, need no loop in Python. A value that cannot be hashed
+        # is no category: the loop below raises for it.
+        with contextlib.suppress(TypeError):
             codes = np.fromiter(map(numbers.setdefault, values, rows), np.int64, self._n_rows)
             if set(map(type, numbers)) == {str}:
                 if "" in numbers:
@@ -417,23 +424,31 @@ def _is_in_effect(entry: _Entry, moment: float, columns: _Columns) -> bool:
 
 
 class _ListRanking:
-    """One list and the rules in effect for it."""
+    """The ranking of one list by the rules in effect for it.
+
+    Filters remove items, boosts change their values, pins take ranks, and the kernel fills the
+    other ranks under the constraints and the diversity.
+    """
 
     def __init__(
         self, scores: NDArray[np.float64], entries: Sequence[_Entry], columns: _Columns
     ) -> None:
         self.scores = scores
         self.columns = columns
+        #: Scores, boosts included.
         self.value = scores
-        #: Which rule removed each item, as a position in ``filters``; -1 for the others.
         self.conflicts: list[Conflict] = []
         self.by_kind: dict[str, list[_Entry]] = {}
         for entry in entries:
             self.by_kind.setdefault(entry.kind, []).append(entry)
+        #: Items that no filter removed; None without filters.
         self.usable: NDArray[np.bool_] | None = None
+        #: Items that meet the condition of a rule, by its name.
         self.masks: dict[str, NDArray[np.bool_]] = {}
+        #: The rule that pinned an item.
         self.pins: dict[int, _Entry] = {}
         self.constraints = [entry for kind in _CONSTRAINTS for entry in self.by_kind.get(kind, ())]
+        #: The constraint that moved each item, as ``place_items`` numbers them.
         self.reason = np.empty(0, dtype=np.int64)
 
     def _mask(self, entry: _Entry) -> NDArray[np.bool_]:
@@ -471,6 +486,7 @@ class _ListRanking:
         )
 
     def _add_boosts(self) -> None:
+        """Add boosts in units of the range of the scores, which removed items do not widen."""
         boosts = [*self.by_kind.get("boost", ()), *self.by_kind.get("bury", ())]
         if not boosts:
             return
@@ -478,7 +494,7 @@ class _ListRanking:
         unit = 0.0
         if len(scores):
             unit = float(scores.max() - scores.min())
-        # Equal scores have no range; then any amount decides.
+        # Equal scores have no range. Then any unit does: every boost decides the order.
         unit = unit or 1.0
         self.value = self.scores.copy()
         for entry in boosts:
@@ -486,29 +502,35 @@ class _ListRanking:
             self.value[self._mask(entry)] += sign * entry.rule.amount * unit
 
     def _pin(self, entry: _Entry, order: NDArray[np.int64], pinned: NDArray[np.int64]) -> None:
-        """Pin the best matching item that no earlier rule took, at the nearest free position."""
+        """Pin the best matching item that no earlier rule took.
+
+        If the position is taken the item gets the next free one, or else the last free one.
+        """
         matches = order[self._mask(entry)[order]]
         if len(matches) == 0:
             if self.masks[entry.name].any():
                 self.conflicts.append(Conflict(entry.name, "a filter removes all its items"))
             return
-        free = [i for i in matches.tolist() if i not in self.pins]
-        if not free:
+        item = next((i for i in matches.tolist() if i not in self.pins), None)
+        if item is None:
             self.conflicts.append(Conflict(entry.name, "its items are pinned by other rules"))
             return
-        wanted = min(entry.rule.position, len(pinned)) - 1
-        later = np.flatnonzero(pinned[wanted:] < 0)
-        rank = wanted + int(later[0]) if len(later) else int(np.flatnonzero(pinned < 0)[-1])
-        pinned[rank] = free[0]
-        self.pins[free[0]] = entry
-        if rank + 1 != entry.rule.position:
+        position = entry.rule.position
+        # There are as many ranks as items, so one is free.
+        free_ranks = np.flatnonzero(pinned < 0)
+        later = free_ranks[free_ranks >= position - 1]
+        rank = int(later[0]) if len(later) else int(free_ranks[-1])
+        pinned[rank] = item
+        self.pins[item] = entry
+        if rank + 1 != position:
             reason = f"the list has {len(pinned)} items"
-            if entry.rule.position <= len(pinned):
-                holder = self.pins[int(pinned[entry.rule.position - 1])]
-                reason = f"position {entry.rule.position} is taken by {holder.name!r}"
+            if position <= len(pinned):
+                other = self.pins[int(pinned[position - 1])]
+                reason = f"position {position} is taken by {other.name!r}"
             self.conflicts.append(Conflict(entry.name, f"{reason}: pinned at {rank + 1}"))
 
     def _constraints(self, n_items: int) -> Constraints:
+        """Return the constraints in the form of the kernel."""
         codes = np.empty((len(self.constraints), len(self.value)), dtype=np.int64)
         limits = []
         for c, entry in enumerate(self.constraints):
@@ -518,7 +540,7 @@ class _ListRanking:
             if entry.where is None:
                 codes[c] = self._read(entry, self.columns.codes, rule.column)
             else:
-                codes[c] = self._mask(entry) - 1
+                codes[c] = self._mask(entry) - 1  # one group, number 0; -1 for the other items
         kind, count, first = np.array(limits, dtype=np.int64).reshape(-1, 3).T.copy()
         return Constraints(kind, count, first, codes)
 
@@ -530,6 +552,7 @@ class _ListRanking:
             raise _name_rule(entry, error) from error
 
     def _similarity(self) -> Similarity:
+        """Return the diversity of the first rule that asks for one; others are conflicts."""
         entries = self.by_kind.get("diversify", ())
         if not entries:
             return Similarity(0.0, 0, _NO_CODES, _NO_VECTORS)
@@ -547,8 +570,8 @@ class _ListRanking:
 
     # -- explaining -----------------------------------------------------------------------------
 
-    def explained(self, order: NDArray[np.int64]) -> RuleRanking:
-        """Return the order with the rules that moved its items, and conflicts."""
+    def explain(self, order: NDArray[np.int64]) -> RuleRanking:
+        """Return the order with the rules that moved or removed items, and conflicts."""
         rank_by_score = np.empty(len(self.scores), dtype=np.int64)
         rank_by_score[np.argsort(-self.scores, kind="stable")] = np.arange(1, len(self.scores) + 1)
         boosts = [*self.by_kind.get("boost", ()), *self.by_kind.get("bury", ())]
@@ -572,12 +595,13 @@ class _ListRanking:
         return RuleRanking(order, tuple(moves), tuple(removed), tuple(self.conflicts))
 
     def _constraint_name(self, number: int) -> str:
+        """Return the name of a rule that ``reason`` numbers: after the constraints, diversity."""
         if number == len(self.constraints):
             return self.by_kind["diversify"][0].name
         return self.constraints[number].name
 
     def _broken_constraints(self, order: NDArray[np.int64]) -> Iterable[Conflict]:
-        """Compare the order with every constraint."""
+        """Compare the order with every constraint; yield a conflict for each that is broken."""
         n_usable = len(self.scores) if self.usable is None else int(self.usable.sum())
         rules = self._constraints(n_usable)
         for c, entry in enumerate(self.constraints):
@@ -585,7 +609,7 @@ class _ListRanking:
             codes = rules.codes[c][order[:first]]
             if entry.kind == "at_least":
                 n_members = int((codes >= 0).sum())
-                # Fewer ranks than ``first`` may have been asked for.
+                # With fewer ranks than ``first`` the members may come later.
                 if n_members < rule.count and len(order) >= first:
                     text = f"{n_members} instead of {rule.count} items in the first {rule.first}"
                     yield Conflict(entry.name, text)

@@ -112,16 +112,23 @@ def _solve_two(matrix: Any, first: Any, second: Any) -> bool:
             for k in range(j):
                 total -= matrix[i, k] * matrix[j, k]
             matrix[i, j] = total / pivot
-    for vector in (first, second):
-        for i in range(n):
-            for k in range(i):
-                vector[i] -= matrix[i, k] * vector[k]
-            vector[i] /= matrix[i, i]
-        for i in range(n - 1, -1, -1):
-            for k in range(i + 1, n):
-                vector[i] -= matrix[k, i] * vector[k]
-            vector[i] /= matrix[i, i]
+    solve_factored(matrix, first)
+    solve_factored(matrix, second)
     return True
+
+
+@jit
+def solve_factored(factor: Any, x: Any) -> None:
+    """Solve F F^T y = x in place; only the lower triangle of ``factor`` is read."""
+    n = x.shape[0]
+    for i in range(n):
+        for k in range(i):
+            x[i] -= factor[i, k] * x[k]
+        x[i] /= factor[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            x[i] -= factor[k, i] * x[k]
+        x[i] /= factor[i, i]
 
 
 @jit

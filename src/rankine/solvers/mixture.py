@@ -20,7 +20,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.products import Products
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report_progress, require_finite
-from rankine.solvers.bundle import Bundle
+from rankine.solvers.bundle import Bundle, solve_factored
 from rankine.solvers.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -241,7 +241,9 @@ class _ProjectedSystem:
 
     def solve(self, b: Vector) -> Vector:
         """Return c."""
-        return _solve_factored(self._factor, b)
+        c = b.copy()
+        solve_factored(self._factor, c)
+        return c
 
 
 @jit
@@ -254,19 +256,3 @@ def _factor_last_row(factor: Any) -> None:
         for k in range(j):
             total -= factor[m, k] * factor[j, k]
         factor[m, j] = np.sqrt(max(total, 1e-300)) if j == m else total / factor[j, j]
-
-
-@jit
-def _solve_factored(factor: Any, b: Any) -> Any:
-    """Solve F F^T x = b."""
-    m = b.shape[0]
-    x = b.copy()
-    for i in range(m):
-        for k in range(i):
-            x[i] -= factor[i, k] * x[k]
-        x[i] /= factor[i, i]
-    for i in range(m - 1, -1, -1):
-        for k in range(i + 1, m):
-            x[i] -= factor[k, i] * x[k]
-        x[i] /= factor[i, i]
-    return x

@@ -337,7 +337,7 @@ def test_vectors_can_be_numeric_columns_and_values_of_any_category():
         {"pin": [{"where": "x == 1", "position": 2}, {"where": "x == 1", "position": 2}]},
     ],
 )
-def test_rules_that_can_never_fire_are_warned_about(entries, tmp_path):
+def test_rules_that_can_never_have_an_effect_are_warned_about(entries, tmp_path):
     assert len(Rules(entries).warnings) == 1
     toml = []
     for kind, tables in entries.items():
