@@ -19,17 +19,17 @@ from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.model.tables import find_tables
 from rankine.rankers.path import RegularizationPath
-from rankine.reporting.additive import Picture, pictures
+from rankine.reporting.additive import TablePicture, pictures
 from rankine.reporting.breakdown import curves
-from rankine.reporting.calibration import calibration as score_gaps
 from rankine.reporting.results import path_curves
 from rankine.reporting.run import as_model, evaluate_subject
+from rankine.reporting.score_gaps import score_gaps as measure_score_gaps
 
 if TYPE_CHECKING:
     from rankine.logs.propensity import Propensity
     from rankine.tuning.result import TuningResult
 
-__all__ = ["calibration", "metric_at_k", "path", "propensity", "table", "trials", "weights"]
+__all__ = ["metric_at_k", "path", "propensity", "score_gaps", "table", "trials", "weights"]
 
 #: Colour of each kind of order, as in the report.
 COLOURS = {
@@ -89,14 +89,14 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
     return _finish(ax, x_name, "")
 
 
-def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
+def score_gaps(model: Any, data: Any, *, ax: Any = None) -> Any:
     """Plot how often the higher score has the higher label, against the gap of the two scores."""
-    gaps = score_gaps(evaluate_subject(model, data))
+    gaps = measure_score_gaps(evaluate_subject(model, data))
     ax = ax or new_axes()
     x_name, y_name = "difference of scores", "share of pairs in the right order"
     if gaps is None:
         return _finish(ax, x_name, y_name)
-    x = np.array([b.gap for b in gaps.bins])
+    x = np.array([b.value for b in gaps.bins])
     share, low, high = zip(*((b.share, b.low, b.high) for b in gaps.bins), strict=True)
     _draw_line(ax, x, share, "model", "measured", low=low, high=high)
     steps = np.linspace(0.0, x.max(), 60)
@@ -124,20 +124,20 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
     picture, ax = matches[0], ax or new_axes()
     if len(picture.columns) == 2:
         return _heat_map(ax, picture)
-    if not picture.places:
+    if not picture.edges:
         _draw_bars(ax, picture.labels[0], picture.values, COLOURS["model"])
         return _finish(ax, "score", "", picture.name)
-    ax.stairs(picture.values[:-1], picture.places, baseline=None, color=COLOURS["model"])
+    ax.stairs(picture.values[:-1], picture.edges, baseline=None, color=COLOURS["model"])
     if picture.share:
         below = ax.twinx()
         colour = COLOURS["soft"]
-        below.stairs(picture.share[:-1], picture.places, fill=True, color=colour, alpha=0.2)
+        below.stairs(picture.share[:-1], picture.edges, fill=True, color=colour, alpha=0.2)
         below.set_ylim(0.0, 3.0 * max(picture.share))  # at most the lower third of the plot
         below.set_yticks([])
     return _finish(ax, _safe(picture.name), "score")
 
 
-def _heat_map(ax: Any, picture: Picture) -> Any:
+def _heat_map(ax: Any, picture: TablePicture) -> Any:
     values = np.array(picture.values)
     # The same limit on both sides: white means no effect.
     largest = np.abs(values).max() or 1.0

@@ -18,8 +18,8 @@ from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.logs.simulation import simulate
 from rankine.metrics import evaluate
 from rankine.plot import COLOURS, new_axes, save_axes
-from rankine.reporting.calibration import calibration
 from rankine.reporting.run import evaluate_subject
+from rankine.reporting.score_gaps import score_gaps
 from unit.reporting.report_cases import HOSTILE, fitted, random_data, shop
 
 LOOKS = simulate(500, exploration=0.5, n_searches=5, list_length=3)
@@ -53,7 +53,7 @@ DRAWN = {
     "metric_at_k": lambda ax: plot.metric_at_k(fitted(), shop()[1], ax=ax),
     "weights": lambda ax: plot.weights(fitted(), ax=ax),
     "weights on data": lambda ax: plot.weights(fitted(), shop()[1], ax=ax),
-    "calibration": lambda ax: plot.calibration(fitted(), shop()[1], ax=ax),
+    "score_gaps": lambda ax: plot.score_gaps(fitted(), shop()[1], ax=ax),
     "propensity": lambda ax: plot.propensity(estimate_propensity(LOOKS, **HOW), ax=ax),
     "path": lambda ax: plot.path(steps(measured=True), ax=ax),
     "trials": lambda ax: plot.trials(SEARCH, ax=ax),
@@ -92,10 +92,10 @@ def points(line):
 
 def test_lines_are_those_of_the_report():
     test = shop()[1]
-    ax, found = plot.calibration(fitted(), test), calibration(judged())
-    assert points(ax.lines[0]) == [(b.gap, b.share) for b in found.bins]
+    ax, found = plot.score_gaps(fitted(), test), score_gaps(judged())
+    assert points(ax.lines[0]) == [(b.value, b.share) for b in found.bins]
     x, y = ax.lines[1].get_data()
-    assert (x[0], x[-1]) == (0.0, max(b.gap for b in found.bins))
+    assert (x[0], x[-1]) == (0.0, max(b.value for b in found.bins))
     assert y == pytest.approx(1 / (1 + np.exp(-found.slope * x)))
     band = ax.collections[0].get_paths()[0].get_extents()
     assert band.y0 == min(b.low for b in found.bins)
@@ -204,7 +204,7 @@ def test_names_are_drawn_literally(tmp_path):
 def test_what_cannot_be_drawn_is_refused(tmp_path, monkeypatch):
     bare = LinearModel.from_weights([1.0, 0.0])
     with pytest.raises(ParameterError) as caught:
-        plot.calibration(bare, None)
+        plot.score_gaps(bare, None)
     assert caught.value.parameter == "data"
     mixed = random_data(3, 4, 2)
     negative = Dataset.from_arrays(mixed.X, mixed.y - 1.0, mixed.qid)

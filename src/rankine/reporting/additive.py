@@ -22,32 +22,44 @@ MAX_CURVES, MAX_HEAT_MAPS, MAX_CATEGORIES = 6, 4, 20
 
 
 @dataclass(frozen=True)
-class Picture:
+class TablePicture:
     """A table of one or two columns, ready to be drawn.
 
-    ``labels``: text of each bin of each column, missing values last; ``places``: for a curve, where
-    its steps begin and end on the column's axis (empty for categories); ``values``: entries, row by
-    row for two columns; ``share``: share of the data's rows in each bin of the first column.
+    Attributes
+    ----------
+    name
+        Name of the table.
+    columns
+        Names of its columns.
+    labels
+        Text of each bin of each column, missing values last.
+    edges
+        Where the steps of a curve begin and end on the axis of its column; empty for categories
+        and for two columns.
+    values
+        Entries of the table, row by row for two columns.
+    share
+        Share of the data's rows in each bin of a single column.
     """
 
     name: str
     columns: Sequence[str]
     labels: Sequence[Sequence[str]]
-    places: Sequence[float]
+    edges: Sequence[float]
     values: Any
     share: Sequence[float]
 
 
 def pictures(
     tables: Tables, data: Dataset | None = None, names: Sequence[str] = ()
-) -> list[Picture]:
+) -> list[TablePicture]:
     """Return all tables, or those with these names in this order, ready to be drawn."""
     terms = {tables.name(term): term for term in tables.terms}
     selected = names or [name for name, _ in tables.ranges()]
     return [_picture(tables, terms[name], data) for name in selected if name in terms]
 
 
-def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
+def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> TablePicture:
     j, single = term.columns[0], len(term.columns) == 1
     share = np.zeros(0)
     if data is not None and single:
@@ -60,7 +72,7 @@ def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
         width = (cuts[-1] - cuts[0]) / max(len(cuts) - 1, 1) or max(abs(cuts[0]), 1.0)
         edges = [float(cuts[0] - width), *cuts.tolist(), float(cuts[-1] + width)]
     columns = [tables.column_name(column) for column in term.columns]
-    return Picture(
+    return TablePicture(
         tables.name(term), columns, term.labels, edges, term.values.tolist(), share.tolist()
     )
 
@@ -83,8 +95,8 @@ def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
     return Section("weights", "Tables", "What has it learned?", lead, body)
 
 
-def _curve(picture: Picture) -> Markup:
-    if not picture.places:
+def _curve(picture: TablePicture) -> Markup:
+    if not picture.edges:
         rows = [
             Bar(name(label, 60), value, f"{label}: {value:+.4g}", (signed(value, 3),))
             for label, value in zip(picture.labels[0], picture.values, strict=True)
@@ -95,7 +107,7 @@ def _curve(picture: Picture) -> Markup:
         return bars(picture.name, rows[:MAX_CATEGORIES], caption, kind=None)
     # Each bin is a level piece: two points at its ends.
     bins = np.repeat(np.arange(len(picture.values) - 1), 2).tolist()
-    x = np.repeat(picture.places, 2)[1:-1].tolist()
+    x = np.repeat(picture.edges, 2)[1:-1].tolist()
     y = [picture.values[k] for k in bins]
     low, high = min(y), max(y)
     # The density of the rows is drawn below the curve, 30 % of its height at most.
@@ -109,10 +121,10 @@ def _curve(picture: Picture) -> Markup:
     caption = captions.table_curve(picture.values[-1])
     about = f"Score added by {picture.name}, from {low:.3g} to {high:.3g}"
     axis_names = (picture.name, "score")
-    return line_chart(picture.name, lines, axis_names, caption, about=about, key=())
+    return line_chart(picture.name, lines, axis_names, caption, about=about, legend=())
 
 
-def _heat_map(picture: Picture) -> Markup:
+def _heat_map(picture: TablePicture) -> Markup:
     values = np.array(picture.values)
     first, second = picture.columns
     caption = captions.heat_map(picture.columns, float(np.abs(values).max()))

@@ -204,7 +204,7 @@ def _depth_chart(curves: Curves) -> Markup:
         ("k, items from the top", title),
         captions.depth(curves, curves.curves[0]),
         about=f"{curves.title} at depths {depths[0]} to {depths[-1]} of every order",
-        key=[(curve.kind, name(curve.name, 40)) for curve in curves.curves],
+        legend=[(curve.kind, name(curve.name, 40)) for curve in curves.curves],
         x_ticks=[float(k) for k in depths if k in _TICKS],
     )
 

@@ -17,11 +17,11 @@ from rankine.metrics.probability import (
     probability_bins,
 )
 from rankine.model import LinearModel
-from rankine.reporting.calibration import Bin, share_bin
 from rankine.reporting.evaluated import EvaluatedModel
 from rankine.reporting.html import captions
 from rankine.reporting.numbers import count, percent
 from rankine.reporting.page import Section, figures
+from rankine.reporting.share_bins import ShareBin, share_bin, shares_line
 from rankine.reporting.svg import Line, line_chart
 from rankine.scoring.datasets import dataset_probabilities
 from rankine.scoring.probability import OutcomeProbabilities
@@ -31,13 +31,13 @@ _BINS = 15
 
 @dataclass(frozen=True)
 class Reliability:
-    """Bins of equal counts by probability: its mean, and the share of the outcome.
+    """Bins of equal numbers of rows by probability, with the share that had the outcome.
 
-    The metrics are those of all rows.
+    The metrics ``ece`` (expected calibration error), ``log_loss`` and ``brier`` are of all rows.
     """
 
     outcome: str
-    bins: Sequence[Bin]
+    bins: Sequence[ShareBin]
     ece: float
     log_loss: float
     brier: float
@@ -81,33 +81,23 @@ def _measure(
     )
 
 
-def reliability_section(found: Reliability) -> Section:
+def reliability_section(measured: Reliability) -> Section:
     """Build the reliability diagram: the share of the outcome against its probability."""
-    bins = found.bins
-    means = [b.gap for b in bins]
-    measured = Line(
-        "measured",
-        "model",
-        means,
-        [b.share for b in bins],
-        [b.low for b in bins],
-        [b.high for b in bins],
-        tips=[
-            f"probability {percent(b.gap, 1)}: {percent(b.share, 1)} of {count(b.pairs)} rows"
-            for b in bins
-        ],
+    shares = shares_line(
+        measured.bins,
+        lambda b: f"probability {percent(b.value, 1)}: {percent(b.share, 1)} of {count(b.n)} rows",
     )
-    top = max(*means, *(b.high for b in bins))
+    top = max(*shares.x, *shares.high)
     exact = Line("exact", "soft", [0.0, top], [0.0, top], points=False)
     chart = line_chart(
         "Probability against what happened",
-        [exact, measured],
+        [exact, shares],
         ("probability", "share of rows"),
-        captions.reliability(found),
+        captions.reliability(measured),
         about="Share of rows with the outcome against their probability",
-        key=[("model", "measured, with 95 % interval"), ("soft", "exact probabilities")],
+        legend=[("model", "measured, with 95 % interval"), ("soft", "exact probabilities")],
         y_values=(0.0, top),
     )
     title = "Can its probabilities be trusted?"
-    lead = captions.reliability_lead(found.outcome)
+    lead = captions.reliability_lead(measured.outcome)
     return Section("reliability", "Probabilities", title, lead, figures(chart))

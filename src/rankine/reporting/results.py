@@ -242,11 +242,11 @@ def _method_lines(
     *,
     ticks: Iterable[int],
 ) -> Markup | None:
-    """Draw a line per method: published methods in grey under one key entry, ours in colours."""
+    """Draw a line per method: published ones in grey, as one entry of the legend."""
     ours = [method for method in task.methods if not method.published]
     colours = {method.name: KINDS[k % 4] for k, method in enumerate(ours)}
     lines: list[Line] = []
-    key: list[tuple[str, Any]] = []
+    legend: list[tuple[str, Any]] = []
     # The later line is drawn on top: ours cover the published ones, the first of ours all others.
     for method in [*(m for m in task.methods if m.published), *ours[::-1]]:
         points = values(method)
@@ -255,13 +255,15 @@ def _method_lines(
         kind = "random" if method.published else colours[method.name]
         lines.append(Line(method.name, kind, [float(k) for k in points], list(points.values())))
         if not method.published:
-            key.insert(0, (kind, name(method.name, 40)))
-        elif not key:
-            key = [(kind, "published")]
+            legend.insert(0, (kind, name(method.name, 40)))
+        elif not legend:
+            legend = [(kind, "published")]
     if not lines:
         return None
     x_ticks = [float(tick) for tick in ticks]
-    return line_chart(title, lines, axis_names, caption, key=key, about=title, x_ticks=x_ticks)
+    return line_chart(
+        title, lines, axis_names, caption, legend=legend, about=title, x_ticks=x_ticks
+    )
 
 
 # ---------------------------------------------------------------------- interleaving
@@ -482,7 +484,7 @@ def _numeric(
         lines.append(Line("best", "against", *point, joined=False, tips=[tip]))
     caption = captions.numeric_parameter(key)
     log_x = min(x) > 0 and max(x) / min(x) > 20
-    return line_chart(key, lines, (key, metric), caption, key=(), log_x=log_x)
+    return line_chart(key, lines, (key, metric), caption, legend=(), log_x=log_x)
 
 
 def _choices(

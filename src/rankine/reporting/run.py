@@ -25,7 +25,6 @@ from rankine.reporting.breakdown import (
     queries_section,
     spread,
 )
-from rankine.reporting.calibration import calibration, calibration_section
 from rankine.reporting.data import data_section, data_summary, drift_section
 from rankine.reporting.evaluated import EvaluatedModel, evaluate_model
 from rankine.reporting.headline import headline, headline_section, headline_tiles, summary
@@ -35,6 +34,7 @@ from rankine.reporting.pareto import front_section
 from rankine.reporting.position_bias import position_bias, position_note
 from rankine.reporting.query_lists import Ranked, query_lists, ranked_query
 from rankine.reporting.reliability import reliability, reliability_section
+from rankine.reporting.score_gaps import score_gaps, score_gaps_section
 from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
@@ -64,7 +64,7 @@ def model_report(
     gaps = differences(evaluated, metric, evaluated.rival)
     groups = _query_groups(evaluated, n_queries)
     size = size_curve(evaluated, metric)
-    score_gaps = calibration(evaluated, seed)
+    gaps_of_scores = score_gaps(evaluated, seed)
     trace = training(model)
     summarised = data_summary(evaluated)
     bias = position_bias(evaluated)
@@ -81,7 +81,7 @@ def model_report(
         "differences": gaps,
         "lists": dict(groups),
         "size": size,
-        "calibration": score_gaps,
+        "score_gaps": gaps_of_scores,
     }
     sections: list[Section | None] = [
         headline_section(evaluated, heads, made_by, position_note(bias, heads[0])),
@@ -97,8 +97,8 @@ def model_report(
         numbers["tables"] = pictures(tables, data)
     if size is not None:
         sections.append(size_section(size, metric.title))
-    if score_gaps is not None:
-        sections.append(calibration_section(score_gaps))
+    if gaps_of_scores is not None:
+        sections.append(score_gaps_section(gaps_of_scores))
     probabilities = reliability(model, evaluated)
     if probabilities is not None:
         sections.append(reliability_section(probabilities))

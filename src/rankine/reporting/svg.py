@@ -30,6 +30,7 @@ class Scale:
         """Return the position of a value between 0 and 1; values outside are put on the edge."""
         low, high = self.low, self.high
         if self.log:
+            # 0 has no logarithm: it is drawn at the lower edge.
             value, low, high = (math.log(max(v, 1e-300)) for v in (value, low, high))
         if high == low:
             return 0.5
@@ -47,9 +48,11 @@ class Scale:
 
 
 def linear(values: Sequence[float], *, n_ticks: int = 5, pad: float = 0.06) -> Scale:
-    """Build a linear scale around values; it ends at the natural bounds 0 and 1 if it reaches them.
+    """Build a linear scale around values.
 
-    ``n_ticks`` is approximate: steps between ticks are round.
+    It is wider than their range by the share ``pad`` on both sides, but not beyond 0 if no value is
+    negative, nor beyond 1 if all are in 0..1. ``n_ticks`` is approximate: steps between ticks are
+    round.
     """
     finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
@@ -92,6 +95,7 @@ def _round_step(size: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= size * (1 - 1e-9))
 
 
+#: Size of a chart, and the margins around its data, which hold the labels of the axes.
 WIDTH, HEIGHT = 400, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 26, 44
 #: Most labels on the axes of a heat map, and the length at which they are cut.
@@ -103,7 +107,25 @@ Shape = tuple[str, Mapping[str, Any], Any]
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: ``kind`` is its colour class; ``low`` and ``high`` draw a band around it."""
+    """A curve of a chart.
+
+    Attributes
+    ----------
+    name
+        Its name in the legend and in tooltips.
+    kind
+        Its colour class in the style sheet.
+    x, y
+        Its points; those with a value that is not finite are left out.
+    low, high
+        Ends of the band around it; none if they are empty.
+    points, joined
+        Whether its points are drawn as dots, and whether they are joined by a line.
+    step
+        Whether the line is level up to the next point.
+    tips
+        Tooltips of the dots; by default the name and the values.
+    """
 
     name: str
     kind: str
@@ -127,7 +149,8 @@ def _tooltip(text: str) -> Any:
     return drawings.tooltip(text)
 
 
-# A tenth of a unit is as exact as a chart can be; a strip is stretched, so it needs a hundredth.
+# Coordinates are rounded to keep the page small. A tenth of a unit is a tenth of a pixel; a strip
+# is stretched to the width of its column, so it needs hundredths.
 def _tenth(value: float) -> float:
     return round(value, 1)
 
@@ -179,7 +202,7 @@ def line_chart(
     caption: Any,
     *,
     about: str | None = None,
-    key: Sequence[tuple[str, Any]] | None = None,
+    legend: Sequence[tuple[str, Any]] | None = None,
     log_x: bool = False,
     log_y: bool = False,
     rules: Sequence[tuple[str, float]] = (),
@@ -188,9 +211,9 @@ def line_chart(
 ) -> Markup:
     """Draw a figure of curves over a common axis.
 
-    ``about`` describes it to screen readers. The key lists all lines unless given, and is shown
-    only if it has several entries. ``rules`` are horizontal lines (colour class, height);
-    ``y_values`` must be on the vertical scale.
+    ``about`` describes it to screen readers. The legend (colour class and name) lists all lines by
+    default and is shown only if it has several entries. ``rules`` are horizontal lines (colour
+    class and height). The vertical scale also includes ``y_values``.
     """
     xs = [v for line in lines for v in line.x]
     ys = [value for _, value in rules]
@@ -201,7 +224,7 @@ def line_chart(
         x_scale = logarithmic(xs)
     else:
         x_scale = linear(xs, pad=0.0)
-        # Counts have no ticks at fractions.
+        # Whole numbers are counts, which have no ticks at fractions.
         if all(float(v).is_integer() for v in xs):
             x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
     if x_ticks:
@@ -221,12 +244,13 @@ def line_chart(
         if line.points:
             shapes += _points(frame, line)
     chart = _chart(about or f"{axis_names[1]} against {axis_names[0]}", shapes)
-    if key is None:
-        key = [(line.kind, name(line.name, 40)) for line in lines]
-    return parts.figure(title, chart, caption, key if len(key) > 1 else ())
+    if legend is None:
+        legend = [(line.kind, name(line.name, 40)) for line in lines]
+    return parts.figure(title, chart, caption, legend if len(legend) > 1 else ())
 
 
 def _band(frame: _Frame, line: Line) -> Shape:
+    # One polygon: along the upper ends to the right, and back along the lower ends.
     upper = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.high, strict=True)]
     lower = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.low, strict=True)]
     return _shape("polygon", f"band {line.kind}", points=" ".join([*upper, *lower[::-1]]))
@@ -271,7 +295,8 @@ def histogram(
 ) -> Markup:
     """Draw a figure of columns between edges; those below ``split`` take the other colour.
 
-    ``labels`` name the columns instead of the axis' numbers (then edges count columns).
+    ``rules`` are vertical lines (colour class and position). With ``labels``, which name the
+    columns, the edges are 0, 1, 2, ... and the axis has no numbers.
     """
     if labels is None:
         ticks = linear([edges[0], edges[-1]], pad=0.0).ticks
@@ -336,7 +361,7 @@ def bars(
 
 def _bar(row: Bar, largest: float, kind: str | None) -> Markup:
     share = abs(row.value) / largest if largest > 0 else 0.0
-    # The smallest bar stays visible.
+    # A bar of less than 0.6 % of the width would be invisible.
     width = max(100 * share, 0.6 if row.value else 0.0)
     left, css = 0.0, f"column {kind}"
     if kind is None:
@@ -391,7 +416,7 @@ def heat_map(
 ) -> Markup:
     """Draw a table as coloured cells, the first row at the bottom; opacity grows with |value|.
 
-    ``labels`` name the columns and the rows; so many are shown as there is room for.
+    ``labels`` name the columns and the rows. Some are left out where there is no room for all.
     """
     largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
     height = (HEIGHT - _TOP - _BOTTOM) / len(values)

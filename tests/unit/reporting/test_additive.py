@@ -12,7 +12,7 @@ from rankine.core.errors import ParameterError
 from rankine.core.specs import Bins
 from rankine.model.tables import find_tables
 from rankine.plot import new_axes
-from rankine.reporting.additive import Picture, _curve, _heat_map, pictures, tables_section
+from rankine.reporting.additive import TablePicture, _curve, _heat_map, pictures, tables_section
 from rankine.reporting.evaluated import evaluate_model
 from rankine.reporting.weights import Weight, Weights
 from rankine.transforms.apply import score_dataset
@@ -44,7 +44,7 @@ def test_a_report_shows_curves_and_grids(fitted):
     assert {name for name, _ in find_tables(model).ranges()} - {"sku_parity"} == set(shown)
     curve = shown["price_log"]
     assert sum(curve["share"]) == pytest.approx(1.0)
-    assert len(curve["places"]) == len(curve["values"])
+    assert len(curve["edges"]) == len(curve["values"])
 
 
 def test_plots_of_tables(fitted):
@@ -65,10 +65,10 @@ def test_plots_of_tables(fitted):
             assert shown == {"x": one.columns[1], "y": one.columns[0]}
             turned = rankine.plot.table(model, *reversed(one.columns))
             assert turned.images[0].get_array().tolist() == one.values
-        elif one.places:
+        elif one.edges:
             kinds.add("curve")
             stairs = ax.patches[0].get_data()
-            assert (stairs.values.tolist(), stairs.edges.tolist()) == (one.values[:-1], one.places)
+            assert (stairs.values.tolist(), stairs.edges.tolist()) == (one.values[:-1], one.edges)
             assert shown == {"x": one.name, "y": "score"}
             (below,) = [other for other in ax.figure.axes if other is not ax]
             assert below.patches[0].get_data().values.tolist() == one.share[:-1]
@@ -94,17 +94,17 @@ def test_a_curve_begins_and_ends_one_step_beyond_its_cuts(fitted):
     for one in pictures(tables, data):
         if len(one.columns) == 2:
             assert not one.share
-            assert not one.places
+            assert not one.edges
             continue
         j = model.bins.names.index(one.name)
         cuts = model.bins.cuts[j]
         cells = tables.cells(j, data.X[:, j])
         counts = [(cells == k).mean() for k in range(len(one.values))]
         assert one.share == pytest.approx(counts)
-        assert bool(one.places) == (j not in model.bins.unordered)
-        if len(cuts) > 1 and one.places:
+        assert bool(one.edges) == (j not in model.bins.unordered)
+        if len(cuts) > 1 and one.edges:
             step = (cuts[-1] - cuts[0]) / (len(cuts) - 1)
-            assert one.places == pytest.approx([cuts[0] - step, *cuts, cuts[-1] + step])
+            assert one.edges == pytest.approx([cuts[0] - step, *cuts, cuts[-1] + step])
     assert [one.name for one in pictures(tables, None, ["nothing", tables.ranges()[0][0]])] == [
         tables.ranges()[0][0]
     ]
@@ -117,13 +117,13 @@ def test_a_curve_of_one_cut_is_as_wide_as_its_number(cut):
         [1.0, 2.0, 0.5, 3.0, 4.0], transforms=(Bins(((cut,), ()), names=("a", "b")),)
     )
     a, b = sorted(pictures(find_tables(model)), key=lambda one: one.name)
-    assert a.places == [cut - max(abs(cut), 1.0), cut, cut + max(abs(cut), 1.0)]
-    assert b.places == []
+    assert a.edges == [cut - max(abs(cut), 1.0), cut, cut + max(abs(cut), 1.0)]
+    assert b.edges == []
     two = rankine.LinearModel.from_weights(
         [1.0, 2.0, 0.5, 3.0], transforms=(Bins(((cut, cut + 3.0),), names=("a",)),)
     )
     (a,) = pictures(find_tables(two))
-    assert a.places == [cut - 3.0, cut, cut + 3.0, cut + 6.0]
+    assert a.edges == [cut - 3.0, cut, cut + 3.0, cut + 6.0]
 
 
 def learned(names):
@@ -151,7 +151,7 @@ def test_the_strongest_curves_and_grids_are_drawn(fitted):
 
 
 def test_a_drawn_curve_is_its_table():
-    one = Picture("x", ["x"], [["a", "b", "c", "missing"]], [0.0, 1.0, 2.0, 3.0],
+    one = TablePicture("x", ["x"], [["a", "b", "c", "missing"]], [0.0, 1.0, 2.0, 3.0],
                   [0.5, -1.0, 2.0, 0.25], [0.1, 0.1, 0.3, 0.5])  # fmt: skip
     drawn = Drawn(_curve(one))
     (line,) = drawn.of("line model")
@@ -178,14 +178,14 @@ def test_a_drawn_curve_is_its_table():
 def test_categories_are_bars_and_zeros_are_left_out():
     labels = [f"v{k}" for k in range(30)]
     values = [0.0, 2.0, -1.0, *[0.5] * 27]
-    drawn = Drawn(_curve(Picture("x", ["x"], [labels], [], values, [])))
+    drawn = Drawn(_curve(TablePicture("x", ["x"], [labels], [], values, [])))
     bars = drawn.of("column")
     assert [bar["width"] for bar in bars] == [50, 25, *[12.5] * 18]
     assert [bar["x"] for bar in bars] == [50, 25, *[50] * 18]
     assert "The 20 strongest values are shown; 9 more are weaker." in words(
-        _curve(Picture("x", ["x"], [labels], [], values, []))
+        _curve(TablePicture("x", ["x"], [labels], [], values, []))
     )
-    few = words(_curve(Picture("x", ["x"], [labels[:3]], [], values[:3], [])))
+    few = words(_curve(TablePicture("x", ["x"], [labels[:3]], [], values[:3], [])))
     assert "to the left it lowers it." in few
     assert "more are weaker" not in few
 
@@ -193,7 +193,7 @@ def test_categories_are_bars_and_zeros_are_left_out():
 def test_a_drawn_grid_is_its_table():
     values = [[0.5, -2.0, 0.0], [1.0, 0.25, 0.125]]
     labels = [["a < 2", "2 <= a < 3.5"], ["b = p", "b = q", "b missing"]]
-    one = Picture("a x b", ["a", "b"], labels, [], values, [])
+    one = TablePicture("a x b", ["a", "b"], labels, [], values, [])
     drawn = Drawn(_heat_map(one))
     assert "a upwards, b to the right" in words(_heat_map(one))
     assert "the fullest colour is 2." in words(_heat_map(one))
@@ -207,7 +207,7 @@ def test_a_drawn_grid_is_its_table():
 def test_a_large_grid_has_ticks_where_there_is_room():
     labels = [[f"a = row {k}" for k in range(30)], [f"b = a long name {k}" for k in range(20)]]
     values = np.ones((30, 20)).tolist()
-    drawn = Drawn(_heat_map(Picture("a x b", ["a", "b"], labels, [], values, [])))
+    drawn = Drawn(_heat_map(TablePicture("a x b", ["a", "b"], labels, [], values, [])))
     rows = [tick["text"] for tick in drawn.of("tick end")]
     assert (rows[0], rows[-1], len(rows)) == ("row 0", "row 29", 8)
     assert [tick["text"] for tick in drawn.of("tick mid")] == ["a long \N{HORIZONTAL ELLIPSIS}"] * 6

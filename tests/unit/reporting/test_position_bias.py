@@ -60,7 +60,7 @@ def test_the_report_corrects_for_positions(log):
     assert by_hand["dr"].value > by_hand.old.value
     assert f"expected to get {by_hand['dr'].value:.3f} clicks" in text
     # All lists of the report were trained on.
-    assert "The model was trained on these lists, so these figures flatter it." in text
+    assert "The model was trained on these lists, so these figures are too good." in text
 
 
 def test_without_items_the_report_says_why_there_is_no_estimate(log):

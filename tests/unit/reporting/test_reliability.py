@@ -33,7 +33,7 @@ def test_the_report_compares_probabilities_with_outcomes():
     data = dataset()
     page = report(MODEL, data)
     figures = page.to_dict()["reliability"]
-    assert sum(part["pairs"] for part in figures["bins"]) == 3000
+    assert sum(part["n"] for part in figures["bins"]) == 3000
     for part in figures["bins"]:
         assert 0 <= part["low"] <= part["share"] <= part["high"] <= 1
     lists = data.X.reshape(-1, 3)

@@ -269,7 +269,7 @@ def test_tips_ticks_and_keys_are_those_that_are_given():
     alone = Drawn(line_chart("t", [first], ("x", "y"), "words"))
     assert alone.of("key") == []
     key = [("soft", "s"), ("shown", "o")]
-    given = Drawn(line_chart("t", [first], ("x", "y"), "words", key=key))
+    given = Drawn(line_chart("t", [first], ("x", "y"), "words", legend=key))
     assert "".join(given.root.find("ul").itertext()).split() == ["s", "o"]
 
 

@@ -1,4 +1,7 @@
-"""Relate differences of scores to preferences: how often the higher score is right."""
+"""Relate differences of scores to preferences: how often the higher score is right.
+
+Probabilities of calibrated models are compared with outcomes in ``reliability``.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +16,37 @@ from rankine.reporting.evaluated import EvaluatedModel
 from rankine.reporting.html import captions
 from rankine.reporting.numbers import count, percent
 from rankine.reporting.page import Section, figures
+from rankine.reporting.share_bins import ShareBin, share_bin, shares_line
 from rankine.reporting.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
 
-MAX_PAIRS, BINS = 200_000, 10
-#: Quantile 0.975 of the normal distribution.
-_Z = 1.959964
+#: Most pairs; of longer data a random sample is taken.
+MAX_PAIRS = 200_000
+BINS = 10
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Pairs of similar score gap: how often the higher score has the higher label.
+class ScoreGaps:
+    """Pairs of one list with different labels, by the difference (gap) of their scores.
 
-    ``low`` and ``high`` are Wilson's 95 % interval of the share.
+    Attributes
+    ----------
+    bins
+        Bins of equal numbers of pairs by the size of the gap, and the share of pairs in which the
+        item with the higher score has the higher label.
+    slope
+        That of the logistic curve 1/(1 + e^(-slope gap)) of maximal likelihood.
+    right
+        Share of all pairs in the right order.
+    pairs
+        Number of pairs.
+    tied
+        Number of pairs with equal scores, which count as half right.
+    all_pairs
+        False if the pairs are a sample.
     """
 
-    gap: float
-    share: float
-    low: float
-    high: float
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Bins of equal counts by gap, and the slope of the best logistic curve 1/(1 + e^(-slope gap)).
-
-    ``all_pairs`` is False if the pairs are a sample; ``tied`` pairs have equal scores and count as
-    half right.
-    """
-
-    bins: Sequence[Bin]
+    bins: Sequence[ShareBin]
     slope: float
     right: float
     pairs: int
@@ -51,7 +54,7 @@ class Calibration:
     all_pairs: bool
 
 
-def calibration(evaluated: EvaluatedModel, seed: int = 0) -> Calibration | None:
+def score_gaps(evaluated: EvaluatedModel, seed: int = 0) -> ScoreGaps | None:
     """Bin the pairs of different labels by |s_i - s_j|; None if there is no pair."""
     if len(evaluated.data.labels.queries_with_pairs) == 0:
         return None
@@ -63,15 +66,7 @@ def calibration(evaluated: EvaluatedModel, seed: int = 0) -> Calibration | None:
     parts = np.array_split(order, min(BINS, len(order)))
     bins = [share_bin(size[part], right[part]) for part in parts]
     tied = int((gap == 0).sum())
-    return Calibration(bins, _slope(gap), float(right.mean()), len(gap), tied, all_pairs)
-
-
-def share_bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
-    """Return a bin with Wilson's interval, which stays inside 0..1 for shares near the ends."""
-    n, p = len(size), float(right.mean())
-    centre = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
-    return Bin(float(size.mean()), p, centre - half, centre + half, n)
+    return ScoreGaps(bins, _slope(gap), float(right.mean()), len(gap), tied, all_pairs)
 
 
 def _slope(gap: NDArray[np.float64]) -> float:
@@ -85,6 +80,7 @@ def _slope(gap: NDArray[np.float64]) -> float:
     z = gap / unit
 
     def increasing(a: float) -> bool:
+        # Clipped, since e^710 is infinite.
         return float((z / (1 + np.exp(np.clip(a * z, -700, 700)))).sum()) > 0
 
     low, high = 0.0, 1.0
@@ -99,20 +95,15 @@ def _slope(gap: NDArray[np.float64]) -> float:
     return 0.5 * (low + high) / unit
 
 
-def calibration_section(calibration: Calibration) -> Section:
+def score_gaps_section(gaps: ScoreGaps) -> Section:
     """Build a chart of the share of rightly ordered pairs against the gap of their scores."""
-    bins, slope = calibration.bins, calibration.slope
-    gaps = [b.gap for b in bins]
-    measured = Line(
-        "measured",
-        "model",
-        gaps,
-        [b.share for b in bins],
-        [b.low for b in bins],
-        [b.high for b in bins],
-        tips=[f"gap {b.gap:.3g}: {percent(b.share, 1)} of {count(b.pairs)} pairs" for b in bins],
+    slope = gaps.slope
+    measured = shares_line(
+        gaps.bins, lambda b: f"gap {b.value:.3g}: {percent(b.share, 1)} of {count(b.n)} pairs"
     )
-    steps = [max(gaps) * k / 40 for k in range(41)]
+    largest = max(measured.x)
+    steps = [largest * k / 40 for k in range(41)]
+    # e^700 is the largest power that float64 holds.
     curve = [1 / (1 + math.exp(-min(slope * gap, 700))) for gap in steps]
     fitted = Line("logistic curve", "soft", steps, curve, points=False)
     gap_of_90_percent = None
@@ -122,10 +113,10 @@ def calibration_section(calibration: Calibration) -> Section:
         "Score gap against preference",
         [fitted, measured],
         ("difference of scores", "in the right order"),
-        captions.gaps(calibration, gap_of_90_percent),
+        captions.score_gaps(gaps, gap_of_90_percent),
         about="Share of rightly ordered pairs against the difference of their scores",
-        key=[("model", "measured, with 95 % interval"), ("soft", "best logistic curve")],
+        legend=[("model", "measured, with 95 % interval"), ("soft", "best logistic curve")],
         y_values=(0.5, 1.0),
     )
     title = "How sure is a gap between two scores?"
-    return Section("gaps", "Score gaps", title, captions.gaps_lead(), figures(chart))
+    return Section("gaps", "Score gaps", title, captions.score_gaps_lead(), figures(chart))
