@@ -226,7 +226,7 @@ def publish(model: LinearModel, out: str, keep: int) -> None:
                 newer.replace(older)
         with atomic_file(files[0]) as file:
             file.write(path.read_bytes())
-    model.save(path)
+    model.save(out)
 
 
 def _summary_rows(result: dict[str, Any], *, dry_run: bool) -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -15,6 +14,7 @@ from rankine.cli import _console
 from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
+from rankine.core.stores import local_path
 from rankine.core.text_table import wrap_text
 
 #: Number of model names that are printed at the start.
@@ -91,7 +91,7 @@ class HistoryOptions:
             )
         settings: dict[str, Any] = {
             "state": StateSettings(
-                Path(self.state),
+                local_path(self.state, "state"),
                 self.fsync == "always",
                 parse_duration(self.join_ttl, "join_ttl"),
                 self.max_keys,

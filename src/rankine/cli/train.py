@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -492,7 +491,13 @@ class TrainingJob:
 
         folder = self.cluster.repartition_to
         if folder is None:
-            first_file = find_sources(self.paths)[0].path or Path()
+            first_file = find_sources(self.paths)[0].path
+            if first_file is None:
+                raise ParameterError(
+                    "the rows are in a store, and the grouped ones need a folder",
+                    parameter="repartition",
+                    fix="Name a local folder with --repartition-to",
+                )
             folder = str(first_file.absolute().parent / "rankine-partitions")
         target = local_path(folder, "repartition_to") / "rows.parquet"
         if self.checkpoints.get("resume") and target.exists():

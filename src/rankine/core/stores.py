@@ -13,8 +13,9 @@ import os
 import re
 import tempfile
 import time
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,8 +27,8 @@ from rankine.core.errors import DataError, MissingExtraError, ParameterError, Ra
 T = TypeVar("T")
 
 #: Bytes of one request, and the number of requests on their way at a time.
-BLOCK_BYTES, N_AHEAD = 2**20, 16
-#: Blocks that a file keeps: columns of a row group are read side by side, each at its own place.
+BLOCK_BYTES, N_AHEAD = 2**20, 32
+#: Blocks that a file keeps, at least, whose parts are read side by side.
 N_KEPT = 128
 #: Objects of which a store keeps the first and the last block: files are opened several times.
 N_REMEMBERED = 16
@@ -37,7 +38,7 @@ N_ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 8, 0.1, 5.0
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 #: Schemes that pyarrow opens itself.
 _ARROW_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
-_MISSING = re.compile(r"NO_SUCH|NoSuch|NOT_FOUND|NotFound|\b404\b")
+_MISSING = re.compile(r"NO_SUCH|NoSuch|NOT_FOUND|NotFound|Not a regular file|\b404\b")
 _EXPIRED = re.compile(r"EXPIRED|Expired|expired")
 _DENIED = re.compile(
     r"ACCESS_DENIED|AccessDenied|Forbidden|FORBIDDEN|INVALID_ACCESS_KEY|InvalidAccessKey|"
@@ -314,8 +315,10 @@ class StoreFile(io.RawIOBase):
         self._read_range = read_range
         self._n_kept = n_kept
         self._position = 0
-        #: Blocks by number, those used last at the end.
+        #: Blocks by number, those used or requested last at the end.
         self._blocks: OrderedDict[int, Future[bytes]] = OrderedDict()
+        #: Numbers of the blocks that are read, if these are known.
+        self._planned: list[int] = []
         #: First and last block, which outlive this file.
         self._ends = ends
         self._threads = ThreadPoolExecutor(N_AHEAD, thread_name_prefix="rankine-store")
@@ -364,23 +367,48 @@ class StoreFile(io.RawIOBase):
         view[: len(data)] = data
         return len(data)
 
-    def _block(self, number: int) -> bytes:
-        """Return a block; after its predecessor, request the blocks that follow as well."""
-        final = (self.size - 1) // BLOCK_BYTES
+    def plan(self, parts: Sequence[Sequence[tuple[int, int]]], max_bytes: int) -> None:
+        """Request only these ranges of bytes ahead, which are read part by part.
+
+        The ranges of a part are read side by side, so all its blocks are kept: up to ``max_bytes``.
+        """
+        planned: set[int] = set()
+        for ranges in parts:
+            blocks: set[int] = set()
+            for start, stop in ranges:
+                # A damaged footer may state any range.
+                first, end = max(start, 0) // BLOCK_BYTES, min(stop, self.size)
+                blocks.update(range(first, -(-end // BLOCK_BYTES)))
+            n_kept = max(self._n_kept, len(blocks) + 2 * N_AHEAD)
+            self._n_kept = max(N_KEPT, min(n_kept, max_bytes // BLOCK_BYTES))
+            planned |= blocks
+        self._planned = sorted(planned)
+
+    def _blocks_ahead(self, number: int) -> Iterable[int]:
+        """Return the blocks that are likely to be read next, beginning with ``number``."""
+        k = bisect_left(self._planned, number)
+        if k < len(self._planned) and self._planned[k] == number:
+            return self._planned[k : k + 1 + N_AHEAD]
         last = number
-        if number - 1 in self._blocks:
-            last = min(number + N_AHEAD, final)
-        for k in range(number, last + 1):
+        if number - 1 in self._blocks and not self._planned:
+            last = min(number + N_AHEAD, (self.size - 1) // BLOCK_BYTES)
+        return range(number, last + 1)
+
+    def _block(self, number: int) -> bytes:
+        """Return a block, and request those that are likely to be read next."""
+        for k in self._blocks_ahead(number):
             if k not in self._blocks:
                 self._blocks[k] = self._ends.get(k) or self._threads.submit(self._fetch, k)
-        self._blocks.move_to_end(number)
-        if number in (0, final):
-            # Only blocks that have arrived: others may be cancelled with this file.
-            self._blocks[number].result()
-            self._ends[number] = self._blocks[number]
+            # Blocks that are needed soon are kept longer than those that were used.
+            self._blocks.move_to_end(k)
+        block = self._blocks[number]
         while len(self._blocks) > self._n_kept:
             self._blocks.popitem(last=False)
-        return self._blocks[number].result()
+        data = block.result()
+        if number in (0, (self.size - 1) // BLOCK_BYTES):
+            # Only blocks that have arrived: others may be cancelled with this file.
+            self._ends[number] = block
+        return data
 
     def _fetch(self, number: int) -> bytes:
         start = number * BLOCK_BYTES
@@ -444,7 +472,10 @@ def _explain(error: Exception, url: str) -> tuple[str, str]:
         return "the credentials have expired", f"Log in again, or set {variables}"
     # Answers to HEAD have no text; this is what S3 answers to a token that has expired.
     if "HTTP status 400" in message:
-        return "the request is refused (status 400)", f"Log in again if {variables} have expired"
+        return (
+            "the request is refused (status 400), as with credentials that have expired",
+            f"Log in again, or set {variables}",
+        )
     if isinstance(error, PermissionError) or _DENIED.search(message):
         return (
             "access is denied, or there are no credentials",

@@ -36,7 +36,7 @@ class ColumnOverview:
     Attributes
     ----------
     type
-        Type of the values, as the file names it.
+        Type of the values, as the file names it; several where files differ.
     missing
         Rows without a value, NaN included.
     low, high
@@ -48,7 +48,7 @@ class ColumnOverview:
     """
 
     name: str
-    type: str
+    type: str = ""
     missing: int = 0
     low: float | None = None
     high: float | None = None
@@ -62,6 +62,12 @@ class ColumnOverview:
                 self.counts[value] += count
             else:
                 self.is_complete = False
+
+    def add_type(self, name: str) -> None:
+        """Note the type that a file names."""
+        types = self.type.split(" or ") if self.type else []
+        if name not in types:
+            self.type = " or ".join([*types, name])
 
     def extend(self, low: float | None, high: float | None) -> None:
         """Extend the range of numbers."""
@@ -140,7 +146,8 @@ def table_overview(
     for source in sources:
         with open_table(source, options) as table:
             for column in table.schema:
-                columns.setdefault(column.name, ColumnOverview(column.name, str(column.type)))
+                overview_column = columns.setdefault(column.name, ColumnOverview(column.name))
+                overview_column.add_type(str(column.type))
             for batch, location in table.batches(list(table.schema.names)):
                 overview.rows += batch.num_rows
                 overview.read_counts["excluded_rows"] += location.n_excluded

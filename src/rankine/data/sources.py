@@ -176,19 +176,15 @@ class Source:
         return self.handle
 
     def open_seekable(self) -> Any:
-        """Open a file that can be read again as a file of Arrow; the caller closes it."""
-        if self.filesystem is None:
-            self.open().close()  # records the file's stamp, or notices that the file changed
-            import pyarrow as pa
-
-            return pa.OSFile(str(self.path), "rb")
+        """Open a local file that can be read again as a file of Arrow; the caller closes it."""
+        self.open().close()  # records the file's stamp, or notices that the file changed
         import pyarrow as pa
 
-        return pa.PythonFile(self._open_object(sequential=False), "r")
+        return pa.OSFile(str(self.path), "rb")
 
     def _open_path(self) -> BinaryIO:
         if self.filesystem is not None:
-            return cast("BinaryIO", self._open_object(sequential=True))
+            return cast("BinaryIO", self.open_object(sequential=True))
         if self.path is None:
             raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
@@ -213,7 +209,7 @@ class Source:
             return cast("BinaryIO", Prefixed(prefix, file))
         return cast("BinaryIO", file)
 
-    def _open_object(self, *, sequential: bool) -> StoreFile:
+    def open_object(self, *, sequential: bool) -> StoreFile:
         """Open an object of a store, and compare it with the last pass."""
         assert self.filesystem is not None  # noqa: S101 - narrows the type
         try:

@@ -99,19 +99,16 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that contains a model of this class (``StoredModel``: a model or a bundle)."""
+    with attach_file_to_errors(os.fspath(path)), _open(path) as file:
+        return decode(read_model_bytes(file), kind)
+
+
+def _open(path: str | os.PathLike[str]) -> io.RawIOBase:
+    """Open a file, or the object of a URL, unbuffered: a buffer would copy the content again."""
     if is_url(path):
         store, name = open_store(os.fspath(path))
-        with attach_file_to_errors(os.fspath(path)), store.open(name) as stream:
-            start = stream.read(START_BYTES)
-            check_start(start, stream.seek(0, io.SEEK_END))
-            stream.seek(0)
-            return decode(stream.read(), kind)
-    # Unbuffered: a buffered file would copy the content once more.
-    with (
-        attach_file_to_errors(os.fspath(path)),
-        open(path, "rb", buffering=0, opener=open_without_waiting) as file,
-    ):
-        return decode(read_model_bytes(file), kind)
+        return store.open(name)
+    return open(path, "rb", buffering=0, opener=open_without_waiting)
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
@@ -119,14 +116,17 @@ def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
     return load(path, StoredModel)  # type: ignore[return-value]
 
 
-def read_model_bytes(file: io.FileIO) -> bytes:
+def read_model_bytes(file: io.RawIOBase, max_bytes: int | None = None) -> bytes:
     """Read a model file. Other files are refused after their first bytes."""
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
+    if isinstance(file, io.FileIO) and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
-    check_start(file.read(START_BYTES) or b"", status.st_size)
+    size = file.seek(0, io.SEEK_END)
+    if max_bytes is not None and size > max_bytes:
+        raise ModelFormatError(f"the file is larger than {max_bytes} bytes", fix="Split the bundle")
     file.seek(0)
-    return file.readall()
+    check_start(file.read(START_BYTES) or b"", size)
+    file.seek(0)
+    return file.readall() or b""
 
 
 def decode(data: bytes, kind: type[M]) -> M:

@@ -1,26 +1,26 @@
 """Keep the served models up to date with a model file or a folder of them.
 
-The folder is listed every second. A new or changed file is opened without following links; its
-content must match its digest and give the scores stored in it. Only then is the served model
-replaced. If anything fails, the old model stays, and the reason appears in the log, in ``/metrics``
-and in ``/v1/models``. Lists of ``shop.rankine`` follow the rules of ``shop.rules.toml`` beside it.
+The folder, of this machine or of a store, is listed every second. A new or changed file is opened
+without following links; its content must match its digest and give the scores stored in it. Only
+then is the served model replaced. If anything fails, the old model stays, and the reason appears in
+the log, in ``/metrics`` and in ``/v1/models``. Lists of ``shop.rankine`` follow the rules of
+``shop.rules.toml`` beside it.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import re
-import stat
 import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankine.core.errors import ModelError, ModelFormatError, RankineError
+from rankine.core.errors import DataError, ModelError, RankineError
 from rankine.core.safe_text import printable
 from rankine.core.specs import History
 from rankine.model.bundle import ModelBundle
@@ -29,6 +29,7 @@ from rankine.model.store import decode_any, read_model_bytes
 from rankine.reranking import Rules
 from rankine.reranking.schema import MAX_BYTES, decode_rules
 from rankine.serve.history import HistoryService
+from rankine.serve.places import find_place
 from rankine.serve.registry import RULES_SUFFIX, Registry, ServedModel
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def model_name(file: str) -> str | None:
     return stem
 
 
+def _reason(error: DataError | OSError) -> str:
+    """Return why a file or folder cannot be opened, without its name."""
+    return error.reason if isinstance(error, DataError) else str(error.strerror)
+
+
 class Reloader:
     """Keeps a registry in step with a model file or a folder of them."""
 
@@ -71,7 +77,7 @@ class Reloader:
         metrics: Metrics,
         history: HistoryService | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.place = find_place(path)
         self.registry = registry
         self.metrics = metrics
         self.history = history
@@ -122,32 +128,32 @@ class Reloader:
         with self._lock:
             if self.history is not None and self.history.refresh():
                 retry = True
-            is_folder = self.path.is_dir()
             try:
+                is_folder = self.place.is_folder()
                 files = self._files(is_folder)
-            except OSError as error:
-                self._report("", f"the models cannot be listed: {error.strerror}")
+                rules = self._rules_files(files)
+            except (DataError, OSError) as error:
+                self._report("", f"the models cannot be listed: {_reason(error)}")
                 return
             if "" in self.registry.current.errors:
                 self.registry.report("", None)
-            rules = self._rules_files(files, is_folder)
             # First, so that no list of a new model is shown without them.
-            self._load_changed(rules, is_folder, retry, self._load_rules)
-            self._load_changed(files, is_folder, retry, self._load)
+            self._load_changed(rules, retry, self._load_rules)
+            self._load_changed(files, retry, self._load)
             self._drop_missing({**files, **rules}, is_folder)
 
     def _files(self, is_folder: bool) -> dict[str, str]:
         """Return the file names by model name."""
         if not is_folder:
-            name = model_name(self.path.name)
+            name = model_name(self.place.name)
             if name is None:
                 raise ModelError(
-                    f"{printable(self.path.name)!r} gives no model name",
+                    f"{printable(self.place.name)!r} gives no model name",
                     fix="Use letters, digits, dots, dashes and underscores, 64 at most",
                 )
-            return {name: self.path.name}
+            return {name: self.place.name}
         files: dict[str, str] = {}
-        for file in sorted(os.listdir(self.path)):  # noqa: PTH208 - names, not paths
+        for file in self.place.files():
             name = model_name(file)
             if name is None or file.endswith((".tmp", "~", RULES_SUFFIX)):
                 continue
@@ -157,70 +163,46 @@ class Reloader:
             files[name] = file
         return files
 
-    def _rules_files(self, models: dict[str, str], is_folder: bool) -> dict[str, str]:
+    def _rules_files(self, models: dict[str, str]) -> dict[str, str]:
         """Return the rules files beside models, by their own names."""
-        folder = self.path if is_folder else self.path.parent
-        files = set(os.listdir(folder))  # noqa: PTH208 - names, not paths
-        names = [name + RULES_SUFFIX for name in models]
-        return {name: name for name in names if name in files}
+        names = self.place.existing([name + RULES_SUFFIX for name in models])
+        return {name: name for name in sorted(names)}
 
     def _load_changed(
-        self,
-        files: dict[str, str],
-        is_folder: bool,
-        retry: bool,
-        load: Callable[[str, int], bool],
+        self, files: dict[str, str], retry: bool, load: Callable[[str, io.RawIOBase], bool]
     ) -> None:
         """Load the files that are new, have changed, or are to be retried."""
-        for name, file in files.items():
+        for name, file_name in files.items():
             try:
-                descriptor = self._open(file, is_folder)
-            except OSError as error:
-                reason = error.strerror
-                if error.errno == errno.ELOOP:
+                opened = self.place.open(file_name)
+            except (DataError, OSError) as error:
+                reason = _reason(error)
+                if isinstance(error, OSError) and error.errno == errno.ELOOP:
                     reason = "it is a symbolic link"
                 self._report(name, f"the file cannot be opened: {reason}")
                 continue
-            try:
-                status = os.fstat(descriptor)
-                if stat.S_ISDIR(status.st_mode):
-                    continue
-                version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if opened is None:
+                continue
+            with opened.file as file:
                 retries = retry and name in self.registry.current.errors
-                if self._versions.get(name) == version and not retries:
+                if self._versions.get(name) == opened.version and not retries:
                     continue
-                if load(name, descriptor):
-                    self._versions[name] = version
-            finally:
-                os.close(descriptor)
+                if load(name, file):
+                    self._versions[name] = opened.version
 
-    def _open(self, file: str, is_folder: bool) -> int:
-        """Open a file of the folder without following links, and return its descriptor."""
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-        if not is_folder:
-            return os.open(self.path.with_name(file), flags)
-        flags |= getattr(os, "O_NOFOLLOW", 0)
-        if os.open not in os.supports_dir_fd:
-            return os.open(self.path / file, flags)
-        # Relative to a descriptor of the folder, so that renaming the folder cannot redirect it.
-        folder = os.open(self.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        try:
-            return os.open(file, flags, dir_fd=folder)
-        finally:
-            os.close(folder)
-
-    def _load_rules(self, name: str, descriptor: int) -> bool:
+    def _load_rules(self, name: str, file: io.RawIOBase) -> bool:
         """Let lists follow the rules of a file; return whether it is settled until it changes."""
         model = name.removesuffix(RULES_SUFFIX)
         try:
-            with open(descriptor, "rb", closefd=False) as file:
-                rules = Rules(decode_rules(file.read(MAX_BYTES + 1)))
+            content = file.read(MAX_BYTES + 1) or b""
+        except (DataError, OSError) as error:
+            self._report(name, f"the file cannot be read: {_reason(error)}")
+            return False
+        try:
+            rules = Rules(decode_rules(content))
         except RankineError as error:
             self._report(name, f"{error.reason} [{error.code}]")
             return True
-        except OSError as error:
-            self._report(name, f"the file cannot be read: {error.strerror}")
-            return False
         self.registry.put_rules(model, rules)
         self.metrics.reload("loaded")
         _LOG.info("model %s follows %d rules", model, len(rules.names))
@@ -228,7 +210,7 @@ class Reloader:
             _LOG.warning("model %s: %s", model, printable(warning, 300))
         return True
 
-    def _load(self, name: str, descriptor: int) -> bool:
+    def _load(self, name: str, file: io.RawIOBase) -> bool:
         """Serve the model of a file; return whether the file is settled until it changes."""
         snapshot = self.registry.current
         rules_refused = name + RULES_SUFFIX in snapshot.errors
@@ -236,13 +218,13 @@ class Reloader:
             self._report(name, "it is not served before its rules can be read")
             return False
         try:
-            served = self._checked(name, descriptor)
+            served = self._checked(name, file)
+        except (DataError, OSError) as error:
+            self._report(name, f"the file cannot be read: {_reason(error)}")
+            return False  # a later listing may be able to read it
         except RankineError as error:
             self._report(name, f"{error.reason} [{error.code}]")
             return True
-        except OSError as error:
-            self._report(name, f"the file cannot be read: {error.strerror}")
-            return False  # a later listing may be able to read it
         except MemoryError:
             self._report(name, "the model does not fit into memory")
             return True
@@ -255,14 +237,9 @@ class Reloader:
         _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
         return True
 
-    def _checked(self, name: str, descriptor: int) -> ServedModel:
+    def _checked(self, name: str, file: io.RawIOBase) -> ServedModel:
         """Read a file, check its digest and test the scores of the model."""
-        if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
-            raise ModelFormatError(
-                f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
-            )
-        with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            model = decode_any(read_model_bytes(file))
+        model = decode_any(read_model_bytes(file, _MAX_FILE_BYTES))
         served = ServedModel(name, model, self._attach_history(model))
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):

@@ -149,3 +149,17 @@ def test_errors_say_what_to_do(days, shop, tmp_path):
         done = retrain(*words, "--out", tmp_path / "out.rankine")
         assert reason in str(done.exception), words
         assert not (tmp_path / "out.rankine").exists()
+
+
+@pytest.mark.cli
+def test_a_model_in_a_store_is_replaced_there(days, shop):
+    filesystem = pytest.importorskip("fsspec").filesystem("memory")
+    url = "memory://shop/models/shop.rankine"
+    LinearModel.load(shop).save(url)
+    before = LinearModel.load(url).digest
+    refused = retrain(url, days[1], "--out", url, "--keep", 2)
+    assert refused.exception.parameter == "keep"
+    done = retrain(url, days[1], "--out", url, "--json")
+    assert done.exit_code == 0, done.output
+    assert LinearModel.load(url).digest == json.loads(done.stdout)["candidate"] != before
+    filesystem.store.clear()

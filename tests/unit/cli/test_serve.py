@@ -103,3 +103,9 @@ def test_a_missing_extra_is_named(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "rankine.serve.server", None)
     with pytest.raises(MissingExtraError, match=r"rankine serve needs .*rankine\[serve\]"):
         CliRunner().invoke(app, ["serve", "models"], catch_exceptions=False)
+
+
+def test_the_state_of_history_features_is_a_local_folder(command):
+    with pytest.raises(ParameterError) as caught:
+        command("serve", "m.rankine", "--state", "s3://shop/state")
+    assert caught.value.parameter == "--state"

@@ -30,6 +30,7 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.solvers.checkpoint import CheckpointFolder
+from rankine.solvers.one_pass_run import OnePassRun
 from reference.object_store import ENVIRONMENT, s3_server
 
 NUMBERS = itertools.count()
@@ -142,6 +143,76 @@ def test_refused_requests_say_what_to_do(bucket, status, code, reason):
         assert reason in caught.value.reason or "expired" in caught.value.reason
         assert "AWS_" in caught.value.fix
         assert len(faults.requests) - n_requests < 4  # not repeated
+
+
+def change(url, _):
+    put_table(f"{url}/log/date=2026-11-02/a.parquet", table(300_000, 1), row_group_size=50_000)
+
+
+def refuse(status, code):
+    def apply(_, faults):
+        faults.status, faults.code = status, code
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refuse("403 Forbidden", "AccessDenied"),
+        refuse("400 Bad Request", "ExpiredToken"),
+        refuse("404 Not Found", "NoSuchKey"),
+        change,
+    ],
+)
+def test_faults_in_the_middle_of_a_training_leave_no_model(bucket, monkeypatch, tmp_path, fault):
+    url, faults = bucket
+    find_commands()
+    paths = [f"{url}/log/date=2026-11-0{k}/a.parquet" for k in (1, 2)]
+    for path in paths:
+        put_table(path, table(300_000), row_group_size=50_000)
+    happened = []
+
+    def learn(self, *arguments, **options):
+        if not happened:
+            happened.append(fault(url, faults))
+        return learn_block(self, *arguments, **options)
+
+    learn_block = OnePassRun.learn_block
+    monkeypatch.setattr(OnePassRun, "learn_block", learn)
+    for out in (f"{url}/m.rankine", str(tmp_path / "m.rankine")):
+        happened.clear()
+        arguments = ["train", f"{url}/log", "--ranker", "elastic", "--stream", "--out", out]
+        error = CliRunner().invoke(app, arguments).exception
+        assert happened
+        assert isinstance(error, DataError)
+        assert error.file in paths
+        assert error.reason
+        assert error.fix
+        faults.reset()
+        assert not stores.is_file(out)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["none", "half", "empty", "types"])
+def test_faulty_data_leaves_no_model(bucket, tmp_path, name):
+    url, _ = bucket
+    find_commands()
+    put(f"{url}/empty/_SUCCESS", b"")
+    pq.write_table(table(), tmp_path / "log.parquet")
+    content = (tmp_path / "log.parquet").read_bytes()
+    put(f"{url}/half/a.parquet", content[: len(content) // 2])
+    rows = table()
+    put_table(f"{url}/types/date=2026-11-01/a.parquet", rows)
+    texts = rows.set_column(2, "f0", rows["f0"].cast(pa.string()))
+    put_table(f"{url}/types/date=2026-11-02/a.parquet", texts)
+    arguments = ["train", f"{url}/{name}", "--ranker", "ranksvm", "--out", f"{url}/m.rankine"]
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, DataError)
+    assert error.file.startswith(f"{url}/{name}")
+    assert error.reason
+    assert error.fix
+    assert not stores.is_file(f"{url}/m.rankine")
 
 
 def test_a_store_that_fails_is_tried_again_and_then_named(bucket, monkeypatch):
@@ -305,6 +376,7 @@ def test_reads_that_fail_are_repeated(memory, monkeypatch):
 def test_reads_at_any_place_give_the_bytes_there(memory, monkeypatch):
     monkeypatch.setattr(stores, "BLOCK_BYTES", 100)
     monkeypatch.setattr(stores, "N_KEPT", 5)
+    monkeypatch.setattr(stores, "N_AHEAD", 3)
     content = os.urandom(2345)
     put("memory://shop/x", content)
     store, path = stores.open_store("memory://shop/x")
@@ -316,6 +388,47 @@ def test_reads_at_any_place_give_the_bytes_there(memory, monkeypatch):
         assert file.seek(-5, os.SEEK_END) == 2340
         assert file.read() == content[-5:]
         assert file.read(1) == b""
+
+
+def count_requests(memory, monkeypatch):
+    """Return a counter of the first bytes of ranges that are read."""
+    starts = collections.Counter()
+    read = type(memory).cat_file
+
+    def counted(self, path, start=None, end=None, **more):
+        starts[start] += 1
+        return read(self, path, start, end, **more)
+
+    monkeypatch.setattr(type(memory), "cat_file", counted)
+    return starts
+
+
+def test_every_block_is_requested_once(memory, monkeypatch):
+    monkeypatch.setattr(stores, "BLOCK_BYTES", 1000)
+    content = os.urandom(200_500)
+    put("memory://shop/x", content)
+    starts = count_requests(memory, monkeypatch)
+    with stores.open_binary("memory://shop/x") as file:
+        parts = iter(lambda: file.read(700), b"")
+        assert b"".join(parts) == content
+    assert set(starts.values()) == {1}
+    assert len(starts) == 201
+
+
+@pytest.mark.parametrize("group_rows", [2000, 40_000])
+def test_only_the_columns_that_are_read_are_requested(memory, monkeypatch, group_rows):
+    monkeypatch.setattr(stores, "BLOCK_BYTES", 4096)
+    url = "memory://shop/log.parquet"
+    put_table(url, table(40_000), row_group_size=group_rows, use_dictionary=False)
+    size = len(stores.read_bytes(url))
+    starts = count_requests(memory, monkeypatch)
+    rankine.load(url)
+    assert sum(starts.values()) <= 1.1 * size / 4096  # also where a row group has many blocks
+    starts.clear()
+    rankine.load(url, features=["f3"])
+    n_groups = 40_000 // group_rows
+    columns_bytes = size * 3 / 8
+    assert sum(starts.values()) <= columns_bytes / 4096 + 4 * n_groups + 5
 
 
 def test_urls_that_nothing_opens(monkeypatch):

@@ -67,3 +67,10 @@ def test_lists_of_a_text_file_are_counted_in_blocks(columns, tmp_path, block_row
     assert [column.name for column in found.columns] == ["1", "2"]
     assert (found.columns[1].low, found.columns[1].high) == (0.0, 499.0)
     assert sum(found.labels.values()) == 500
+
+
+def test_a_column_with_other_types_in_other_files_names_all_of_them(tmp_path):
+    for k, prices in enumerate(([1.5, 2.5], ["cheap", "dear"], [3.5, 4.5])):
+        pq.write_table(pa.table({"qid": [k, k], "price": prices}), tmp_path / f"{k}.parquet")
+    overview = table_overview(find_sources(tmp_path), "qid", None)
+    assert [column.type for column in overview.columns] == ["int64", "double or string"]

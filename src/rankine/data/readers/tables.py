@@ -46,6 +46,7 @@ from rankine.data.readers.parquet_bounds import row_group_bounds
 from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
 from rankine.data.readers.values import (
     BatchLocation,
+    ObjectFile,
     RowFaults,
     is_text,
     open_seekable,
@@ -509,18 +510,34 @@ class ParquetRows(_Table):
                 page_checksum_verification=True,
                 **_FOOTER_LIMITS,
             )
+        parts = list(self._parts(low, high, condition))
+        if isinstance(self._raw, ObjectFile):
+            needed = [self.groups[number] for number, _, is_read in parts if is_read]
+            names = set(columns)
+            ranges = [
+                [(chunk.start, chunk.stop) for chunk in group.chunks if chunk.path[0] in names]
+                for group in needed
+            ]
+            self._raw.blocks.plan(ranges, self._options.memory_limit // 4)
+        for number, first_row, is_read in parts:
+            if is_read:
+                yield from self._group_batches(file, number, columns, first_row, (low, high))
+            else:
+                n_excluded = min(first_row + self.groups[number].n_rows, high) - max(first_row, low)
+                location = BatchLocation(self.name, first_row, f"row group {number}")
+                empty_schema = pa.schema([self.stored.field(name) for name in columns])
+                empty = pa.RecordBatch.from_pylist([], empty_schema)
+                yield empty, location._replace(n_excluded=n_excluded)
+
+    def _parts(
+        self, low: int, high: int, condition: Expression | None
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Yield the row groups with rows of a span: number, first row, whether rows may match."""
         first_row = 0
         for number, group in enumerate(self.groups):
             stop_row = first_row + group.n_rows
             if stop_row > low and first_row < high:
-                if condition is None or self._may_hold(condition, group):
-                    yield from self._group_batches(file, number, columns, first_row, (low, high))
-                else:
-                    n_excluded = min(stop_row, high) - max(first_row, low)
-                    location = BatchLocation(self.name, first_row, f"row group {number}")
-                    empty_schema = pa.schema([self.stored.field(name) for name in columns])
-                    empty = pa.RecordBatch.from_pylist([], empty_schema)
-                    yield empty, location._replace(n_excluded=n_excluded)
+                yield number, first_row, condition is None or self._may_hold(condition, group)
             first_row = stop_row
 
     def _may_hold(self, condition: Expression, group: RowGroup) -> bool:

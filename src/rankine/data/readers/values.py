@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from rankine.core.errors import DataError, FileKindError, LimitError, RankineError, SchemaError
+from rankine.core.stores import StoreFile
 from rankine.data.dataset import all_finite
 from rankine.data.sources import Source
 
@@ -69,7 +70,17 @@ def open_seekable(source: Source, format_name: str) -> pa.NativeFile:
             f"{format_name} cannot be read from a pipe, since its index is at the end",
             fix="Save it to a file first",
         )
-    return source.open_seekable()
+    if source.filesystem is None:
+        return source.open_seekable()
+    return ObjectFile(source.open_object(sequential=False), "r")
+
+
+class ObjectFile(pa.PythonFile):
+    """Arrow's file of an object of a store, with the reader of its blocks."""
+
+    def __init__(self, blocks: StoreFile, mode: str) -> None:  # noqa: ARG002 - for Arrow
+        super().__init__()
+        self.blocks = blocks
 
 
 class BatchLocation(NamedTuple):
