@@ -158,7 +158,7 @@ def test_a_model_in_a_store_is_replaced_there(days, shop):
     LinearModel.load(shop).save(url)
     before = LinearModel.load(url).digest
     refused = retrain(url, days[1], "--out", url, "--keep", 2)
-    assert refused.exception.parameter == "keep"
+    assert refused.exception.parameter == "--keep"
     done = retrain(url, days[1], "--out", url, "--json")
     assert done.exit_code == 0, done.output
     assert LinearModel.load(url).digest == json.loads(done.stdout)["candidate"] != before
