@@ -65,6 +65,12 @@ def tree_reader_of(target):
     return _TREE_READERS[target]
 
 
+def weight_targets():
+    """Targets that write the weights of features."""
+    _import_exporter_tests()
+    return sorted(_READERS)
+
+
 def tree_targets():
     """Targets that write tables as trees."""
     _import_exporter_tests()

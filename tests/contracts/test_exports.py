@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from contracts import export_readers as readers
+from contracts.export_readers import weight_targets
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export, targets
@@ -27,14 +28,21 @@ def test_the_targets_are_those_we_promise():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", targets())
+def test_targets_of_trees_refuse_weights_of_numbers():
+    assert set(targets()) - set(weight_targets()) == {"eland", "xgboost"}
+    for target in ("eland", "xgboost"):
+        with pytest.raises(ExportError, match="trees"):
+            export(readers.make_model(["a", "b", "c"]), target)
+
+
+@pytest.mark.parametrize("target", weight_targets())
 def test_plain_names_rank_as_the_scorer_does(target):
     model = readers.make_model(readers.VESPA_NAMES, zeros=1)
     X = readers.random_rows(model)
     readers.assert_same_order(model, read(target, model, export(model, target), X), X)
 
 
-@pytest.mark.parametrize("target", targets())
+@pytest.mark.parametrize("target", weight_targets())
 def test_hostile_names_are_escaped(target):
     model = readers.make_model(readers.HOSTILE)
     X = readers.random_rows(model)
@@ -42,7 +50,7 @@ def test_hostile_names_are_escaped(target):
     readers.assert_same_order(model, read(target, model, result, X), X)
 
 
-@pytest.mark.parametrize("target", targets())
+@pytest.mark.parametrize("target", weight_targets())
 def test_a_model_of_two_thousand_weights(target):
     model = readers.make_model([f"f{j}" for j in range(1900)])
     X = readers.random_rows(model, n=12)

@@ -132,21 +132,17 @@ def test_onnx(case, tables, linear):
     assert caught.value.parameter == "dtype"
 
 
-@pytest.mark.parametrize("kind", ["tables", "weights"])
-def test_xgboost_loads_and_predicts_the_same(tables, kind, tmp_path):
+def test_xgboost_loads_and_predicts_the_same(tables, tmp_path):
     peer = pytest.importorskip("xgboost")
     model, rows, expected = tables
-    if kind == "weights":
-        model, rows = LinearModel.from_weights([0.5, -2.0, 0.25, 3.0]), np.nan_to_num(rows)
-        expected = Scorer(model).score(rows)
     (tmp_path / "model.json").write_bytes(export(model, "xgboost").content)
     booster = peer.Booster(model_file=str(tmp_path / "model.json"))
-    names = list(model.column_names) if model.column_names else None
-    found = booster.predict(peer.DMatrix(rows, feature_names=names), output_margin=True)
+    matrix = peer.DMatrix(rows, feature_names=list(model.column_names))
+    found = booster.predict(matrix, output_margin=True)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "xgboost"])
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "xgboost", "eland"])
 def test_trees_have_no_linear_columns(case, target):
     with pytest.raises(ExportError, match="noise"):
         export(case[0], target)
@@ -170,7 +166,7 @@ def test_categories_that_are_neighbours_in_float32_stay_apart():
     model = small([1.0, 2.0, 3.0, 4.0, 5.0], (values,), (0,))
     rows = [*values, 8388610.0, 0.0, None]
     expected = [1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
-    for target in ("elasticsearch", "xgboost", "solr"):
+    for target in ("elasticsearch", "xgboost", "solr", "eland"):
         score = tree_reader_of(target)(export(model, target).content)
         assert score([{"a": x} for x in rows]).tolist() == expected
 
@@ -210,12 +206,12 @@ def test_tables_of_zeros_have_no_tree():
 def test_what_trees_cannot_hold_is_refused():
     with pytest.raises(ExportError, match="overflows float32 in XGBoost"):
         export(small([1e60, 0.0, 1.0]), "xgboost")
-    for target in ("xgboost", "solr", "elasticsearch", "opensearch", "onnx"):
+    for target in ("xgboost", "solr", "elasticsearch", "opensearch", "onnx", "eland"):
         with pytest.raises(ExportError, match=r"cut 1e\+60 of column 'a'"):
             export(small([1.0, 2.0, 3.0], ((1e60,),)), target)
         with pytest.raises(ExportError, match="cut -1e-150 of column 'a'"):
             export(small([1.0, 2.0, 3.0], ((-1e-150,),)), target)
-    for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql"):
+    for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql", "eland"):
         with pytest.raises(ExportError, match="no column names"):
             export(small([1.0, 2.0, 3.0], names=None), target)
     with pytest.raises(ParameterError) as caught:

@@ -87,7 +87,7 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
         names = model.column_names or model.weight_names
         templates: dict[str, Any] = {name: {"match_all": {}} for name in names}
     else:
-        templates = {feature.name: _template(feature) for feature in raw}
+        templates = {feature.name: field_query(feature) for feature in raw}
     features = [
         {
             "name": name,
@@ -106,7 +106,7 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
     return {".featureset.json": json_bytes(feature_set), ".query.json": json_bytes(search)}
 
 
-def _template(feature: RawFeature) -> dict[str, Any]:
+def field_query(feature: RawFeature) -> dict[str, Any]:
     """Write the query whose score is a feature of a raw column."""
     column = feature.column
     if feature.kind == "number":

@@ -1,14 +1,13 @@
-"""Export to XGBoost's JSON: tables as trees, weights as a linear booster."""
+"""Export tables to XGBoost's JSON, as trees."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import numpy as np
-
+from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.features import dense_weights, require_linear
+from rankine.export.features import require_linear
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.trees import LOWEST, Node, build_trees, flatten_tree
 from rankine.model import LinearModel
@@ -20,9 +19,12 @@ def export_xgboost(model: LinearModel, options: ExportOptions) -> Export:
     """Write a JSON model for ``xgboost.Booster``; predict with ``output_margin=True``."""
     tables = find_tables(model)
     if tables is None:
-        booster = _linear_booster(model)
-    else:
-        booster = _tree_booster(tables)
+        require_linear(model, "XGBoost")
+        # XGBoost is about to remove its linear booster.
+        raise ExportError(
+            "XGBoost has trees only, which cannot express the weight of a number exactly",
+            fix="Train an AdditiveRanker, or export to onnx, java, javascript or python",
+        )
     names = [printable(name) for name in model.column_names or ()]
     if any(set(name) & set("[]<") for name in names):  # reserved by XGBoost
         names = []
@@ -30,7 +32,7 @@ def export_xgboost(model: LinearModel, options: ExportOptions) -> Export:
         "attributes": {"rankine_name": options.versioned(model), "rankine_digest": model.digest},
         "feature_names": names,
         "feature_types": [],
-        "gradient_booster": booster,
+        "gradient_booster": _tree_booster(tables),
         "learner_model_param": {
             "base_score": "0E0", "boost_from_average": "1", "num_class": "0",
             "num_feature": str(model.n_columns), "num_target": "1",
@@ -39,16 +41,6 @@ def export_xgboost(model: LinearModel, options: ExportOptions) -> Export:
     }  # fmt: skip
     document = {"learner": learner, "version": [2, 0, 0]}
     return Export(json.dumps(document, allow_nan=False).encode() + b"\n")
-
-
-def _linear_booster(model: LinearModel) -> dict[str, Any]:
-    require_linear(model, "XGBoost")
-    weights = dense_weights(model, "XGBoost", np.float32)
-    # The last weight is the intercept.
-    return {
-        "model": {"boosted_rounds": 1, "weights": [*weights.tolist(), 0.0]},
-        "name": "gblinear",
-    }
 
 
 def _tree_booster(tables: Tables) -> dict[str, Any]:

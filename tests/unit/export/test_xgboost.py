@@ -3,19 +3,13 @@
 import json
 
 import numpy as np
+import pytest
 
 from contracts import export_readers as readers
+from rankine.core.errors import ExportError
+from rankine.core.specs import Bins, ListRange
 from rankine.export import export
 from rankine.model import LinearModel
-
-
-@readers.reads("xgboost")
-def read_xgboost(export, names, X, n_features, indices):
-    booster = json.loads(export.content)["learner"]["gradient_booster"]
-    assert booster["name"] == "gblinear"
-    weights = np.array(booster["model"]["weights"], dtype=np.float32)
-    assert weights[-1] == 0.0, "no intercept"
-    return readers.float32_sum(dict(zip(names, weights[indices], strict=True)), names, X)
 
 
 @readers.reads_trees("xgboost")
@@ -35,14 +29,18 @@ def read_xgboost_trees(content):
     return readers.read_trees([(t, 0) for t in learner["gradient_booster"]["model"]["trees"]], ask)
 
 
-def test_xgboost_is_told_names_it_does_not_reserve():
+def test_names_that_xgboost_reserves_are_left_out():
     def learner(names):
-        model = LinearModel.from_weights([1.0, 2.0], names, metric="map")
+        specs = [Bins(((1.0,), ()), names=names)]
+        model = LinearModel.from_weights(np.arange(5.0), transforms=specs, metric="map")
         return json.loads(export(model, "xgboost").content)["learner"]
 
-    assert learner(["a", "b"])["feature_names"] == ["a", "b"]
-    assert learner(["a", "b[0]"])["feature_names"] == learner(None)["feature_names"] == []
+    assert learner(("a", "b"))["feature_names"] == ["a", "b"]
+    assert learner(("a", "b[0]"))["feature_names"] == learner(None)["feature_names"] == []
     assert learner(None)["learner_model_param"]["num_feature"] == "2"
-    document = json.loads(export(LinearModel.from_weights([1.0]), "xgboost").content)
-    assert document["version"] == [2, 0, 0]
-    assert document["learner"]["gradient_booster"]["model"]["boosted_rounds"] == 1
+
+
+def test_linear_models_are_refused():
+    for transforms in ([], [ListRange()]):
+        with pytest.raises(ExportError):
+            export(LinearModel.from_weights([1.0], ["a"], transforms=transforms), "xgboost")
