@@ -7,11 +7,13 @@ many more.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
 from itertools import count, cycle
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -31,6 +33,8 @@ from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 
+#: The folder of the package's files, whatever the name of the checkout.
+PACKAGE = str(Path(rankine.__file__).parent) + os.sep
 #: Parameters that keep a run short.
 OPTIONS = {
     "spd": {"n_steps": 200},
@@ -57,7 +61,7 @@ def trace_lines(on_line):
         return trace
 
     def start(frame, _event, _argument):
-        return trace if "/rankine/" in frame.f_code.co_filename else None
+        return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
 
     earlier = sys.gettrace()
     sys.settrace(start)

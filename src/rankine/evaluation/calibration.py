@@ -230,7 +230,7 @@ def read_outcome(data: Dataset, outcome: str) -> Floats:
 
 def _count_positions(positions: Ints, outcomes: Floats) -> int:
     """Return the number of first positions with enough rows and some outcome each."""
-    last = int(min(positions.max(), MAX_POSITIONS))
+    last = min(int(positions.max()), MAX_POSITIONS)
     rows = np.bincount(positions, minlength=last + 1)[1 : last + 1]
     hits = np.bincount(positions, outcomes, last + 1)[1 : last + 1]
     too_few = np.flatnonzero((rows < _MIN_ROWS) | (hits == 0))
