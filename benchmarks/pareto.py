@@ -32,10 +32,13 @@ RANKERS = {
     "RankSVM": lambda: RankSVM(n_threads=1),
     "RankSVM, squared hinge": lambda: RankSVM(loss="squared_hinge", n_threads=1),
     "additive": lambda: AdditiveRanker(smooth=1.0, pairs=0, n_threads=1),
+    "additive, softmax": lambda: AdditiveRanker(
+        smooth=1.0, pairs=0, loss="softmax", normalization="pair", n_threads=1
+    ),
     "additive, 5 pairs": lambda: AdditiveRanker(smooth=1.0, pairs=5, n_threads=1),
 }
 #: Those that are compared with LightGBM.
-SHOP_RANKERS = ("least squares", "RankSVM", "additive")
+SHOP_RANKERS = ("least squares", "RankSVM", "additive", "additive, softmax")
 MARGINS = {"independent": 0.0, "rising": 0.6, "falling": -0.6}
 GOALS = ("clicked", "clicked*margin")
 METRICS = ("ndcg@10:gain=relevance", "dcg@10:gain=money")

@@ -22,6 +22,11 @@ from rankine.logs.simulation import simulate
 from rankine.metrics.probability import calibration_error, log_loss
 from rankine.scoring.probability import OutcomeProbabilities
 
+RANKERS = {
+    "LeastSquaresRanker": LeastSquaresRanker(),
+    "LeastSquaresRanker, untied": LeastSquaresRanker(pairs="untied"),
+    "RankSVM": RankSVM(),
+}
 LISTS = {"train": 10_000, "calibrate": 20_000, "test": 10_000}
 
 
@@ -67,13 +72,13 @@ def measure(seed, n_lists):
     data = parts(log, n_lists)
     test = data["test"]
     results = {}
-    for ranker in (LeastSquaresRanker(), RankSVM()):
+    for name, ranker in RANKERS.items():
         model = ranker.fit(data["train"]).to_model()
         model = calibrate(model, data["calibrate"], outcome="clicked", position="position")
         rows = OutcomeRows.read(model, test, "clicked", "position")
         probabilities = rows.probabilities(model.calibration)
-        results[type(ranker).__name__] = figures(test.y, probabilities)
-        results[type(ranker).__name__]["changed orders"] = changed_orders(model, rows)
+        results[name] = figures(test.y, probabilities)
+        results[name]["changed orders"] = changed_orders(model, rows)
     probabilities = peer(data)
     if probabilities is not None:
         results["LightGBM, isotonic"] = figures(test.y, probabilities)

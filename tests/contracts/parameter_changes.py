@@ -125,6 +125,7 @@ CHANGES = {
         "pair_smooth": [{"pair_smooth": 50.0}],
         "anchor": [{"anchor": 100.0}],
         "loss": [{"loss": "logistic"}, {"loss": "softmax"}],
+        "normalization": [{"normalization": "pair"}],
         "monotone": [{"monotone": {j: sign}} for j in range(3) for sign in (1, -1)],
         "categorical": [{"categorical": [0]}],
         "linear": [{"linear": [0]}],

@@ -26,6 +26,10 @@ ModelFile = Annotated[str, typer.Argument(help="Model file.")]
 ReportFile = Annotated[
     str | None, typer.Option("--report", help="Also write an HTML report to this file.")
 ]
+Scale = Annotated[
+    str,
+    typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed the random number generator.")]
 Settings = Annotated[
     list[str] | None,
@@ -35,6 +39,8 @@ Settings = Annotated[
         "Losses (loss=NAME): {losses}. --ranker NAME --help lists the parameters.",
     ),
 ]
+#: Held-out data of a training.
+ValidFile = Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")]
 Topic = Annotated[str | None, typer.Option(help="Use this model of a bundle.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 Verbose = Annotated[

@@ -19,6 +19,7 @@ from rankine.cli._options import (
     Files,
     Missing,
     ReportFile,
+    Scale,
     Seed,
     Settings,
     make_ranker,
@@ -88,9 +89,7 @@ def pareto(
             help="Share of its best value that another goal keeps, clicked=0.98; repeatable.",
         ),
     ] = None,
-    scale: Annotated[
-        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
-    ] = "auto",
+    scale: Scale = "auto",
     missing: Missing = "auto",
     out: Annotated[
         str | None,

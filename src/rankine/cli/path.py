@@ -20,8 +20,10 @@ from rankine.cli._options import (
     Files,
     Missing,
     ReportFile,
+    Scale,
     Seed,
     Settings,
+    ValidFile,
     make_ranker,
     parse_settings,
     split_list,
@@ -61,13 +63,11 @@ def path(
         ),
     ] = "domination",
     set_: Settings = None,
-    valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
+    valid: ValidFile = None,
     metric: Annotated[
         str, typer.Option(help="Evaluate with this metric on --valid: {metrics}.")
     ] = "ndcg@10",
-    scale: Annotated[
-        str, typer.Option(help="Scale features by this rule: auto, none, standard, maxabs, query.")
-    ] = "auto",
+    scale: Scale = "auto",
     missing: Missing = "auto",
     n_steps: Annotated[
         int | None,

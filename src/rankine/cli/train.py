@@ -18,6 +18,7 @@ from rankine.cli._options import (
     Missing,
     Seed,
     Settings,
+    ValidFile,
     make_ranker,
     parse_settings,
 )
@@ -65,7 +66,7 @@ def train(
         str, typer.Option(help="Train this ranker: {rankers}; with --warm-start, the model's.")
     ] = "spd",
     set_: Settings = None,
-    valid: Annotated[str | None, typer.Option(help="Evaluate on this held-out file.")] = None,
+    valid: ValidFile = None,
     metric: Annotated[str, typer.Option(help="Evaluate with this metric: {metrics}.")] = "ndcg@10",
     scale: Annotated[
         str,

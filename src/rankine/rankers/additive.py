@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.checks import check_count, check_list, check_positive
+from rankine.core.checks import check_choice, check_count, check_list, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.data.frames import in_memory
@@ -25,6 +25,7 @@ from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
     LOSSES,
+    NORMALIZATIONS,
     STIFF,
     Plan,
     PlanSearch,
@@ -124,7 +125,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
     loss
         ``"squared_hinge"``, or any other registered smooth pair loss with an exact sum
         (``"logistic"``; ``docs/add-a-loss.md``); or ``"softmax"``: cross entropy between the
-        scores' softmax and the gains 2^label - 1 of each query.
+        scores' softmax and the gains of each query: 2^label - 1 of grades, amounts as they are.
+    normalization
+        ``"query"``: every query counts alike; ``"pair"``: it counts by its pairs, or with
+        ``loss="softmax"`` by its gain, which suits amounts such as money.
     monotone
         Column -> 1 (scores rise with it) or -1 (they fall). Such a column takes part in no pair.
     categorical
@@ -195,6 +199,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     pair_smooth: float | None = None
     anchor: float | None = None
     loss: str = "squared_hinge"
+    normalization: str = "query"
     monotone: Mapping[Any, int] | None = None
     categorical: Sequence[Any] = ()
     linear: Sequence[Any] = ()
@@ -364,6 +369,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             self.loss,
             self.metric,
             n_linear=data.n_linear,
+            normalization=self.normalization,
             monotone=monotone,
             max_iter=self.max_iter,
             threads=self.n_threads,
@@ -484,6 +490,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             previous.plan,
             strengths=replace(previous.plan.strengths, **self._given_strengths()),
             loss=self.loss,
+            normalization=self.normalization,
             metric=self.metric,
             monotone=self._monotone_columns(reader.columns),
             max_iter=self.max_iter,
@@ -655,7 +662,12 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return [name for name, _ in terms], np.array([size for _, size in terms])
 
     # -------------------------------------------------------------- parameters
+    def _weighs_lists(self) -> bool:
+        return self.normalization == "pair"
+
     def _divisor(self) -> QueryDivisor:
+        if self.normalization == "pair":
+            return QueryDivisor.NOTHING
         if self.loss == "softmax":
             return QueryDivisor.GAINS
         return QueryDivisor.PAIRS
@@ -665,6 +677,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_loss(self.loss)
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
         for name in ("smooth", "pair_smooth", "anchor"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))

@@ -21,6 +21,7 @@ from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
+from rankine.kernels.shards import dot
 from rankine.losses.base import find_pair_loss
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Losses that tuning tries; ``check_loss`` accepts every smooth pair loss as well.
 LOSSES = ("squared_hinge", "softmax")
+#: How lists are weighed; see ``make_risk``.
+NORMALIZATIONS = ("query", "pair")
 #: A strength that leaves of the curves only their slopes, unless there are very many lists.
 STIFF = 1000.0
 #: Strengths that are tried first, from nearly linear to tables that follow every bin.
@@ -146,7 +149,7 @@ class Plan:
         Pairs with tables, or None.
     rounds
         Rounds in which pairs are weighted by the change of DCG.
-    loss, monotone, max_iter, threads, metric
+    loss, normalization, monotone, max_iter, threads, metric
         Parameters of the ranker.
     """
 
@@ -159,6 +162,7 @@ class Plan:
     n_linear: int = 0
     grids: Grids | None = None
     rounds: int = 0
+    normalization: str = "query"
     monotone: Mapping[int, int] = field(default_factory=dict)
     max_iter: int = 100
     threads: int | None = None
@@ -273,32 +277,44 @@ class PlanSolver:
 
 
 def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None) -> Any:
-    """Return the loss of lists; with scores, the pairs weighted by the change of DCG."""
+    """Return the loss of lists; with scores, the pairs weighted by the change of DCG.
+
+    By "query" a list weighs v_q, by "pair" v_q N_q / mean N: N is the weight of its pairs, or its
+    gain where the loss has gains.
+    """
     queries = PairQueries.from_dataset(data.lists, data.query_weight)
-    check_normalization("query", queries.n_queries)
-    if ranked_by is None and plan.loss != "softmax":
+    check_normalization(plan.normalization, queries.n_queries)
+    by_pairs = ranked_by is None and plan.loss != "softmax"
+    gains, row_gains = np.zeros(0), np.zeros(0)
+    list_sizes = queries.pair_weight
+    if not by_pairs:
+        gains = list_gains(data.lists.y[queries.rows], queries.starts)
+        row_gains = gains if queries.weight is None else gains * queries.weight
+        list_sizes = np.add.reduceat(row_gains, queries.starts[:-1])
+    list_weights = queries.query_weight
+    if plan.normalization == "pair":
+        mean_size = dot(list_weights, list_sizes) / list_weights.sum()
+        list_weights = list_weights * list_sizes / mean_size
+    if by_pairs:
         pair_loss: Any = find_pair_loss(plan.loss, exact=True)
-        omega = queries.query_weight / queries.pair_weight
+        omega = list_weights / queries.pair_weight
         return pair_loss.exact_sum(pair_loss.spec(), queries, omega, "tree", plan.threads)
-    gains = list_gains(data.lists.y[queries.rows], queries.starts)
     if ranked_by is None:
-        if queries.weight is not None:
-            gains = gains * queries.weight
-        shares = gain_shares(gains, queries.starts)
-        return SoftmaxRisk(queries, queries.query_weight, shares, plan.threads)
+        shares = gain_shares(row_gains, queries.starts)
+        return SoftmaxRisk(queries, list_weights, shares, plan.threads)
     cutoff, depth = parse_metric(plan.metric).cutoff, 10
     if isinstance(cutoff, int):
         depth = cutoff
-    return DeltaRisk(queries, queries.query_weight, gains, ranked_by, depth, plan.threads)
+    return DeltaRisk(queries, list_weights, gains, ranked_by, depth, plan.threads)
 
 
 def list_gains(y: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute 2^(label - lowest label of the list) - 1, or the differences if these are large."""
+    """Compute 2^(label - lowest of the list) - 1 of grades; of amounts, the label - lowest."""
     lowest = np.repeat(np.minimum.reduceat(y, starts[:-1]), np.diff(starts))
     above = y - lowest
-    if above.max(initial=0.0) <= 31:
+    if above.max(initial=0.0) <= 31 and (y == np.floor(y)).all():
         return np.exp2(above) - 1.0
-    return above / above.max()  # labels that are no grades: powers of 2 would overflow
+    return above / above.max()
 
 
 def solve_plan(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankine import Dataset
+from rankine.losses.pair_queries import pair_risk
 from rankine.rankers import additive_search
 from rankine.solvers.tables import PenaltyStrengths
 from rankine.transforms.bins import BinCoder, fit_bins
@@ -61,6 +62,34 @@ def test_list_gains_equal_values_computed_by_hand():
     assert at_most.tolist() == [0.0, 2.0**31 - 1]
     beyond = additive_search.list_gains(np.array([0.0, 32.0, 8.0]), np.array([0, 3]))
     assert beyond.tolist() == [0.0, 1.0, 0.25]
+    amounts = additive_search.list_gains(np.array([0.5, 2.5, 1.0]), np.array([0, 3]))
+    assert amounts.tolist() == [0.0, 1.0, 0.25]
+
+
+@pytest.mark.parametrize("normalization", ["query", "pair"])
+def test_lists_count_alike_or_by_their_pairs_or_gain(normalization):
+    data = table_data()
+    lists, weights = data.lists, data.query_weight
+    scores = np.random.default_rng(0).normal(size=lists.n_rows)
+
+    def risk(loss):
+        plan = SimpleNamespace(loss=loss, normalization=normalization, threads=1)
+        return additive_search.make_risk(plan, data).evaluate(scores)[0]
+
+    by_pairs = pair_risk(lists, weights, "squared_hinge", normalization).evaluate(scores)[0]
+    has_pairs = lists.labels.pair_counts > 0
+    assert risk("squared_hinge") == pytest.approx(by_pairs * weights[has_pairs].sum())
+    losses, gains = [], []
+    for q in np.flatnonzero(has_pairs):
+        rows = lists.queries.rows_of_queries([q])
+        gain = 2.0 ** (lists.y[rows] - lists.y[rows].min()) - 1.0
+        log_shares = scores[rows] - np.log(np.exp(scores[rows]).sum())
+        losses.append(-(gain @ log_shares) / gain.sum())
+        gains.append(gain.sum())
+    list_weights = weights[has_pairs]
+    if normalization == "pair":
+        list_weights = list_weights * gains * list_weights.sum() / (list_weights @ gains)
+    assert risk("softmax") == pytest.approx(list_weights @ losses)
 
 
 class Told:
