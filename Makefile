@@ -7,7 +7,7 @@ DEMO := $(VENV)/.installed-for-the-demo
 CHECK := import sys; sys.exit("rankine needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)
 WORKERS ?= 2
 
-.PHONY: mutants wheel demo test test-full reliability soak test-lowest test-python dist lock lint format types contracts docs bench bench-full results clean setup
+.PHONY: engines mutants wheel demo test test-full reliability soak test-lowest test-python dist lock lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -105,6 +105,10 @@ soak: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants --trace
 	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)
+
+# Fetch the search engines that tests/engines runs, from Maven Central.
+engines:
+	tests/engines/fetch.sh build/engines
 
 docs: $(STAMP)
 	$(BIN)/python -m tools.docs.generate

@@ -33,7 +33,11 @@ def export_eland(model: LinearModel, options: ExportOptions) -> Export:
     else:
         names = list(column_names(tables, target))
         trees = build_trees(tables, target)
-        queries = [{"match_all": {}} for _ in names]
+        # Columns of a raw log are fields; users replace the other queries by theirs.
+        fields = {
+            feature.name: field_query(feature) for feature in raw_features(model, target) or ()
+        }
+        queries = [fields.get(name, {"match_all": {}}) for name in names]
     body = {
         "inference_config": {
             "learning_to_rank": {
@@ -57,7 +61,7 @@ def export_eland(model: LinearModel, options: ExportOptions) -> Export:
         "tags": [options.versioned(model)],
     }
     remark = f"upload it with PUT _ml/trained_models/{options.versioned(model)}"
-    if tables is not None:
+    if {"match_all": {}} in queries:
         remark += ", after replacing the query of each feature by yours"
     return Export(json_bytes(body), remark=remark)
 

@@ -50,10 +50,15 @@ def scales_lists(model: LinearModel) -> bool:
 
 
 def raw_features(model: LinearModel, target: str) -> list[RawFeature] | None:
-    """Return a raw feature for each weight of the model, or None if rows are features already."""
+    """Return a raw feature for each weight of the model, or None if rows are features already.
+
+    A model of tables has a number for each column.
+    """
     log_columns = find_log_columns(model)
     if log_columns is None:
         return None
+    if log_columns.tables:
+        return [RawFeature(name, name, "number") for name in log_columns.names]
     if (model.indices >= log_columns.hash_start).any():
         hashed = [*log_columns.hashed, *("*".join(cross) for cross in log_columns.crosses)]
         raise ExportError(

@@ -110,20 +110,27 @@ def field_query(feature: RawFeature) -> dict[str, Any]:
     """Write the query whose score is a feature of a raw column."""
     column = feature.column
     if feature.kind == "number":
-        return {"function_score": {"field_value_factor": {"field": column, "missing": 0}}}
+        # A document without the field does not match: its value is missing, or 0.
+        exists = {"exists": {"field": column}}
+        return {"function_score": {"query": exists, "field_value_factor": {"field": column}}}
     condition: dict[str, Any]
     if feature.kind == "value":
         condition = {"term": {column: feature.value}}
     elif feature.kind == "missing":
         condition = {"bool": {"must_not": {"exists": {"field": column}}}}
     else:
-        bounds = {"gte": feature.low, "lt": feature.high}
+        bounds = {"gte": _bound(feature.low), "lt": _bound(feature.high)}
         present = {name: bound for name, bound in bounds.items() if bound is not None}
         condition = {"range": {column: present}}
         # A cell without bounds holds every value that is present.
         if not present:
             condition = {"exists": {"field": column}}
     return {"constant_score": {"filter": condition}}
+
+
+def _bound(cut: float | None) -> float | None:
+    """Return the bound of a range query: in Lucene -0 is below 0, and a cut at 0 is below both."""
+    return -0.0 if cut == 0.0 else cut
 
 
 @register("solr", options=("store", "feature_set"))
@@ -133,6 +140,8 @@ def export_solr(model: LinearModel, options: ExportOptions) -> Export:
     templates = {}
     if tables is not None:
         model_class = "MultipleAdditiveTreesModel"
+        for feature in raw_features(model, "Solr LTR") or ():
+            templates[feature.name] = _solr_feature(feature)
         names, params = _solr_trees(tables)
     else:
         for feature in raw_features(model, "Solr LTR") or ():
@@ -152,12 +161,15 @@ def export_solr(model: LinearModel, options: ExportOptions) -> Export:
     }
     if options.feature_set is None:
         return Export(json_bytes(body))
-    # Other features are {!func}0: users replace it by their own query.
-    placeholder = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
-    features = [
-        {"store": options.feature_set, "name": name, **templates.get(name, placeholder)}
-        for name in names
-    ]
+    # Features that are no fields are {!func}0: users replace it by their own query.
+    features = []
+    for name in names:
+        template: dict[str, Any] = templates.get(name, _SOLR_PLACEHOLDER)
+        if tables is not None:
+            # Trees have a cell for missing values.
+            params_with_default = {**template["params"], "defaultValue": "NaN"}
+            template = {**template, "params": params_with_default}
+        features.append({"store": options.feature_set, "name": name, **template})
     rerank = f"{{!ltr model={options.versioned(model)} reRankDocs=100 efi.keywords=''}}"
     request = {"params": {"q": "*:*", "rq": rerank, "fl": "id,score,[features]"}}
     extra_files = {".featureset.json": json_bytes(features), ".query.json": json_bytes(request)}
@@ -165,7 +177,7 @@ def export_solr(model: LinearModel, options: ExportOptions) -> Export:
 
 
 def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
-    """Return the columns that trees read, and the trees. Solr's condition is ``x <= threshold``."""
+    """Return the columns that trees read, and the trees."""
     names = column_names(tables, "Solr LTR")
     used_columns = set()
 
@@ -173,19 +185,33 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
         if left is None:
             return {"value": str(np.float32(node.value))}
         used_columns.add(node.column)
-        lowest = np.float32(LOWEST)
-        # x < cut is x <= the next smaller float32
-        threshold = str(np.nextafter(max(np.float32(node.cut), lowest), lowest))
         return {
-            "feature": names[node.column], "threshold": threshold, "missing": "left",
-            "left": left, "right": right,
+            "feature": names[node.column], "threshold": _solr_threshold(node.cut),
+            "missing": "left", "left": left, "right": right,
         }  # fmt: skip
 
     trees = [{"weight": "1", "root": write_tree(t, write)} for t in build_trees(tables, "Solr LTR")]
-    return [names[j] for j in sorted(used_columns)], {"isNullSameAsZero": "false", "trees": trees}
+    return [names[j] for j in sorted(used_columns)], {"isNullSameAsZero": False, "trees": trees}
 
 
 _SOLR = "org.apache.solr.ltr.feature"
+_SOLR_PLACEHOLDER = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
+#: What Solr adds to thresholds, in float32.
+_SOLR_SLACK = np.float32(1e-6)
+
+
+def _solr_threshold(cut: float) -> str:
+    """Return the threshold for ``x < cut``; Solr's condition is ``x <= threshold + 1e-6``.
+
+    The sum is rounded, so that it is the largest float32 below the cut or, close to 0, some 1e-13
+    below it. Values between the two are treated like the cut.
+    """
+    lowest, highest = np.float32(LOWEST), np.float32(-LOWEST)
+    single = max(np.float32(cut), lowest)
+    threshold = np.nextafter(single - _SOLR_SLACK, highest)
+    while threshold > lowest and threshold + _SOLR_SLACK >= single:
+        threshold = np.nextafter(threshold, lowest)
+    return str(threshold)
 
 
 def _solr_feature(feature: RawFeature) -> dict[str, Any]:
@@ -198,8 +224,8 @@ def _solr_feature(feature: RawFeature) -> dict[str, Any]:
     elif feature.kind == "missing":
         query = f"*:* -{column}:[* TO *]"
     else:
-        low = "*" if feature.low is None else repr(feature.low)
+        low = "*" if feature.low is None else repr(_bound(feature.low))
         # A curly bracket excludes the upper bound in Lucene's syntax.
-        high = "*]" if feature.high is None else f"{feature.high!r}}}"
+        high = "*]" if feature.high is None else f"{_bound(feature.high)!r}}}"
         query = f"{column}:[{low} TO {high}"
     return {"class": f"{_SOLR}.SolrFeature", "params": {"fq": [query]}}

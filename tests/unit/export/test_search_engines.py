@@ -16,6 +16,7 @@ from contracts import export_readers as readers
 from rankine.core.errors import ParameterError
 from rankine.core.specs import (
     Binned,
+    Bins,
     LogColumns,
     OneHot,
 )
@@ -77,7 +78,7 @@ def read_solr_trees(content):
         assert node["missing"] == "left"
         return (
             node["feature"],
-            readers.at_most(float(node["threshold"])),
+            readers.at_most(np.float32(node["threshold"]) + np.float32(1e-6)),  # Solr's slack
             node["left"],
             node["right"],
         )
@@ -94,6 +95,28 @@ def test_solr_reads_the_store_that_is_named():
         assert bool(made.extra_files) == (options.feature_set is not None)
     (feature,) = json.loads(made.extra_files[".featureset.json"])
     assert feature["params"] == {"q": "{!func}0"}
+
+
+@pytest.mark.parametrize("cut", [0.0, 1.0, -1.0, 0.05, 1e-7, -1e-7, 2.5e-6, 123.456, -7e8, 1e30])
+def test_thresholds_of_solr_are_just_below_the_cut(cut):
+    spec = Bins(((cut,),), names=("a",))
+    model = LinearModel.from_weights([1.0, 2.0, 4.0], transforms=[spec])
+    score = read_solr_trees(export(model, "solr").content)
+    below = cut - 2.5e-7 * abs(cut) - 3e-13
+    assert score([{"a": x} for x in (cut, below, None, -3e38)]).tolist() == [2.0, 1.0, 4.0, 1.0]
+
+
+def test_columns_of_raw_tables_are_fields():
+    spec = LogColumns(numeric=("price", "age"), tables=True)
+    bins = Bins(((1.0,), (2.0,)), names=spec.columns)
+    model = LinearModel.from_weights([1.0, 2.0, 4.0, 1.0, 0.0, 0.5], transforms=[spec, bins])
+    made = export(model, "solr", ExportOptions(feature_set="x"))
+    for feature in json.loads(made.extra_files[".featureset.json"]):
+        assert feature["class"].endswith("FieldValueFeature")
+        assert feature["params"] == {"field": feature["name"], "defaultValue": "NaN"}
+    made = export(model, "elasticsearch", ExportOptions(feature_set="x"))
+    features = json.loads(made.extra_files[".featureset.json"])["featureset"]["features"]
+    assert [feature["name"] for feature in features] == ["price", "age"]
 
 
 SPEC = LogColumns(
@@ -118,7 +141,7 @@ def test_engines_ask_the_fields_of_the_columns():
         held = json.loads(made.extra_files[".featureset.json"])["featureset"]
         assert held["name"] == "shop"
         asked = {one["name"]: one["template"] for one in held["features"]}
-        number = {"field_value_factor": {"field": "price", "missing": 0}}
+        number = {"query": {"exists": {"field": "price"}}, "field_value_factor": {"field": "price"}}
         assert asked.pop("price") == {"function_score": number}
         filters = {name: held["constant_score"]["filter"] for name, held in asked.items()}
         assert filters == {
