@@ -36,6 +36,8 @@ _EPILOG = """
 
   rankine inspect model.rankine --json | jq .top_weights
 
+  rankine inspect model.rankine --intervals --confidence 0.9
+
   rankine inspect topics.rankine --topic earn
 
   rankine inspect sofia.model --save model.rankine
@@ -76,6 +78,16 @@ def inspect(
             "--schema", help="Show the log columns of a model, or propose a schema for a raw log."
         ),
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Show the interval of every weight, of a model that was trained with --intervals.",
+        ),
+    ] = False,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of the intervals.")
+    ] = 0.95,
     where: Where = None,
     json: AsJson = False,
 ) -> None:
@@ -84,15 +96,22 @@ def inspect(
     Data are described by rows, lists, columns with types, missing values, labels and examples,
     with the commands that come next.
     """
+    if not intervals:
+        reject_options(("confidence",), "applies to --intervals")
     if schema:
-        reject_options(("top", "topic", "save"), "cannot be combined with --schema")
+        options = ("top", "topic", "save", "intervals")
+        reject_options(options, "cannot be combined with --schema")
         _show_schema(file, where, json=json)
         return
     if _holds_model(file):
         reject_options(("where",), "applies to tables, and this is a model")
+        if intervals:
+            reject_options(("topic", "save"), "cannot be combined with --intervals")
+            _show_intervals(_load(file), top, confidence, json=json)
+            return
         _show_model(_load(file), top, topic, save, json=json)
         return
-    reject_options(("topic", "save"), f"applies to a model, and {file} holds none")
+    reject_options(("topic", "save", "intervals"), f"applies to a model, and {file} holds none")
     description = describe(file, where)
     if where is not None and description.overview is not None:
         report_excluded(description.overview.read_counts)
@@ -120,6 +139,41 @@ def _show_model(
         from rankine.model.show import summary_text
 
         typer.echo(summary_text(summary, _console.terminal_width()))
+
+
+def _show_intervals(
+    loaded: LinearModel | ModelBundle, top: int, confidence: float, *, json: bool
+) -> None:
+    """Print the intervals of the ``top`` largest weights, or of the cells of the largest tables."""
+    from rankine.core.errors import ModelError, ParameterError
+    from rankine.evaluation.tables import Table
+    from rankine.model import LinearModel
+
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError(
+            f"{confidence} is not between 0 and 1", parameter="confidence", fix="Pass 0.95"
+        )
+    if not isinstance(loaded, LinearModel):
+        raise ModelError("a bundle of models has no intervals", fix="Pass a single model")
+    rows = loaded.intervals(confidence).to_pylist()
+    if json:
+        _console.print_json(rows)
+        return
+    numbers = [name for name in rows[0] if name not in ("name", "cell")] if rows else []
+    largest: dict[str, float] = {}
+    for row in rows:
+        size = abs(row["estimate"])
+        largest[row["name"]] = max(size, largest.get(row["name"], 0.0))
+    names = sorted(largest, key=lambda name: -largest[name])[:top]
+    shown = [row for name in names for row in rows if row["name"] == name]
+    header = ("weight", *numbers)
+    cells = [
+        (printable(row.get("cell") or row["name"], 60), *(f"{row[name]:+.4g}" for name in numbers))
+        for row in shown
+    ]
+    print_tables([Table("", header, cells)])
+    if len(names) < len(largest):
+        _console.print_result(f"({len(largest) - len(names):,} more: --top {len(largest)})")
 
 
 # -- data ---------------------------------------------------------------------------------------

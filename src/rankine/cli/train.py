@@ -97,6 +97,13 @@ def train(
             help="Number of passes over the data, for streams, partitions and the elastic ranker."
         ),
     ] = None,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Also store the covariance of the weights: rankine inspect MODEL --intervals.",
+        ),
+    ] = False,
     *,
     checkpoints: CheckpointOptions,
     cluster: ClusterOptions,
@@ -164,6 +171,7 @@ def train(
         checkpoints=checkpoints.options(),
         stream=stream or checkpoints.checkpoint is not None,
         state_folder=state_folder,
+        intervals=intervals,
     )
     result = job.run()
     if json:
@@ -342,6 +350,8 @@ class TrainingJob:
         Whether to read the data in blocks instead of loading it.
     state_folder
         Folder to save the state of history features to, or None.
+    intervals
+        Whether to compute the covariance of the weights.
     """
 
     estimator: Any
@@ -356,6 +366,7 @@ class TrainingJob:
     checkpoints: dict[str, Any]
     stream: bool
     state_folder: str | None = None
+    intervals: bool = False
 
     def run(self) -> dict[str, Any]:
         """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
@@ -468,6 +479,7 @@ class TrainingJob:
                 eval_set=valid,
                 coef_init=self.start,
                 callbacks=callbacks,
+                intervals=self.intervals,
                 **self.checkpoints,
             )
         if _is_loaded(train):
@@ -594,7 +606,10 @@ def _next_commands(job: TrainingJob) -> list[list[str]]:
     serve = ["rankine", "serve", job.out]
     if job.state_folder is not None:
         serve += ["--state", job.state_folder]
-    return [["rankine", "report", job.out, *held_out], serve]
+    commands = [["rankine", "report", job.out, *held_out], serve]
+    if job.intervals:
+        commands.insert(0, ["rankine", "inspect", job.out, "--intervals"])
+    return commands
 
 
 def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

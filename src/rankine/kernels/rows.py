@@ -139,6 +139,14 @@ def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any
 
 
 @generic
+def rows_add_outer(rows: Rows, items: Any, X: Any, Z: Any, out: Any) -> None:
+    """Add the lower triangle of the sum of x_i z_i' over the rows ``items`` to ``out``.
+
+    ``X`` holds these rows as a dense matrix, and ``Z`` the vectors z_i.
+    """
+
+
+@generic
 def row_prefetch(rows: Rows, i: int) -> None:
     """Tell the processor that row i will be read soon."""
 
@@ -305,6 +313,35 @@ def _dense_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
 @row_add_tracked.implementation(CsrRows)
 def _csr_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
     return _csr_add_tracked(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], c, w)
+
+
+@jit(fastmath=REDUCE)
+def _add_outer(X: Any, Z: Any, out: Any) -> None:
+    # Four rows at a time: each entry of the sum is loaded and stored once for all of them.
+    for j in range(X.shape[1]):
+        whole = X.shape[0] - X.shape[0] % 4
+        for i in range(0, whole, 4):
+            a, b, c, d = X[i, j], X[i + 1, j], X[i + 2, j], X[i + 3, j]
+            for k in range(j + 1):
+                out[j, k] += a * Z[i, k] + b * Z[i + 1, k] + c * Z[i + 2, k] + d * Z[i + 3, k]
+        for i in range(whole, X.shape[0]):
+            for k in range(j + 1):
+                out[j, k] += X[i, j] * Z[i, k]
+
+
+@rows_add_outer.implementation(DenseRows)
+def _dense_rows_add_outer(rows: Any, items: Any, X: Any, Z: Any, out: Any) -> Any:
+    _add_outer(X, Z, out)
+
+
+@rows_add_outer.implementation(CsrRows)
+def _csr_rows_add_outer(rows: Any, items: Any, X: Any, Z: Any, out: Any) -> Any:
+    for i in range(items.shape[0]):
+        item = items[i]
+        for position in range(np.uint64(rows.indptr[item]), np.uint64(rows.indptr[item + 1])):
+            j, value = rows.indices[position], np.float64(rows.values[position])
+            for k in range(j + 1):
+                out[j, k] += value * Z[i, k]
 
 
 @row_prefetch.implementation(DenseRows)

@@ -31,6 +31,7 @@ from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels
 from rankine.kernels.shards import map_shards
 from rankine.kernels.sorting import sort_scores
 from rankine.losses.pair_queries import PairQueries
+from rankine.losses.query_curvature import PairCurvature, has_long_queries, pair_curvature
 
 #: Algorithms that sum over active partners: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
@@ -219,6 +220,8 @@ class ActivePairsRisk:
 
     #: R(0) of all the data; ``pair_risk`` sets it.
     at_zero: float = 1.0
+    #: Share of each query in the mean that the risk is; ``pair_risk`` sets it.
+    shares: NDArray[np.float64]
 
     def __init__(
         self,
@@ -264,6 +267,20 @@ class HingeRisk(ActivePairsRisk):
             slope,
         )
         return float(risk), active.unsort(slope)
+
+    def query_curvature(self, scores: NDArray[np.float64], width: float) -> Any:
+        """Return the curvature of the hinge with its kink smoothed over ``width`` (at most 1).
+
+        It is 1 / width for pairs with a score difference within width / 2 of the margin: their
+        share estimates the density of differences at the kink.
+        """
+        if not has_long_queries(self.queries):
+            return pair_curvature(self, scores, width)
+        # Squared hinges with the margins 1 + width/2 and 1 - width/2, by scaling the scores.
+        squared = SquaredHingeRisk(self.loss, self.queries, self.omega, self.counting, self.threads)
+        outer = squared.evaluate_with_curvature(scores / (1.0 + 0.5 * width))[2]
+        inner = squared.evaluate_with_curvature(scores / (1.0 - 0.5 * width))[2]
+        return SmoothedHingeCurvature(outer, inner, 0.5 / width)
 
     def smoothed(self, width: float) -> SmoothedHingeRisk:
         """Return the risk with the hinge's kink rounded over the last ``width`` before the margin.
@@ -332,6 +349,12 @@ class SquaredHingeRisk(ActivePairsRisk):
         """Return R and its gradient u = dR/dp, in row order."""
         risk, slope, _ = self.evaluate_with_curvature(scores)
         return risk, slope
+
+    def query_curvature(self, scores: NDArray[np.float64], width: float) -> Any:  # noqa: ARG002
+        """Return d2R/dp2 query by query, or as products where pairs of long queries are many."""
+        if has_long_queries(self.queries):
+            return self.evaluate_with_curvature(scores)[2]
+        return pair_curvature(self, scores, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.losses.base import pair_loss
 from rankine.losses.pair_queries import PairQueries
+from rankine.losses.query_curvature import PairCurvature, pair_curvature
 
 
 class PairMean(Enum):
@@ -200,6 +201,8 @@ class AllPairsRisk:
 
     #: R(0) of all the data; ``pair_risk`` sets it.
     at_zero: float = 1.0
+    #: Share of each query in the mean that the risk is; ``pair_risk`` sets it.
+    shares: NDArray[np.float64]
 
     def __init__(
         self,
@@ -251,6 +254,10 @@ class AllPairsRisk:
         """Return R, dR/dp and d2R/dp2."""
         value, slopes = self.evaluate(scores)
         return value, slopes, AllPairsCurvature(self, scores)
+
+    def query_curvature(self, scores: NDArray[np.float64], width: float) -> PairCurvature:  # noqa: ARG002
+        """Return d2R/dp2 query by query."""
+        return pair_curvature(self, scores, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,13 @@ from rankine.kernels.products import Products
 from rankine.kernels.rows import row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.losses.base import add_normal_product
-from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
+from rankine.losses.pair_queries import (
+    PairQueries,
+    PairTotals,
+    check_normalization,
+    query_shares,
+)
+from rankine.losses.query_curvature import curvature_times_rows
 
 #: Values of ``pairs``: all pairs of rows of a query, or those of rows with different labels.
 PAIR_CHOICES = ("all", "untied")
@@ -125,6 +131,41 @@ def _add_normal_products(
         add_normal_product(lap, rows, q, v, y, False, 1.0, out)
 
 
+@curvature_times_rows.implementation(Laplacian)
+def _curvature_times_rows(lap: Any, q: Any, X: Any, out: Any) -> Any:
+    """Write 2 L_q X, as ``_apply`` computes it for one column."""
+    start, n_rows = lap.starts[q], X.shape[0]
+    out[:] = X
+    total = 0.0
+    # Twice, because rounding leaves a small mean of the centred values.
+    for _ in range(2):
+        total = 0.0
+        mean = np.zeros(X.shape[1])
+        for k in range(n_rows):
+            w = lap.weight[start + k] if lap.weighted else 1.0
+            total += w
+            for j in range(X.shape[1]):
+                mean[j] += w * out[k, j]
+        for k in range(n_rows):
+            for j in range(X.shape[1]):
+                out[k, j] -= mean[j] / total
+    if lap.untied:
+        level_weight = np.zeros(lap.n_levels[q] + 1)
+        level_sum = np.zeros((lap.n_levels[q] + 1, X.shape[1]))
+        for k in range(n_rows):
+            w = lap.weight[start + k] if lap.weighted else 1.0
+            level_weight[lap.ranks[start + k]] += w
+            level_sum[lap.ranks[start + k]] += w * out[k]
+        for k in range(n_rows):
+            c = lap.ranks[start + k]
+            out[k] = ((total - level_weight[c]) * out[k] + level_sum[c]) / total
+    for k in range(n_rows):
+        w = lap.weight[start + k] if lap.weighted else 1.0
+        factor = 2.0 * lap.omega[q] * w
+        for j in range(X.shape[1]):
+            out[k, j] *= factor
+
+
 #: Shards of whole queries balance only if the longest query is below this part of a shard.
 LONGEST_SHARE = 4
 
@@ -152,6 +193,8 @@ class LeastSquaresRisk:
         else:
             self.pair_weight = 0.5 * (self.row_weight**2 - _query_sums(queries, 2))
         self.cuts = queries.cuts
+        #: Share of each query in the mean that the risk is, see ``query_shares``.
+        self.shares = np.zeros(queries.n_queries)
         self.laplacian = self._build_laplacian(np.ones(queries.n_queries))
 
     @property
@@ -171,6 +214,9 @@ class LeastSquaresRisk:
         elif normalization == "query":
             omega /= totals.query_weight * self.row_weight
         self.laplacian = self._build_laplacian(omega)
+        self.shares = query_shares(
+            normalization, totals, self.queries.query_weight, self.pair_weight
+        )
         return self
 
     def _build_laplacian(self, omega: NDArray[np.float64]) -> Laplacian:
@@ -199,6 +245,16 @@ class LeastSquaresRisk:
     def right_hand_side(self) -> NDArray[np.float64]:
         """Return L y."""
         return self.times(self.y)
+
+    def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return R and its slopes 2 L (p - y)."""
+        residual = scores - self.y
+        product = self.times(residual)
+        return float(dot(residual, product)), 2.0 * product
+
+    def query_curvature(self, scores: NDArray[np.float64], width: float) -> Laplacian:  # noqa: ARG002
+        """Return L, which is the same at all scores."""
+        return self.laplacian
 
     def value(self, scores: NDArray[np.float64]) -> float:
         """Return (p - y)^T L (p - y)."""

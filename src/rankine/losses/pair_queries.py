@@ -158,6 +158,24 @@ def query_omega(
     return queries.query_weight / (totals.query_weight * queries.pair_weight)
 
 
+def query_shares(
+    normalization: str,
+    totals: PairTotals,
+    query_weight: NDArray[np.float64],
+    pair_weight: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the share of every query in the mean that the risk is; the shares of all add up to 1.
+
+    A query's contribution to the gradient of the objective is that of its loss plus its share of
+    the gradient of the penalty. A sum gives every query the same share.
+    """
+    if normalization == "sum":
+        return np.full(len(query_weight), 1.0 / totals.n_queries)
+    if normalization == "pair":
+        return query_weight * pair_weight / totals.pair_weight
+    return query_weight / totals.query_weight
+
+
 def pair_totals(data: Dataset) -> PairTotals:
     """Return the totals of a dataset or of a partition."""
     return PairQueries.from_dataset(data).totals
@@ -175,7 +193,8 @@ def pair_risk(
     """Return the risk of a registered pair loss over all pairs, as a function of the scores.
 
     ``totals`` are sums over all the data if ``data`` is a partition of it; the attribute
-    ``at_zero`` of the result is the risk of all the data at w = 0.
+    ``at_zero`` of the result is the risk of all the data at w = 0, and ``shares`` are those of
+    ``query_shares``.
     """
     registered = find_pair_loss(loss, exact=True)
     queries = PairQueries.from_dataset(data, query_weight)
@@ -186,6 +205,7 @@ def pair_risk(
     exact_sum: Any = registered.exact_sum
     risk = exact_sum(spec, queries, omega, counting, threads)
     risk.at_zero = risk_at_zero(spec, normalization, totals)
+    risk.shares = query_shares(normalization, totals, queries.query_weight, queries.pair_weight)
     return risk
 
 

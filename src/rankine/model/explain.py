@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.model.covariance import Uncertainty, WeightCovariance
 from rankine.model.linear import LinearModel
 from rankine.model.tables import Tables, TableTerm, find_tables
 
@@ -162,11 +163,32 @@ class Explanation:
         Non-zero terms, largest magnitude first; equal magnitudes in feature order.
     pair
         Whether this compares two rows.
+    uncertainty
+        Of the difference of two scores, if the model was trained with intervals; else None.
     """
 
     total: float
     contributions: tuple[Contribution, ...]
     pair: bool = False
+    uncertainty: Uncertainty | None = None
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of the difference of the scores, ``total``."""
+        return self._require_uncertainty().interval(self.total, level)
+
+    @property
+    def probability(self) -> float:
+        """How likely row a scores above row b, P(a above b), over repetitions of the data."""
+        return self._require_uncertainty().probability_positive(self.total)
+
+    def _require_uncertainty(self) -> Uncertainty:
+        if self.uncertainty is None:
+            raise ModelError(
+                "only differences of two rows have an interval, and only of models that were "
+                "trained with intervals",
+                fix="Train with fit(..., intervals=True) and use explain_pair",
+            )
+        return self.uncertainty
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
         """Return data for JSON; ``rest`` is the sum of the contributions after ``limit``."""
@@ -179,9 +201,14 @@ class Explanation:
                     del term[name]
             if not self.pair:
                 del term["other"]
+        certainty: dict[str, Any] = {}
+        if self.uncertainty is not None:
+            low, high = self.interval()
+            certainty = {"low": low, "high": high, "probability": self.probability}
         return {
             "total": self.total,
             "pair": self.pair,
+            **certainty,
             "contributions": terms,
             "rest": math.fsum(term.contribution for term in hidden),
             "rest_count": len(hidden),
@@ -206,7 +233,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     if tables is not None:
         if b is not None:
             b = tables.row(b)
-        return explain_tables(tables, tables.row(a), b)
+        return explain_tables(tables, tables.row(a), b, model.covariance)
     if model.transforms:
         kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
         raise ModelError(
@@ -218,9 +245,14 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     return contributions_at(model, row_values(model, a), b)
 
 
-def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
+def explain_tables(
+    tables: Tables, a: Any, b: Any, covariance: WeightCovariance | None = None
+) -> Explanation:
     """Explain a score by the entries of all tables, or a difference by differences of entries."""
     terms = []
+    # The difference as a combination of weights: 1 for the cells of a, -1 for those of b.
+    positions: list[int] = []
+    factors: list[float] = []
     for term in tables.terms:
         position = tables.positions(term, a)
         entry = float(term.values[position])
@@ -231,6 +263,9 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
             other_position = tables.positions(term, b)
             contribution = entry - float(term.values[other_position])
             other_where = _cell_text(term, other_position)
+            if other_position != position:
+                positions += [term.index(position), term.index(other_position)]
+                factors += [1.0, -1.0]
         if contribution == 0.0:
             continue
         value: float | str | None = None
@@ -238,7 +273,7 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
         if len(term.columns) == 1:
             value = _column_value(tables, a, term.columns[0])
             other_value = _column_value(tables, b, term.columns[0])
-        index = term.start + int(np.ravel_multi_index(position, term.values.shape))
+        index = term.index(position)
         name = tables.name(term)
         terms.append(
             Contribution(name, index, entry, value, other_value, contribution, where, other_where)
@@ -251,13 +286,18 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
         if b is not None:
             other_value = float(b[j])
             difference = value - other_value
+            positions.append(index)
+            factors.append(difference)
         contribution = weight * difference
         if contribution != 0.0:
             name = tables.column_name(j)
             terms.append(Contribution(name, index, weight, value, other_value, contribution))
     terms.sort(key=lambda term: -abs(term.contribution))
     total = math.fsum(term.contribution for term in terms)
-    return Explanation(total, tuple(terms), b is not None)
+    uncertainty = None
+    if b is not None and covariance is not None:
+        uncertainty = covariance.uncertainty(np.array(positions, dtype=np.int64), np.array(factors))
+    return Explanation(total, tuple(terms), b is not None, uncertainty)
 
 
 def _cell_text(term: TableTerm, position: tuple[int, ...]) -> str:
@@ -298,4 +338,7 @@ def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanatio
         for k in largest_first.tolist()
     )
     total = math.fsum(term.contribution for term in contributions)
-    return Explanation(total, contributions, others is not None)
+    uncertainty = None
+    if others is not None and model.covariance is not None:
+        uncertainty = model.covariance.uncertainty(model.indices, differences)
+    return Explanation(total, contributions, others is not None, uncertainty)

@@ -29,6 +29,7 @@ from rankine.model.weights import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rankine.model.covariance import WeightCovariance
     from rankine.model.explain import Explanation
 
 
@@ -61,6 +62,8 @@ class LinearModel(StoredModel):
         Where one-pass learning ended, for warm starts; None for other trainings.
     calibration
         How scores become probabilities of an outcome; None: they do not.
+    covariance
+        The covariance of the weights, for intervals; None: they were not asked for.
     """
 
     n_features: int
@@ -75,6 +78,7 @@ class LinearModel(StoredModel):
     names: PackedNames | None = None
     state: TrainingState | None = None
     calibration: OutcomeCalibration | None = None
+    covariance: WeightCovariance | None = None
 
     def __post_init__(self) -> None:
         """Check all fields and make arrays read-only."""
@@ -85,6 +89,10 @@ class LinearModel(StoredModel):
         check_base(self.base)
         check_names(self.names, self.n_features, len(indices))
         check_parts(self.transforms, self.n_features, self.parameters, self.provenance)
+        if self.covariance is not None:
+            missing = self.missing
+            n_indicators = 0 if missing is None else len(missing.columns)
+            self.covariance.check_positions(self.n_features + n_indicators)
 
     @classmethod
     def from_weights(
@@ -219,6 +227,7 @@ class LinearModel(StoredModel):
             transforms=tuple(transforms),
             probes=None,
             state=None,
+            covariance=None,
             names=PackedNames.pack(self.weight_names),
         )
 
@@ -233,6 +242,18 @@ class LinearModel(StoredModel):
         from rankine.model.explain import explain
 
         return explain(self, a, b)
+
+    def intervals(self, level: float = 0.95) -> Any:
+        """Return the interval of every weight as a pyarrow table.
+
+        Its columns are ``name``, ``estimate``, ``low`` and ``high``. A model of tables has a row
+        for each cell, which the column ``cell`` describes, and ``band_low`` and ``band_high``: a
+        band that contains the whole table with the probability ``level``. The model must have been
+        trained with intervals; ``docs/intervals.md`` says what they mean.
+        """
+        from rankine.model.covariance import interval_table
+
+        return interval_table(self, level)
 
     def summary(self, top: int = 20) -> dict[str, Any]:
         """Return size, largest weights and training of the model, as plain data."""

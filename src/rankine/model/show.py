@@ -183,6 +183,11 @@ def explanation_text(
         amount = math.fsum(term.contribution for term in hidden)
         rows.append([f"({len(hidden)} more)", *blank, f"{amount:+.6g}"])
     rows.append([label, *blank, f"{explanation.total:+.6g}"])
+    if explanation.uncertainty is not None:
+        low, high = explanation.interval()
+        rows.append(["95% interval, low", *blank, f"{low:+.6g}"])
+        rows.append(["95% interval, high", *blank, f"{high:+.6g}"])
+        rows.append(["P(a above b)", *blank, f"{explanation.probability:.3f}"])
     return "\n".join(table_lines(header, rows, text=text, optional=("weight",), width=width))
 
 

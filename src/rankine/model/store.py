@@ -19,6 +19,7 @@ from rankine.core.stores import is_url, open_store
 from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start, pack, unpack
+from rankine.model.covariance import CovarianceRecord, WeightCovariance
 from rankine.model.linear import LinearModel
 from rankine.model.training_state import TrainingState
 from rankine.model.weights import MAX_PROBES, PackedNames, Probes, StoredModel
@@ -47,18 +48,22 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provenance: dict[str, Any]
     transforms: list[Any]
     probes: Any
-    #: Absent without a calibration, so that the digests of such models never change.
+    #: Absent in models without them, so that the digests of such models never change.
     calibration: OutcomeCalibration | msgspec.UnsetType = msgspec.UNSET
+    covariance: CovarianceRecord | msgspec.UnsetType = msgspec.UNSET
 
 
 def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
     """Return the JSON document of a model."""
     model_kind, probes = "bundle", None
     calibration: OutcomeCalibration | msgspec.UnsetType = msgspec.UNSET
+    covariance: CovarianceRecord | msgspec.UnsetType = msgspec.UNSET
     if isinstance(model, LinearModel):
         model_kind, probes = "linear", msgspec.to_builtins(model.probes)
         if model.calibration is not None:
             calibration = model.calibration
+        if model.covariance is not None:
+            covariance = model.covariance.record
     document = Document(
         model_kind,
         model.n_features,
@@ -69,6 +74,7 @@ def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
         encode_transforms(model.transforms),
         probes,
         calibration,
+        covariance,
     )
     builtins: dict[str, Any] = msgspec.to_builtins(document)
     return builtins
@@ -81,6 +87,9 @@ def encode(model: LinearModel | ModelBundle) -> tuple[list[Any], str]:
         tensors["values"] = model.values
         if model.state is not None:
             tensors |= {f"state_{name}": getattr(model.state, name) for name in _STATE_TENSORS}
+        if model.covariance is not None:
+            tensors["covariance_rows"] = model.covariance.rows
+            tensors["covariance_factor"] = model.covariance.factor
     else:
         tensors["values"], tensors["starts"] = model.weights, model.starts
         tensors["topic_ends"], tensors["topics"] = model.topics.ends, model.topics.text
@@ -185,7 +194,14 @@ def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel
     state = None
     if "state_rows" in tensors:
         expected |= {f"state_{name}": dtype for name, dtype in _STATE_TENSORS.items()}
+    covariance = None
+    if document.covariance is not msgspec.UNSET:
+        expected |= {"covariance_rows": np.int64, "covariance_factor": np.float64}
     _check_tensors(tensors, expected)
+    if document.covariance is not msgspec.UNSET:
+        covariance = WeightCovariance(
+            tensors["covariance_rows"], tensors["covariance_factor"], document.covariance
+        )
     if "state_rows" in tensors:
         state = TrainingState(**{name: tensors[f"state_{name}"] for name in _STATE_TENSORS})
     probes = None if document.probes is None else _probes(document)
@@ -198,6 +214,7 @@ def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel
         _names(tensors),
         state,
         None if document.calibration is msgspec.UNSET else document.calibration,
+        covariance,
     )
 
 

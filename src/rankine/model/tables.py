@@ -45,6 +45,10 @@ class TableTerm:
     values: NDArray[np.float64]
     start: int
 
+    def index(self, position: tuple[int, ...]) -> int:
+        """Return the index of an entry among the model's weights."""
+        return self.start + int(np.ravel_multi_index(position, self.values.shape))
+
 
 class CellTest(NamedTuple):
     """A condition on a column's value (``x operator cut``) and the position it leads to.

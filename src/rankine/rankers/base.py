@@ -130,6 +130,7 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
         checkpoint: str | Path | None = None,
         every: int = 100_000,
         resume: bool = False,
+        intervals: bool = False,
     ) -> Self:
         """Learn weights from labelled lists. A fit that fails leaves the ranker as it was.
 
@@ -174,6 +175,10 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
         resume
             Continue from the checkpoints in the folder. The finished model has the same bits as
             after a run that was never interrupted.
+        intervals
+            Also compute the covariance of the weights, so that ``intervals()`` and
+            ``explain_pair`` give intervals; ``covariance_`` and the model hold it. See
+            ``docs/intervals.md``.
         """
         self._fit(
             FitArguments(
@@ -193,6 +198,7 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
                 checkpoint=checkpoint,
                 every=every,
                 resume=resume,
+                intervals=intervals,
             ),
         )
         return self

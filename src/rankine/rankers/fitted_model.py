@@ -45,7 +45,8 @@ class ModelMixin:
             parameters={"ranker": self.system, **self._fitted_parameters},
             provenance=self._provenance(),
         )
-        model = replace(model, state=self._training_state())
+        covariance = getattr(self, "covariance_", None)
+        model = replace(model, state=self._training_state(), covariance=covariance)
         if self.log_record_ is None:
             return model
         return self.log_record_.finish(model)
@@ -61,6 +62,13 @@ class ModelMixin:
         from rankine.rankers.loaded import LoadedModel
 
         return LoadedModel(self.to_model()).explain_pair(a, b)
+
+    def intervals(self, level: float = 0.95) -> Any:
+        """Return the interval of every weight as a table, see ``LinearModel.intervals``.
+
+        The ranker must have been fitted with ``intervals=True``.
+        """
+        return self.to_model().intervals(level)
 
     def _training_state(self) -> TrainingState | None:
         """Return where a warm start continues, beyond the weights; None for most rankers."""

@@ -230,6 +230,8 @@ class FitTask:
     seed: int = 0
     #: What a resumed run must share with the interrupted one.
     checkpoint_metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether the covariance of the weights is computed as well.
+    intervals: bool = False
     #: The sample of a stream that the source holds in memory, for ``sampling="reservoir"``.
     reservoir: Reservoir | None = None
 

@@ -64,6 +64,7 @@ class FitArguments:
     checkpoint: str | Path | None = None
     every: int = 100_000
     resume: bool = False
+    intervals: bool = False
 
 
 class InputsMixin:

@@ -19,6 +19,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask
+from rankine.rankers.intervals import check_weight_count, solve_to_intervals, weight_covariance
 from rankine.rankers.registry import SCALE, Choice, Condition, Number
 from rankine.rankers.sources import MemorySource, PartitionSource, read_first_lists
 from rankine.samplers.draw import pair_masses
@@ -35,6 +36,7 @@ from rankine.solvers.heavy_ball import (
     solve_query_sgd,
 )
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
+from rankine.solvers.sandwich import sandwich
 
 if TYPE_CHECKING:
     from rankine.rankers.goals import GoalMixture
@@ -226,10 +228,31 @@ class LeastSquaresRanker(BaseRanker):
                     system, 0.5 * l2, spectrum, start, monitor.callbacks, task.seed
                 ),
             )
+        if task.intervals:
+            result = self._add_intervals(task, result, system, spectrum)
         result = result.with_attributes(
             l2_=result.value, l2s_=np.array(result.values), spectrum_=spectrum
         )
         return result.with_parameters(l2=result.value)
+
+    def _add_intervals(
+        self, task: FitTask, result: FitResult, system: NormalEquations, spectrum: Spectrum | None
+    ) -> FitResult:
+        """Add the covariance of the weights to a result."""
+        check_weight_count(system.n_features)
+        l2 = result.value
+        result, covariance = solve_to_intervals(
+            result,
+            self.tol,
+            lambda w: sandwich(system.problem.query_moments(w), w, l2),
+            lambda start, tol: self._solve_one(
+                system, 0.5 * l2, spectrum, start, task.callbacks, task.seed, tol
+            ),
+        )
+        return result.with_attributes(covariance_=weight_covariance(covariance, task.scaling))
+
+    def _check_intervals(self) -> None:
+        """Allow intervals with all parameters."""
 
     def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
         if self.solver != "cg":
@@ -332,8 +355,11 @@ class LeastSquaresRanker(BaseRanker):
         start: NDArray[np.float64] | None,
         callbacks: Sequence[Callback],
         seed: int,
+        tol: float | None = None,
     ) -> Solution:
-        options: dict[str, Any] = {"start": start, "tol": self.tol, "callbacks": callbacks}
+        options: dict[str, Any] = {
+            "start": start, "tol": tol or self.tol, "callbacks": callbacks
+        }  # fmt: skip
         if self.solver == "sgd":
             return solve_query_sgd(system, shift, seed=seed, n_passes=self.n_passes, **options)
         options["max_iter"] = self.max_iter

@@ -128,6 +128,10 @@ class LoadedModel:
             return self.scorer.explain_pair([a, b], 0, 1)
         return self.model.explain_pair(a, b)
 
+    def intervals(self, level: float = 0.95) -> Any:
+        """Return the interval of every weight as a table, see ``LinearModel.intervals``."""
+        return self.model.intervals(level)
+
     @property
     def _encodes_rows(self) -> bool:
         """Whether a raw row becomes features first, without the other rows of its list."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 #: Parameters that do not change what a resumed run computes; the seed is stored separately.
 _NOT_IN_CHECKPOINTS = ("random_state", "warm_start", "n_threads")
 #: Fitted attributes that not every fit sets.
-_OPTIONAL_ATTRIBUTES = ("position_offset_", "path_", "coef_path_")
+_OPTIONAL_ATTRIBUTES = ("position_offset_", "path_", "coef_path_", "covariance_")
 
 
 class FitPipeline(InputsMixin, WarmStartMixin):
@@ -76,6 +76,15 @@ class FitPipeline(InputsMixin, WarmStartMixin):
     def _solve_more(self, task: FitTask) -> FitResult:
         """Learn from the rows of one call of ``partial_fit``."""
         return self._solve(task)
+
+    def _check_intervals(self) -> None:
+        """Raise unless the covariance of the weights can be computed with these parameters."""
+        raise ParameterError(
+            f"the weights of {type(self).__name__} are not the minimiser of a smooth objective, "
+            "whose covariance has a formula",
+            parameter="intervals",
+            fix="Use ranksvm, least-squares or additive",
+        )
 
     def _needs_pairs(self) -> bool:
         """Return whether a list whose rows all have the same label teaches nothing."""
@@ -212,6 +221,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             seed=seed,
             checkpoint_metadata=metadata,
             reservoir=reservoir,
+            intervals=arguments.intervals,
         )
 
     def _resolve_scale(
@@ -243,6 +253,8 @@ class FitPipeline(InputsMixin, WarmStartMixin):
                     fix="Pass an eval_set, or None",
                 )
         self._check()
+        if arguments.intervals:
+            self._check_intervals()
         self._check_effects(self.path_varies if action == "path" else ())
         if action == "path" and self._click_correction().n_positions:
             raise ParameterError(

@@ -19,12 +19,14 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask
+from rankine.rankers.intervals import check_weight_count, solve_to_intervals, weight_covariance
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import MemorySource, PartitionSource
 from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
+from rankine.solvers.sandwich import sandwich
 
 if TYPE_CHECKING:
     from rankine.rankers.goals import GoalMixture
@@ -194,8 +196,43 @@ class RankSVM(BaseRanker):
             ),
         )
         l2 = result.value
+        if task.intervals:
+            result = self._add_intervals(task, result, problem, solve)
         result = result.with_attributes(l2_=l2, C_=1.0 / l2, l2s_=np.array(result.values))
         return result.with_parameters(l2=l2, C=1.0 / l2)
+
+    def _add_intervals(
+        self, task: FitTask, result: FitResult, problem: Problem, solve: Callable[..., Solution]
+    ) -> FitResult:
+        """Add the covariance of the weights to a result."""
+        check_weight_count(problem.n_features)
+        l2 = result.value
+        width = 0.0
+        if not find_pair_loss(self.loss, exact=True).smooth:
+            # Narrower with more queries, as estimates of a density are.
+            width = float(task.source.metadata()["queries_used"]) ** -0.2
+        result, covariance = solve_to_intervals(
+            result,
+            self.tol,
+            lambda w: sandwich(problem.query_moments(w, width), w, l2),
+            lambda start, tol: solve(l2, start=start, tol=tol, callbacks=task.callbacks),
+        )
+        return result.with_attributes(covariance_=weight_covariance(covariance, task.scaling))
+
+    def _check_intervals(self) -> None:
+        if self.positive:
+            raise ParameterError(
+                "weights at the bound 0 have no interval around them",
+                parameter="intervals",
+                fix="Leave it out, or pass positive=False",
+            )
+        exact_sum = find_pair_loss(self.loss, exact=True).exact_sum
+        if not hasattr(exact_sum, "query_curvature"):
+            raise ParameterError(
+                f"the sum of {self.loss!r} over pairs has no query_curvature",
+                parameter="intervals",
+                fix="Implement it, as rankine.losses.AllPairsRisk does",
+            )
 
     def _mix_goals(self, task: FitTask, sources: Sequence[MemorySource]) -> GoalMixture:
         from rankine.rankers.goal_mixtures import PairGoal, PairMethod, PairMixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.model.explain import (
     Contribution,
-    Explanation,
     contributions_at,
     explain_tables,
     values_at,
@@ -24,6 +24,10 @@ from rankine.scoring.rows import CsrArrays, InputIssues, count_rows
 from rankine.scoring.scorer import Scorer
 from rankine.transforms.log_columns import feature_name
 from rankine.transforms.missing import fill_missing, find_missing
+
+if TYPE_CHECKING:
+    from rankine.model.covariance import Uncertainty
+    from rankine.model.explain import Explanation
 
 
 class ListExplainer:
@@ -58,11 +62,26 @@ class ListExplainer:
         missing_terms = dict(self._missing_terms.get(a, {}))
         for j, value in self._missing_terms.get(b, {}).items():
             missing_terms[j] = missing_terms.get(j, 0.0) - value
-        return self._explain(self._values(a), self._values(b), missing_terms)
+        explanation = self._explain(self._values(a), self._values(b), missing_terms)
+        if explanation.uncertainty is None or self._tables is not None:
+            return explanation
+        return replace(explanation, uncertainty=self._uncertainty(a, b))
+
+    def _uncertainty(self, a: int, b: int) -> Uncertainty:
+        """Return that of the difference of two scores, with what their missing values add."""
+        model: Any = self._model
+        positions, factors = model.indices, self._values(a) - self._values(b)
+        if self._missing_terms:
+            rows = [self._missing_terms.get(i, {}) for i in (a, b)]
+            columns = model.missing.columns
+            indicators = [float(j in rows[0]) - float(j in rows[1]) for j in columns]
+            positions = np.concatenate([positions, model.n_features + np.arange(len(columns))])
+            factors = np.concatenate([factors, indicators])
+        return model.covariance.uncertainty(positions, factors)
 
     def _explain(self, a: Any, b: Any, missing_terms: dict[int, float]) -> Explanation:
         if self._tables is not None:
-            return explain_tables(self._tables, a, b)
+            return explain_tables(self._tables, a, b, self._model.covariance)
         explanation = contributions_at(self._model, a, b)
         if not any(missing_terms.values()):
             return explanation
@@ -73,7 +92,7 @@ class ListExplainer:
                 terms.append(Contribution(name, j, value, None, None, value))
         terms.sort(key=lambda term: -abs(term.contribution))
         total = math.fsum(term.contribution for term in terms)
-        return Explanation(total, tuple(terms), explanation.pair)
+        return replace(explanation, total=total, contributions=tuple(terms))
 
     def _name(self, j: int) -> str:
         return feature_name(self._model, j) or str(j + self._model.base)

@@ -39,6 +39,7 @@ from rankine.kernels.products import Products
 from rankine.kernels.rows import Rows
 from rankine.kernels.shards import dot
 from rankine.solvers.base import ResumePoint
+from rankine.solvers.query_moments import QueryMoments, measure_queries
 
 Vector = NDArray[np.float64]
 
@@ -134,6 +135,10 @@ class Problem:
         """Return a problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
         total = partial(self._total, "call_smoothed", width)
         return Problem(total, self.n_features, self.at_zero, self.resume_point)
+
+    def query_moments(self, w: Vector, width: float = 0.0) -> QueryMoments:
+        """Return sums over queries for the covariance of the weights, see ``QueryMoments``."""
+        return QueryMoments(*self._total("query_moments", w, width))
 
     def right_hand_side(self) -> Vector:
         """Return b of the quadratic risk w^T A w - 2 b^T w + constant."""
@@ -286,6 +291,10 @@ class RowsProblem(Problem):
         if self._last is None or not np.array_equal(self._last[0], w):
             self._last = w, self.evaluate_with_curvature(self.scores(w))[2]
         return self._last[1]
+
+    def query_moments(self, w: Vector, width: float = 0.0) -> QueryMoments:
+        """Return sums over queries for the covariance of the weights, see ``QueryMoments``."""
+        return measure_queries(self.products, self.risk, self.scores(w), width)
 
     def right_hand_side(self) -> Vector:
         """Return b of the quadratic risk."""

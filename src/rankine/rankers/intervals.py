@@ -1,0 +1,95 @@
+"""The covariance of the weights of a fit, when intervals are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from rankine.core.errors import ParameterError
+from rankine.core.user_warnings import warn_user
+from rankine.model.covariance import CovarianceRecord, WeightCovariance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankine.rankers.fitting import FitResult
+    from rankine.solvers.base import Solution
+    from rankine.solvers.sandwich import Covariance
+    from rankine.transforms.scaling import Scaling
+
+#: Largest number of weights whose covariance is computed exactly: its matrices have the squared
+#: number of entries.
+MAX_WEIGHTS = 2000
+#: A fit with intervals is solved until every weight is this close to the optimum, in standard
+#: errors; ``tol`` alone may end further from it.
+CLOSE = 0.1
+#: Further runs of the solver at most, and the tolerance of the last one.
+MAX_RUNS, SMALLEST_TOL = 4, 1e-10
+
+
+def check_weight_count(n_weights: int) -> None:
+    """Raise if the covariance of so many weights would be too large."""
+    if n_weights > MAX_WEIGHTS:
+        raise ParameterError(
+            f"the covariance of {n_weights:,} weights is too large; the limit is {MAX_WEIGHTS:,}",
+            parameter="intervals",
+            fix="Train on fewer features",
+        )
+
+
+def solve_to_intervals(
+    result: FitResult,
+    tol: float,
+    measure: Callable[[NDArray[np.float64]], Covariance],
+    solve: Callable[[NDArray[np.float64], float], Solution],
+) -> tuple[FitResult, Covariance]:
+    """Return a result close enough to the optimum for intervals, and its covariance.
+
+    ``measure`` computes the covariance at given weights; ``solve`` continues from weights to a
+    smaller tolerance.
+    """
+    solution = result.solutions[result.position]
+    if solution.stop_reason in ("callback", "early_stopping"):
+        raise ParameterError(
+            f"the training stopped ({solution.stop_reason}) before the optimum, whose intervals "
+            "were asked for",
+            parameter="intervals",
+            fix="Leave intervals out, or let the training end",
+        )
+    covariance = measure(solution.coef)
+    n_iter = solution.n_iter
+    for _ in range(MAX_RUNS):
+        if covariance.distance <= CLOSE or tol <= SMALLEST_TOL:
+            break
+        # The objective's gap is quadratic in the distance.
+        tol = max(SMALLEST_TOL, tol * min(0.1, (0.5 * CLOSE / covariance.distance) ** 2))
+        solution = solve(solution.coef, tol)
+        n_iter += solution.n_iter
+        covariance = measure(solution.coef)
+    if covariance.distance > CLOSE:
+        warn_user(
+            f"a weight is {covariance.distance:.2g} of its standard errors from the optimum, "
+            "around which intervals are computed. Scale the features, or allow more iterations",
+            ConvergenceWarning,
+        )
+    solutions = list(result.solutions)
+    solutions[result.position] = replace(solution, n_iter=n_iter)
+    return replace(result, solutions=solutions), covariance
+
+
+def weight_covariance(
+    covariance: Covariance, scaling: Scaling, method: str = "sandwich"
+) -> WeightCovariance:
+    """Return the covariance of the weights of unscaled features, without offsets of positions."""
+    factor = covariance.factor
+    n_scored = len(factor) - max(scaling.positions - 1, 0)
+    factor = factor[:n_scored].copy()
+    if scaling.factors is not None:
+        factor[: len(scaling.factors)] *= scaling.factors[:, None]
+    rows = np.flatnonzero(factor.any(axis=1))
+    record = CovarianceRecord(method, covariance.n_queries, covariance.degrees)
+    return WeightCovariance(rows, factor[rows].ravel(), record)
