@@ -85,9 +85,7 @@ def inspect(
             help="Show the interval of every weight, of a model that was trained with --intervals.",
         ),
     ] = False,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence level of the intervals.")
-    ] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     where: Where = None,
     json: AsJson = False,
 ) -> None:

@@ -31,7 +31,7 @@ from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels
 from rankine.kernels.shards import map_shards
 from rankine.kernels.sorting import sort_scores
 from rankine.losses.pair_queries import PairQueries
-from rankine.losses.query_curvature import PairCurvature, has_long_queries, pair_curvature
+from rankine.losses.query_curvature import has_long_queries, pair_curvature
 
 #: Algorithms that sum over active partners: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}

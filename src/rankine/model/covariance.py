@@ -84,9 +84,7 @@ class WeightCovariance:
         """Return the standard error of each of ``rows``."""
         return np.sqrt(np.square(self.matrix).sum(axis=1))
 
-    def uncertainty(
-        self, positions: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> Uncertainty:
+    def uncertainty(self, positions: NDArray[np.int64], values: NDArray[np.float64]) -> Uncertainty:
         """Return the uncertainty of the sum of values times the weights at positions."""
         if len(self.rows) == 0:
             return Uncertainty(0.0, self.record.degrees)
@@ -225,8 +223,7 @@ def _table_columns(
 ) -> dict[str, list[Any]]:
     """Return the columns of ``interval_table`` for a model of tables."""
     columns: dict[str, list[Any]] = {
-        name: []
-        for name in ("name", "cell", "estimate", "low", "high", "band_low", "band_high")
+        name: [] for name in ("name", "cell", "estimate", "low", "high", "band_low", "band_high")
     }
     errors, quantile = covariance.standard_errors(), covariance.quantile(level)
 

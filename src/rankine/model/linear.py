@@ -249,7 +249,7 @@ class LinearModel(StoredModel):
         Its columns are ``name``, ``estimate``, ``low`` and ``high``. A model of tables has a row
         for each cell, which the column ``cell`` describes, and ``band_low`` and ``band_high``: a
         band that contains the whole table with the probability ``level``. The model must have been
-        trained with intervals; ``docs/intervals.md`` says what they mean.
+        trained with intervals; ``docs/how-to/intervals.md`` says what they mean.
         """
         from rankine.model.covariance import interval_table
 

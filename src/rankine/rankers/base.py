@@ -178,7 +178,7 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
         intervals
             Also compute the covariance of the weights, so that ``intervals()`` and
             ``explain_pair`` give intervals; ``covariance_`` and the model hold it. See
-            ``docs/intervals.md``.
+            ``docs/how-to/intervals.md``.
         """
         self._fit(
             FitArguments(

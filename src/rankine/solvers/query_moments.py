@@ -115,9 +115,7 @@ def measure_queries(
     else:
         matrix = _products_by_column(products, curvature)
     squared_shares = float(np.square(risk.shares).sum())
-    return QueryMoments(
-        matrix, _mirror(outer), gradient, shared, squared_shares, queries.n_queries
-    )
+    return QueryMoments(matrix, _mirror(outer), gradient, shared, squared_shares, queries.n_queries)
 
 
 def _products_by_column(products: Products, curvature: Any) -> NDArray[np.float64]:
