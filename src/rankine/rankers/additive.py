@@ -35,6 +35,7 @@ from rankine.rankers.additive_search import (
     check_loss,
     choose_rounds,
     evaluate_plan,
+    final_risk,
     first_solution,
     hold_out,
     sample,
@@ -46,6 +47,7 @@ from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import FittedColumns, read_query_index
+from rankine.rankers.intervals import covariance_of_rows, solve_to_intervals
 from rankine.rankers.path import Step, TablePath
 from rankine.rankers.path_fitting import PathGrid, PathMixin
 from rankine.rankers.registry import Choice, Condition, Number
@@ -57,9 +59,12 @@ from rankine.rankers.table_data import (
     unordered_columns,
 )
 from rankine.solvers.base import report_progress
+from rankine.solvers.newton import solve_newton
+from rankine.solvers.sketch import sketch
 from rankine.solvers.tables import (
     PenaltyStrengths,
     TablePenalty,
+    TableProblem,
     least_penalty_parameters,
     purify,
     standardised_bin_centres,
@@ -71,9 +76,15 @@ if TYPE_CHECKING:
     from rankine.core.specs import Bins
     from rankine.kernels.binned import TableLayout
     from rankine.logs.encoding import LogRecord
+    from rankine.model.covariance import WeightCovariance
     from rankine.rankers.goals import GoalMixture
     from rankine.rankers.sources import MemorySource
     from rankine.solvers.base import Solution
+    from rankine.solvers.sandwich import Covariance
+
+#: A fit with intervals goes on to this share of ``tol``, since measuring how close it is costs as
+#: much as the covariance.
+FIRST_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,9 +267,25 @@ class AdditiveRanker(PathMixin, BaseRanker):
             start = plan.convert_parameters(previous.theta, previous.plan)
 
         # The search evaluates plans; only the user's callbacks follow the final solution.
-        result = replace(task, evaluator=None).run(
-            lambda _, monitor: solve_plan(plan, data, start, self.tol, monitor.callbacks)
+        options: dict[str, Any] = {"max_iter": self.max_iter}
+        risk, start = final_risk(
+            plan, data, start, tol=self.tol, callbacks=task.callbacks, **options
         )
+        problem = plan.problem(data, risk)
+        penalty = TablePenalty(plan.space, plan.strengths, self.n_threads)
+        result = replace(task, evaluator=None).run(
+            lambda _, monitor: solve_newton(
+                problem,
+                penalty,
+                start=start,
+                tol=self.tol,
+                callbacks=monitor.callbacks,
+                **options,
+            )
+        )
+        covariance = None
+        if task.intervals:
+            result, covariance = self._measure_covariance(task, result, problem, penalty)
         theta = result.solution.coef
         if task.evaluator is not None and task.evaluator.named:
             values = {
@@ -268,7 +295,51 @@ class AdditiveRanker(PathMixin, BaseRanker):
             evals.append({"value": [*values.values()][-1], **values})
         numbered = [{"step": step, **record} for step, record in enumerate(evals)]
         result = replace(result, evals=[numbered]).with_parameters(**plan.chosen())
+        if covariance is not None:
+            weights = self._weight_covariance(covariance, plan, data, reader)
+            result = result.with_attributes(covariance_=weights)
         return self._describe(result, plan, data, reader)
+
+    def _measure_covariance(
+        self, task: FitTask, result: FitResult, problem: TableProblem, penalty: TablePenalty
+    ) -> tuple[FitResult, Covariance]:
+        """Solve close enough to the optimum for intervals, and compute the covariance."""
+        n = problem.risk.queries.n_queries
+        # J is a sum over lists, which all have the same share of the penalty.
+        shares = np.full(n, 1.0 / n)
+        return solve_to_intervals(
+            result,
+            self.tol,
+            lambda theta: sketch(problem, penalty, theta, shares),
+            lambda start, tol: solve_newton(
+                problem,
+                penalty,
+                start=start,
+                tol=tol,
+                max_iter=self.max_iter,
+                callbacks=task.callbacks,
+            ),
+            first_tol=FIRST_TOL * self.tol,
+        )
+
+    def _weight_covariance(
+        self, covariance: Covariance, plan: Plan, data: TableData, reader: TableReader
+    ) -> WeightCovariance:
+        """Return the covariance of table entries and linear weights, from that of parameters."""
+        n_linear = len(reader.columns.linear)
+        columns = []
+        for theta in np.ascontiguousarray(covariance.factor.T):
+            tables, weights = self._model_weights(plan, data, reader, theta)
+            columns.append(np.concatenate([tables, weights[:n_linear]]))
+        return covariance_of_rows(covariance, np.column_stack(columns))
+
+    def _check_intervals(self) -> None:
+        if self.monotone:
+            raise ParameterError(
+                "entries at the bound of a shape have no interval around them",
+                parameter="intervals",
+                fix="Leave it out, or train without monotone",
+            )
 
     def _describe(
         self, result: FitResult, plan: Plan, data: TableData, reader: TableReader

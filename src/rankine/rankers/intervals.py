@@ -46,11 +46,12 @@ def solve_to_intervals(
     tol: float,
     measure: Callable[[NDArray[np.float64]], Covariance],
     solve: Callable[[NDArray[np.float64], float], Solution],
+    first_tol: float | None = None,
 ) -> tuple[FitResult, Covariance]:
     """Return a result close enough to the optimum for intervals, and its covariance.
 
     ``measure`` computes the covariance at given weights; ``solve`` continues from weights to a
-    smaller tolerance.
+    smaller tolerance. With ``first_tol`` it does so before anything is measured.
     """
     solution = result.solutions[result.position]
     if solution.stop_reason in ("callback", "early_stopping"):
@@ -60,8 +61,12 @@ def solve_to_intervals(
             parameter="intervals",
             fix="Leave intervals out, or let the training end",
         )
-    covariance = measure(solution.coef)
     n_iter = solution.n_iter
+    if first_tol is not None:
+        tol = first_tol
+        solution = solve(solution.coef, tol)
+        n_iter += solution.n_iter
+    covariance = measure(solution.coef)
     for _ in range(MAX_RUNS):
         if covariance.distance <= CLOSE or tol <= SMALLEST_TOL:
             break
@@ -90,6 +95,13 @@ def weight_covariance(
     factor = factor[:n_scored].copy()
     if scaling.factors is not None:
         factor[: len(scaling.factors)] *= scaling.factors[:, None]
+    return covariance_of_rows(covariance, factor, method)
+
+
+def covariance_of_rows(
+    covariance: Covariance, factor: NDArray[np.float64], method: str = "sandwich"
+) -> WeightCovariance:
+    """Return the covariance with another factor, without rows of zeros."""
     rows = np.flatnonzero(factor.any(axis=1))
     record = CovarianceRecord(method, covariance.n_queries, covariance.degrees)
     return WeightCovariance(rows, factor[rows].ravel(), record)

@@ -226,6 +226,14 @@ class RowsProblem(Problem):
         """Return X^T u."""
         return self.products.transpose_times(slopes)
 
+    def score_columns(self, W: Vector) -> Vector:
+        """Return X W, a column of scores for each column of weights."""
+        return np.column_stack([self.scores(np.ascontiguousarray(w)) for w in W.T])
+
+    def gradients(self, slopes: Vector) -> Vector:
+        """Return X^T U, a gradient for each column of slopes."""
+        return np.column_stack([self.gradient(np.ascontiguousarray(u)) for u in slopes.T])
+
     def evaluate(self, scores: Vector) -> tuple[float, Vector]:
         """Return R and dR/dp."""
         return self.risk.evaluate(scores)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.kernels.blocks import table_histograms, table_scores
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, map_shards
 from rankine.solvers.problem import RowsProblem
@@ -646,6 +647,27 @@ class TableProblem(RowsProblem):
         out = self.space.adjoint(self.products.transpose_times(slopes))
         if self.linear is not None:
             out[self.space.size - self.space.n_linear :] = self.linear.transpose_times(slopes)
+        return out
+
+    def score_columns(self, W: Vector) -> Vector:
+        """Return the scores of all rows for each column of parameters."""
+        space = self.space
+        tables = np.column_stack([space.tables(np.ascontiguousarray(theta)) for theta in W.T])
+        scores = table_scores(self.products, tables)
+        if self.linear is not None:
+            for k, theta in enumerate(W[space.size - space.n_linear :].T):
+                scores[:, k] += self.linear.scores(np.ascontiguousarray(theta))
+        return scores
+
+    def gradients(self, slopes: Vector) -> Vector:
+        """Return dR/dtheta for each column of slopes."""
+        space = self.space
+        histograms = table_histograms(self.products, slopes)
+        out = np.column_stack([space.adjoint(np.ascontiguousarray(h)) for h in histograms.T])
+        if self.linear is not None:
+            for k, u in enumerate(slopes.T):
+                linear = self.linear.transpose_times(np.ascontiguousarray(u))
+                out[space.size - space.n_linear :, k] = linear
         return out
 
     def curvature_scale(self, curvature: Any) -> Vector:

@@ -7,11 +7,20 @@ import pytest
 from scipy import sparse
 from scipy.stats import norm, t
 
-from rankine import ElasticRanker, LeastSquaresRanker, LinearModel, RankSVM, SPDRanker, scan
+from rankine import (
+    AdditiveRanker,
+    ElasticRanker,
+    LeastSquaresRanker,
+    LinearModel,
+    RankSVM,
+    SPDRanker,
+    scan,
+)
 from rankine.core.errors import DataError, ModelError, ParameterError
 from rankine.data import Dataset
 from rankine.distributed import scan as scan_partitions
 from rankine.rankers import intervals as intervals_module
+from rankine.solvers.sketch import sketch
 
 N_QUERIES, N_ROWS, N_FEATURES = 40, 8, 4
 
@@ -229,6 +238,80 @@ def test_the_interval_of_a_pair_is_that_of_its_difference(lists):
     assert explanation.to_dict()["probability"] == explanation.probability
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "softmax"])
+@pytest.mark.parametrize("linear", [(), (3,)])
+def test_additive_has_the_covariance_of_its_parameters(lists, loss, linear):
+    data = {name: lists[name] for name in ("X", "y", "qid", "query_weight")}
+    ranker = AdditiveRanker(
+        bins=6, pairs=[(0, 1)], smooth=5.0, loss=loss, linear=linear, reweight=0
+    )
+    problems = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "rankine.rankers.additive.sketch", lambda *a: problems.append(a) or sketch(*a)
+        )
+        ranker.fit(**data, intervals=True)
+    problem, penalty, theta, shares = problems[-1]
+    p, n_rows = len(theta), len(data["y"])
+    X = problem.score_columns(np.eye(p))
+    K = np.column_stack([penalty.times(unit) for unit in np.eye(p)])
+    scores = X @ theta
+    _, slopes, curvature = problem.risk.evaluate_with_curvature(scores)
+    H = X.T @ np.column_stack([curvature.times(unit) for unit in np.eye(n_rows)]) @ X
+    contributions = np.array(
+        [X[rows].T @ slopes[rows] for rows in (data["qid"] == q for q in range(N_QUERIES))]
+    )
+    if loss == "squared_hinge":
+        # The gradients by query are those of listed pairs.
+        expected = np.zeros((N_QUERIES, p))
+        for q in range(N_QUERIES):
+            rows = np.flatnonzero(data["qid"] == q)
+            pairs = [(i, j) for i in rows for j in rows if data["y"][i] > data["y"][j]]
+            for i, j in pairs:
+                slope = derivatives(loss, scores[i] - scores[j], 0)[0]
+                weight = data["query_weight"][q] / len(pairs)
+                expected[q] += weight * slope * (X[i] - X[j])
+        np.testing.assert_allclose(contributions, expected, atol=1e-10)
+    contributions = contributions + np.outer(shares, K @ theta)
+    contributions -= contributions.mean(axis=0)
+    inverse = np.linalg.inv(H + K)
+    degrees = ranker.covariance_.record.degrees
+    assert degrees == pytest.approx(N_QUERIES - np.trace(inverse @ H), rel=0.1)
+    covariance = inverse @ contributions.T @ contributions @ inverse * N_QUERIES / degrees
+    # Differences of scores do not depend on how tables are centred.
+    a, b = data["X"][0], data["X"][5]
+    error = np.sqrt((X[0] - X[5]) @ covariance @ (X[0] - X[5]))
+    explanation = ranker.explain_pair(a, b)
+    assert explanation.uncertainty.standard_error == pytest.approx(error, rel=5e-3)
+
+
+def test_curves_have_bands_that_are_wider_than_intervals(lists):
+    data = {name: lists[name] for name in ("X", "y", "qid")}
+    ranker = AdditiveRanker(bins=6, pairs=0, smooth=5.0).fit(**data, intervals=True)
+    for row in ranker.intervals().to_pylist():
+        assert row["band_low"] <= row["low"] <= row["estimate"] <= row["high"] <= row["band_high"]
+    loaded = LinearModel.from_bytes(ranker.to_model().to_bytes())
+    assert loaded.intervals().equals(ranker.intervals())
+
+
+def test_draws_estimate_the_covariance(lists, monkeypatch):
+    data = {name: lists[name] for name in ("X", "y", "qid")}
+    ranker = AdditiveRanker(bins=6, pairs=0, smooth=5.0)
+    exact = ranker.fit(**data, intervals=True).covariance_.standard_errors()
+    monkeypatch.setattr("rankine.solvers.sketch.MAX_EXACT", 10)
+    drawn = ranker.fit(**data, intervals=True).covariance_.standard_errors()
+    ratio = drawn[exact > 0] / exact[exact > 0]
+    assert np.abs(ratio - 1).mean() < 0.06
+    assert np.abs(ratio - 1).max() < 0.2
+
+
+def test_additive_intervals_have_the_same_bits_for_any_number_of_threads(lists):
+    data = {name: lists[name] for name in ("X", "y", "qid")}
+    rankers = [AdditiveRanker(bins=6, pairs=2, smooth=5.0, n_threads=n) for n in (1, 3)]
+    first, second = (ranker.fit(**data, intervals=True).to_model().digest for ranker in rankers)
+    assert first == second
+
+
 def test_a_score_alone_has_no_interval(lists):
     ranker = RankSVM().fit(**lists, intervals=True)
     with pytest.raises(ModelError):
@@ -263,6 +346,7 @@ def test_intervals_are_solved_closer_to_the_optimum_than_tol(lists):
         (SPDRanker(), "intervals"),
         (ElasticRanker(), "intervals"),
         (RankSVM(positive=True), "intervals"),
+        (AdditiveRanker(monotone={0: 1}), "intervals"),
     ],
 )
 def test_rankers_without_a_formula_refuse(lists, ranker, parameter):
