@@ -166,7 +166,8 @@ def _report_history(files: dict[str, str], n_lists: int, seed: int) -> None:
         history=history,
     )
     parts = log.split("time:0.8,0.2")
-    additive = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(parts["train"])
+    additive = rankine.AdditiveRanker(smooth=300.0, pairs=1)
+    additive.fit(parts["train"], intervals=True)
     page = rankine.report(additive, parts["valid"].load(), title="A market that changes, by curves")
     page.save(files["curves"])
 

@@ -99,6 +99,22 @@ class WeightCovariance:
         """Return how many standard errors an interval of this level extends to each side."""
         return t_quantile(level, self.record.degrees)
 
+    def band(
+        self, start: int, estimates: NDArray[np.float64], level: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return low and high of a band over the weights from position ``start`` on.
+
+        The band contains all of them at once with the probability ``level``. A weight without a
+        row is certain.
+        """
+        first, last = np.searchsorted(self.rows, [start, start + len(estimates)])
+        half_widths = np.zeros(len(estimates))
+        if first < last:
+            errors = np.sqrt(np.square(self.matrix[first:last]).sum(axis=1))
+            quantile = self.simultaneous_quantile(slice(first, last), level)
+            half_widths[self.rows[first:last] - start] = quantile * errors
+        return estimates - half_widths, estimates + half_widths
+
     def simultaneous_quantile(self, rows: slice, level: float) -> float:
         """Return how many standard errors a band over several of ``rows`` extends to each side.
 
@@ -110,6 +126,8 @@ class WeightCovariance:
         # Not BLAS: its sums depend on the number of its threads.
         covariance = np.einsum("ik,jk->ij", part, part)
         errors = np.sqrt(np.diag(covariance))
+        if len(errors) == 1:
+            return self.quantile(level)
         varying = errors > 0.0
         if not varying.any():
             return self.quantile(level)
@@ -225,24 +243,20 @@ def _table_columns(
     columns: dict[str, list[Any]] = {
         name: [] for name in ("name", "cell", "estimate", "low", "high", "band_low", "band_high")
     }
-    errors, quantile = covariance.standard_errors(), covariance.quantile(level)
+    half_widths = covariance.quantile(level) * covariance.standard_errors()
 
     def add(name: str, cells: list[str], start: int, estimates: NDArray[np.float64]) -> None:
         first, last = np.searchsorted(covariance.rows, [start, start + len(cells)])
-        if first == last:
-            return
-        band = quantile
-        if last - first > 1:
-            band = covariance.simultaneous_quantile(slice(first, last), level)
-        for k in range(first, last):
-            cell = int(covariance.rows[k]) - start
-            estimate, error = float(estimates[cell]), float(errors[k])
-            columns["name"].append(name)
-            columns["cell"].append(cells[cell])
-            columns["estimate"].append(estimate)
-            for side, sign in (("low", -1.0), ("high", 1.0)):
-                columns[side].append(estimate + sign * quantile * error)
-                columns[f"band_{side}"].append(estimate + sign * band * error)
+        chosen = covariance.rows[first:last] - start
+        low, high = covariance.band(start, estimates, level)
+        values = estimates[chosen]
+        columns["name"] += [name] * len(chosen)
+        columns["cell"] += [cells[cell] for cell in chosen.tolist()]
+        columns["estimate"] += values.tolist()
+        columns["low"] += (values - half_widths[first:last]).tolist()
+        columns["high"] += (values + half_widths[first:last]).tolist()
+        columns["band_low"] += low[chosen].tolist()
+        columns["band_high"] += high[chosen].tolist()
 
     for term in tables.terms:
         cells = [", ".join(labels) for labels in product(*term.labels)]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
-from rankine.model.covariance import Uncertainty, WeightCovariance
+from rankine.model.covariance import Uncertainty
 from rankine.model.linear import LinearModel
 from rankine.model.tables import Tables, TableTerm, find_tables
 
@@ -233,7 +233,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     if tables is not None:
         if b is not None:
             b = tables.row(b)
-        return explain_tables(tables, tables.row(a), b, model.covariance)
+        return explain_tables(tables, tables.row(a), b)
     if model.transforms:
         kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
         raise ModelError(
@@ -245,9 +245,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     return contributions_at(model, row_values(model, a), b)
 
 
-def explain_tables(
-    tables: Tables, a: Any, b: Any, covariance: WeightCovariance | None = None
-) -> Explanation:
+def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
     """Explain a score by the entries of all tables, or a difference by differences of entries."""
     terms = []
     # The difference as a combination of weights: 1 for the cells of a, -1 for those of b.
@@ -295,8 +293,10 @@ def explain_tables(
     terms.sort(key=lambda term: -abs(term.contribution))
     total = math.fsum(term.contribution for term in terms)
     uncertainty = None
-    if b is not None and covariance is not None:
-        uncertainty = covariance.uncertainty(np.array(positions, dtype=np.int64), np.array(factors))
+    if b is not None and tables.covariance is not None:
+        uncertainty = tables.covariance.uncertainty(
+            np.array(positions, dtype=np.int64), np.array(factors)
+        )
     return Explanation(total, tuple(terms), b is not None, uncertainty)
 
 

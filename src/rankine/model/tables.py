@@ -21,6 +21,7 @@ from rankine.core.specs import Bins, GridAxis, Grids, LogColumns
 from rankine.model.checks import find_spec
 
 if TYPE_CHECKING:
+    from rankine.model.covariance import WeightCovariance
     from rankine.model.linear import LinearModel
 
 
@@ -75,6 +76,8 @@ class Tables:
         Index of the first column in text files.
     texts
         Column -> texts that its numbers represent.
+    covariance
+        The covariance of the weights, or None.
     """
 
     bins: Bins
@@ -82,6 +85,7 @@ class Tables:
     weights: NDArray[np.float64]
     base: int
     texts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    covariance: WeightCovariance | None = None
 
     @property
     def terms(self) -> list[TableTerm]:
@@ -289,4 +293,4 @@ def find_tables(model: LinearModel) -> Tables | None:
     if log_columns is not None:
         n_numeric = len(log_columns.numeric)
         texts = {j: field.values for j, field in enumerate(log_columns.one_hot, n_numeric)}
-    return Tables(model.bins, grids, model.to_dense(), model.base, texts)
+    return Tables(model.bins, grids, model.to_dense(), model.base, texts, model.covariance)

@@ -19,27 +19,18 @@ from rankine.reporting.svg import Bar, Line, bars, heat_map, line_chart
 from rankine.reporting.weights import Weights
 
 MAX_CURVES, MAX_HEAT_MAPS, MAX_CATEGORIES = 6, 4, 20
+#: Level of the bands around curves.
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class TablePicture:
     """A table of one or two columns, ready to be drawn.
 
-    Attributes
-    ----------
-    name
-        Name of the table.
-    columns
-        Names of its columns.
-    labels
-        Text of each bin of each column, missing values last.
-    edges
-        Where the steps of a curve begin and end on the axis of its column; empty for categories
-        and for two columns.
-    values
-        Entries of the table, row by row for two columns.
-    share
-        Share of the data's rows in each bin of a single column.
+    ``labels``: text of each bin of each column, missing values last; ``places``: for a curve, where
+    its steps begin and end on the column's axis (empty for categories); ``values``: entries, row by
+    row for two columns; ``share``: share of the data's rows in each bin of the first column;
+    ``low`` and ``high``: the 95 % band of a curve, empty without intervals.
     """
 
     name: str
@@ -48,6 +39,8 @@ class TablePicture:
     edges: Sequence[float]
     values: Any
     share: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
 
 
 def pictures(
@@ -72,8 +65,19 @@ def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> TablePict
         width = (cuts[-1] - cuts[0]) / max(len(cuts) - 1, 1) or max(abs(cuts[0]), 1.0)
         edges = [float(cuts[0] - width), *cuts.tolist(), float(cuts[-1] + width)]
     columns = [tables.column_name(column) for column in term.columns]
+    low, high = [], []
+    if single and tables.covariance is not None:
+        band = tables.covariance.band(term.start, term.values, LEVEL)
+        low, high = band[0].tolist(), band[1].tolist()
     return TablePicture(
-        tables.name(term), columns, term.labels, edges, term.values.tolist(), share.tolist()
+        tables.name(term),
+        columns,
+        term.labels,
+        edges,
+        term.values.tolist(),
+        share.tolist(),
+        low,
+        high,
     )
 
 
@@ -96,12 +100,15 @@ def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
 
 
 def _curve(picture: TablePicture) -> Markup:
+    has_band = len(picture.low) > 0
     if not picture.edges:
-        rows = [
-            Bar(name(label, 60), value, f"{label}: {value:+.4g}", (signed(value, 3),))
-            for label, value in zip(picture.labels[0], picture.values, strict=True)
-            if value != 0.0
-        ]
+        rows = []
+        for k, (label, value) in enumerate(zip(picture.labels[0], picture.values, strict=True)):
+            tip = f"{label}: {value:+.4g}"
+            if has_band:
+                tip += f" ({picture.low[k]:+.4g} to {picture.high[k]:+.4g})"
+            if value != 0.0:
+                rows.append(Bar(name(label, 60), value, tip, (signed(value, 3),)))
         rows.sort(key=lambda row: -abs(row.value))
         caption = captions.table_values(len(rows), MAX_CATEGORIES)
         return bars(picture.name, rows[:MAX_CATEGORIES], caption, kind=None)
@@ -116,9 +123,17 @@ def _curve(picture: TablePicture) -> Markup:
     base = [low] * len(x)
     lines = [
         Line("rows", "soft", x, base, base, density, points=False, joined=False),
-        Line(picture.name, "model", x, y, points=False),
+        Line(
+            picture.name,
+            "model",
+            x,
+            y,
+            [picture.low[k] for k in bins] if has_band else (),
+            [picture.high[k] for k in bins] if has_band else (),
+            points=False,
+        ),
     ]
-    caption = captions.table_curve(picture.values[-1])
+    caption = captions.table_curve(picture.values[-1], has_band)
     about = f"Score added by {picture.name}, from {low:.3g} to {high:.3g}"
     axis_names = (picture.name, "score")
     return line_chart(picture.name, lines, axis_names, caption, about=about, legend=())

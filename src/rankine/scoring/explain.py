@@ -81,7 +81,7 @@ class ListExplainer:
 
     def _explain(self, a: Any, b: Any, missing_terms: dict[int, float]) -> Explanation:
         if self._tables is not None:
-            return explain_tables(self._tables, a, b, self._model.covariance)
+            return explain_tables(self._tables, a, b)
         explanation = contributions_at(self._model, a, b)
         if not any(missing_terms.values()):
             return explanation
