@@ -32,6 +32,8 @@ _EPILOG = """
   rankine compare live.rankine new.rankine today.parquet \\
       --split time:0.8,0.2 --fail-if-worse && mv new.rankine live.rankine
 
+  rankine compare yesterday.rankine today.rankine --weights
+
   rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear \\
       --json
 """
@@ -80,6 +82,14 @@ def compare(
             help="Exit with code 3 if the last system is proven worse than the first.",
         ),
     ] = False,
+    weights: Annotated[
+        bool,
+        typer.Option(
+            "--weights",
+            help="Compare the weights of two models that were trained with --intervals, without "
+            "data: which effects changed beyond noise.",
+        ),
+    ] = False,
     report: ReportFile = None,
     *,
     reading: ModelReadingOptions,
@@ -88,6 +98,13 @@ def compare(
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: means, intervals, tests and changed queries."""
+    if weights:
+        require_one_format(json=json, latex=latex, markdown=markdown)
+        others = ["metric", "margin", "n_resamples", "seed", "n_changed", "depth", "per_query"]
+        others += ["fail_if_worse", "report", *option_names(ModelReadingOptions)]
+        reject_options(tuple(others), "cannot be combined with --weights")
+        _compare_weights(inputs, confidence, json=json, latex=latex, markdown=markdown)
+        return
     from rankine.evaluation.compare import compare_systems
     from rankine.metrics import metric_columns, parse_metric
 
@@ -125,6 +142,43 @@ def compare(
     # The result is printed first, so that a failing job shows why.
     if fail_if_worse and any(_last_is_worse(comparison) for comparison in comparisons):
         raise typer.Exit(WORSE)
+
+
+def _compare_weights(
+    paths: list[str], confidence: float, *, json: bool, latex: bool, markdown: bool
+) -> None:
+    """Print the changes of the weights from the first model to the second, largest first."""
+    from rankine.core.safe_text import printable
+    from rankine.evaluation.significance import check_confidence
+    from rankine.evaluation.tables import Table
+    from rankine.evaluation.weight_changes import compare_weights
+    from rankine.model import LinearModel
+
+    check_confidence(confidence)
+    if len(paths) != 2:
+        raise ParameterError(
+            f"compares two models, and {len(paths)} files are given",
+            parameter="weights",
+            fix="Write: rankine compare OLD.rankine NEW.rankine --weights",
+        )
+    old, new = (LinearModel.load(path) for path in paths)
+    rows = compare_weights(old, new, confidence).to_pylist()
+    rows.sort(key=lambda row: row["p"])
+    if json:
+        _console.print_json(rows)
+        return
+    numbers = ("old", "new", "change", "low", "high")
+    cells = [
+        (
+            printable(row.get("cell") or row["name"], 60),
+            *(f"{row[name]:+.4g}" for name in numbers),
+            f"{row['p']:.3g}",
+            "yes" if row["changed"] else "no",
+        )
+        for row in rows
+    ]
+    header = ("weight", *numbers, "p (Holm)", "changed")
+    print_tables([Table("", header, cells)], latex=latex, markdown=markdown)
 
 
 def _score_systems(

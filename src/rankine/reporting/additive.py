@@ -27,7 +27,7 @@ LEVEL = 0.95
 class TablePicture:
     """A table of one or two columns, ready to be drawn.
 
-    ``labels``: text of each bin of each column, missing values last; ``places``: for a curve, where
+    ``labels``: text of each bin of each column, missing values last; ``edges``: for a curve, where
     its steps begin and end on the column's axis (empty for categories); ``values``: entries, row by
     row for two columns; ``share``: share of the data's rows in each bin of the first column;
     ``low`` and ``high``: the 95 % band of a curve, empty without intervals.

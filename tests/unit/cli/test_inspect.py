@@ -1,6 +1,7 @@
 """``rankine inspect``: models, topics, foreign models and schemas."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from rankine.core.errors import DataError, ParameterError
 from rankine.core.specs import LogColumns
 from rankine.logs.schema import read_schema
 from rankine.model import LinearModel, ModelBundle
+from rankine.model.covariance import CovarianceRecord, WeightCovariance
 
 pytestmark = pytest.mark.cli
 
@@ -144,3 +146,47 @@ def test_features_lists_runs_and_folders_are_described(files):
     assert plain["next"] == [f"rankine letor {files / 'letor'} --ranker all"]
     with pytest.raises(DataError):
         run("inspect", files / "letor" / "Fold1")
+
+
+def with_intervals(weights):
+    record = CovarianceRecord("sandwich", 50, 40.0)
+    n = len(weights)
+    covariance = WeightCovariance(np.arange(n), 0.1 * np.eye(n).ravel(), record)
+    return replace(LinearModel.from_weights(weights), covariance=covariance)
+
+
+def test_inspect_shows_intervals_largest_weights_first(files):
+    with_intervals([0.5, -2.0, 1.0]).save(files / "i.rankine")
+    lines = run("inspect", files / "i.rankine", "--intervals", "--top", 2).splitlines()
+    assert [line.split()[0] for line in lines] == ["weight", "2", "3", "(1"]
+    rows = json.loads(run("inspect", files / "i.rankine", "--intervals", "--json"))
+    assert [row["name"] for row in rows] == ["1", "2", "3"]
+    wide = json.loads(
+        run("inspect", files / "i.rankine", "--intervals", "--confidence", 0.99, "--json")
+    )
+    assert wide[0]["low"] < rows[0]["low"] < rows[0]["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        (("--intervals", "--confidence", 2), "--confidence"),
+        (("--confidence", 0.9), "--confidence"),
+        (("--intervals", "--save", "x"), "--save"),
+        (("--intervals", "--schema"), "--intervals"),
+    ],
+)
+def test_inspect_refuses_intervals_that_make_no_sense(files, options, parameter):
+    with_intervals([0.5]).save(files / "i.rankine")
+    with pytest.raises(ParameterError) as error:
+        run("inspect", files / "i.rankine", *options)
+    assert error.value.parameter == parameter
+
+
+def test_compare_shows_which_weights_changed(files):
+    with_intervals([0.5, 1.0]).save(files / "old.rankine")
+    with_intervals([0.5, 3.0]).save(files / "new.rankine")
+    text = run("compare", files / "old.rankine", files / "new.rankine", "--weights")
+    assert [line.split()[-1] for line in text.splitlines()[1:]] == ["yes", "no"]
+    with pytest.raises(ParameterError):
+        run("compare", files / "old.rankine", "--weights")
