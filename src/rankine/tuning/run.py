@@ -65,6 +65,9 @@ def tune(
 ) -> TuningResult:
     """Search the parameters that rank held-out queries best, and fit the best setting.
 
+    The first trial of a ranker has its default parameters, if these are all in the space, so that
+    the best setting is never worse than them on the held-out queries.
+
     Ctrl-C ends the search early: the result is the best setting so far, if a trial has finished.
 
     Parameters
@@ -154,6 +157,7 @@ def tune(
             pruner=make_pruner(pruner),
         )
         try:
+            shared.start_with(searched.defaults())
             objective = Objective(divided, searched, target, limits)
             interrupted = False
             try:

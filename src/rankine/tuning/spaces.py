@@ -130,6 +130,21 @@ class Space:
                 setting[name] = suggest(name, *_bounds(dimension), log=dimension.log)
         return setting
 
+    def defaults(self) -> list[dict[str, Any]]:
+        """Return the rankers' own settings, of those whose parameters are all in the space."""
+        settings: list[dict[str, Any]] = []
+        for name in self.rankers:
+            setting: dict[str, Any] = {}
+            if RANKER in self.dimensions:
+                setting[RANKER] = name
+            for parameter in sorted(self.dimensions, key=self._depth):
+                if parameter != RANKER and self._is_active(parameter, setting):
+                    setting[parameter] = self._default(parameter)
+            is_complete = all(_holds(self.dimensions[key], setting[key]) for key in setting)
+            if is_complete and setting not in settings:
+                settings.append(setting)
+        return settings
+
     def ranker(self, setting: Mapping[str, Any]) -> Any:
         """Create an unfitted ranker with the parameters of a setting and the fixed ones."""
         from sklearn.base import clone
@@ -248,6 +263,14 @@ class Space:
         dimension = self.dimensions[name]
         conditions = [k for k in (*dimension.when, *dimension.unless) if k in self.dimensions]
         return 1 + max((self._depth(condition) for condition in conditions), default=-1)
+
+
+def _holds(dimension: Choice | Number, value: Any) -> bool:
+    """Return whether a dimension has a value."""
+    if isinstance(dimension, Choice):
+        return value in dimension.values
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and dimension.low <= value <= dimension.high
 
 
 def _none_as_word(value: Any, declared: Choice | Number | None) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from os import PathLike
 from pathlib import Path
@@ -90,6 +90,13 @@ class SharedStudy:
             study_lock = _exclusive(self.path)
         with study_lock:
             yield
+
+    def start_with(self, settings: Iterable[Mapping[str, Any]]) -> None:
+        """Let the first trials of a new study try these settings."""
+        with self.lock():
+            if not self._trials():
+                for setting in settings:
+                    self.study.enqueue_trial(dict(setting))
 
     def claim(self, total: int) -> Any:
         """Start the next trial; return None if ``total`` trials are finished or running."""

@@ -499,3 +499,19 @@ def test_no_weights_win_only_if_every_other_setting_is_worse_than_chance(valid_s
                            parameters={"flip": False}, trials=6)  # fmt: skip
     assert (result.model.nnz == 0) == wins
     assert {trial.weights for trial in result.trace} == {0, 3}
+
+
+def test_a_new_search_starts_with_the_defaults_and_never_ends_below(tmp_path):
+    choices = ("solver", "loss", "objective", "scale")
+    defaults = rankine.ElasticRanker().get_params(deep=False)
+    given = {
+        "ranker": "elastic",
+        "parameters": {name: defaults[name] for name in choices},
+        "study": tmp_path / "study.db",
+    }
+    first = tune(trials=1, **given)
+    assert first.best_params == {name: defaults[name] for name in first.best_params}
+    result = tune(trials=4, **given)
+    assert result.trace[0] == first.trace[0]
+    assert [record.parameters for record in result.trace].count(first.best_params) == 1
+    assert result.best_value >= first.best_value

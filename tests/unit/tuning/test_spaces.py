@@ -6,7 +6,7 @@ from typing import ClassVar
 import optuna
 import pytest
 
-from rankine import ElasticRanker, RankSVM, SPDRanker
+from rankine import AdditiveRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError
 from rankine.losses.base import PAIR_LOSSES
 from rankine.rankers.registry import RANKERS, Choice, Number, ranker_class
@@ -195,3 +195,24 @@ def test_a_parameter_added_to_one_of_several_rankers_is_read_with_it():
     assert "spd.margin" in space.active({"ranker": "spd"})
     assert "spd.margin" not in space.active({"ranker": "ranksvm"})
     assert space.ranker({"ranker": "ranksvm", "ranksvm.tol": 5e-3}).tol == 5e-3
+
+
+def test_default_settings_are_those_that_the_space_holds():
+    elastic = Space({"elastic": ElasticRanker()}).defaults()
+    assert elastic == [
+        {
+            "solver": "rda",
+            "loss": "logistic",
+            "objective": "ndcg",
+            "step_factor": 1.0,
+            "l1": 1e-5,
+            "l2": 1e-4,
+            "scale": "auto",
+        }
+    ]
+    narrow = Space({"elastic": ElasticRanker()}, {"l1": "1e-3..1e-1:log"})
+    assert narrow.defaults() == []
+    assert Space({"least-squares": LeastSquaresRanker()}).defaults() == []  # l2="auto"
+    rankers = {"ranksvm": RankSVM(), "additive": AdditiveRanker()}
+    (setting,) = Space(rankers, fixed={"ranksvm.loss": "logistic"}).defaults()
+    assert setting == {"ranker": "ranksvm", "ranksvm.l2": 0.002, "ranksvm.scale": "auto"}
