@@ -19,7 +19,7 @@ from rankine.model.tables import find_tables
 
 @register("eland")
 def export_eland(model: LinearModel, options: ExportOptions) -> Export:
-    """Write the body of Elasticsearch's ``PUT _ml/trained_models``, as eland does."""
+    """Write the body of Elasticsearch's ``PUT _ml/trained_models``, as eland does for 8.15."""
     target = "Elasticsearch's native LTR"
     tables = find_tables(model)
     queries: list[dict[str, Any]]
@@ -47,7 +47,6 @@ def export_eland(model: LinearModel, options: ExportOptions) -> Export:
                 ]
             }
         },
-        "input": {"field_names": names},
         "definition": {
             "trained_model": {
                 "ensemble": {

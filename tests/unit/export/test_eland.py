@@ -16,7 +16,7 @@ from rankine.export import ExportOptions, export
 def read_ensemble(content):
     """Score rows by the classes of eland's ``_model_serializer``: Ensemble, Tree and TreeNode."""
     body = json.loads(content)
-    assert set(body) == {"inference_config", "input", "definition", "tags"}
+    assert set(body) == {"inference_config", "definition", "tags"}
     extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
     names = [each["query_extractor"]["feature_name"] for each in extractors]
     ensemble = body["definition"]["trained_model"]["ensemble"]
@@ -24,7 +24,7 @@ def read_ensemble(content):
         "target_type", "feature_names", "trained_models", "aggregate_output",
     }  # fmt: skip
     assert ensemble["target_type"] == "regression"
-    assert ensemble["feature_names"] == body["input"]["field_names"] == names
+    assert ensemble["feature_names"] == names
     assert ensemble["aggregate_output"] == {"weighted_sum": {}}
     trees = []
     for each in ensemble["trained_models"]:
