@@ -51,7 +51,8 @@ def test_hostile_names_are_escaped(target):
 
 
 @pytest.mark.parametrize("target", weight_targets())
-def test_a_model_of_two_thousand_weights(target):
+def test_a_model_of_two_thousand_weights(target, monkeypatch):
+    monkeypatch.setattr("rankine.export.script.MAX_BYTES", 1 << 20)
     model = readers.make_model([f"f{j}" for j in range(1900)])
     X = readers.random_rows(model, n=12)
     readers.assert_same_order(model, read(target, model, export(model, target), X), X)

@@ -97,6 +97,7 @@ def tables(case):
 def test_trees(tables, target, monkeypatch):
     model, rows, expected = tables
     monkeypatch.setattr(f"{__name__}.NAMES", ["price", *NAMES[1:]])
+    monkeypatch.setattr("rankine.export.script.MAX_BYTES", 1 << 20)
     some = slice(-150, None)  # 100 of the training, 50 with an unseen category
     content = export(model, target).content
     found = tree_reader_of(target)(content)(named(rows[some]))

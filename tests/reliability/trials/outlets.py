@@ -29,6 +29,8 @@ from reliability.trials.problems import Problem
 
 #: Exports that score in float32.
 _SINGLE = ("elasticsearch", "opensearch", "solr", "vespa", "xgboost", "eland")
+#: Exports that may be too long for their engine.
+_LIMITED = ("script",)
 #: Exports that have trees only.
 _TREES = ("xgboost", "eland")
 #: Exports that run in a process of their own, which would take too long here.
@@ -191,6 +193,8 @@ def _may_refuse(model: LinearModel, target: str) -> bool:
     """Return whether the docs say that an engine cannot express a model."""
     weights, tables = model.values, find_tables(model)
     if not model.nnz or (target in _SINGLE and np.abs(weights).max() > 1e30):
+        return True
+    if target in _LIMITED:
         return True
     if target in ("python", "json"):
         return False
