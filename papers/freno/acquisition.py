@@ -21,7 +21,7 @@ from rankine.transforms.scaling import Scaling
 TITLE = "Section 6: acquisition functions on real tuning problems"
 SMOKE = {"seeds": [0], "folds": 1, "evaluations": 2}
 QUICK = {"seeds": [0], "folds": 1, "evaluations": 8}
-FULL = {"seeds": [0], "folds": 5, "evaluations": 30}
+FULL = {"seeds": [0, 1, 2, 3], "folds": 5, "evaluations": 30}
 METRIC = "ndcg@10"
 NAMES = {"thompson": "Thompson sampling", "ei": "expected improvement", "random": "random",
          "tpe": "TPE (Optuna)"}  # fmt: skip
