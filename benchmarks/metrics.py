@@ -5,7 +5,8 @@
 Every tool evaluates the same labels (0-4, exponential gain) and scores in a process of its own, on
 one core, best of ``--repeat`` by CPU time after a warm-up that compiles; rounds alternate between
 tools, so that a busy machine hits all alike. Building ranx's dictionaries is not counted. The
-values must agree. ``--peers`` names a Python with ranx installed. Prints one JSON object.
+values must agree. ``--peers`` names a Python with ranx installed (default: the one that
+``RANKINE_PEERS_PYTHON`` names).
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import json
 import os
 import subprocess
 import sys
+
+from benchmarks.common.machine import save
+from benchmarks.instead.comparison import PYTHON
 
 DOCUMENTS = 100
 
@@ -72,7 +76,9 @@ def run(tool, python, queries):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", help="a Python with ranx installed")
+    parser.add_argument(
+        "--peers", default=os.environ.get(PYTHON), help="a Python with ranx installed"
+    )
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--queries", type=int, default=10_000)
     arguments = parser.parse_args(argv)
@@ -87,20 +93,18 @@ def main(argv=None):
             seconds, values[tool] = run(tool, python, arguments.queries)
             best[tool] = min(seconds, best.get(tool, seconds))
     assert max(values.values()) - min(values.values()) < 1e-9, values
-    print(
-        json.dumps(
-            {
-                "lists": f"{arguments.queries} x {DOCUMENTS}",
-                "cpu_ms": {tool: round(1e3 * seconds, 2) for tool, seconds in best.items()},
-                "times_faster": {
-                    tool: round(seconds / best["rankine"], 1)
-                    for tool, seconds in best.items()
-                    if tool != "rankine"
-                },
-                "value": values["rankine"],
-            }
-        )
-    )
+    results = {
+        "lists": f"{arguments.queries} x {DOCUMENTS}",
+        "cpu_ms": {tool: round(1e3 * seconds, 2) for tool, seconds in best.items()},
+        "times_faster": {
+            tool: round(seconds / best["rankine"], 1)
+            for tool, seconds in best.items()
+            if tool != "rankine"
+        },
+        "value": values["rankine"],
+    }
+    print(json.dumps(results))
+    save("metrics", results)
 
 
 def smoke():

@@ -1,10 +1,12 @@
 """What a paper claims, what was run, and the verdict that follows from the stored results by rule.
 
 The folder of a paper holds ``claims.py`` with a function ``claims()``, which reads stored results
-and returns a list of ``Claim``. A claim's checks are all that its verdict depends on:
+and returns a list of ``Claim``. A claim's checks are all that its verdict depends on. A check
+holds, fails, or is undecided because an interval leaves both open:
 
     cannot be tested here   no check could be made, and ``why`` says why not
-    not                     no check holds
+    undecided               no check holds, and none fails
+    not                     no check holds, and one or more fail
     reproduced              every check holds, at no less than the paper's sizes
     partly                  everything else
 
@@ -18,15 +20,26 @@ import importlib.util
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import stats
+
 from papers import runs
 from papers.runs import table
 from rankine.evaluation.significance import bootstrap_means, paired_tests, percentile_interval
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
-UNTESTED = "cannot be tested here"
-VERDICTS = (REPRODUCED, PARTLY, NOT, UNTESTED)
-#: Two values of MAP, NDCG or ROC area are alike when the interval of their difference is within.
-MARGIN = 0.01
+UNDECIDED, UNTESTED = "undecided", "cannot be tested here"
+VERDICTS = (REPRODUCED, PARTLY, UNDECIDED, NOT, UNTESTED)
+#: Two values of MAP, NDCG or ROC area are alike when the interval of their difference is within
+#: this, or within ``SHARE`` of the value itself where that is less.
+MARGIN, SHARE = 0.01, 0.05
+#: Where a bar comes from that no interval decides.
+OURS = "our bar"
+
+
+def margin_of(value):
+    """Return the difference from a value of average precision or the like that does not matter."""
+    return min(MARGIN, SHARE * value)
 
 
 def paired(difference):
@@ -43,13 +56,29 @@ def paired(difference):
     }
 
 
+def interval_over(differences):
+    """Return Student's 95 % interval of the mean of differences, one per log, topic or problem."""
+    values = np.asarray(list(differences), dtype=float)
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
+
+
 @dataclass(frozen=True)
 class Check:
-    """One question to the stored figures: what was asked, what was found, whether it holds."""
+    """One question to the stored figures: what was asked, what was found, whether it holds.
+
+    ``held`` is None if it is undecided. ``source`` says where the bar comes from.
+    """
 
     asked: str
     found: str
-    held: bool
+    held: bool | None
+    source: str = "interval"
+
+    @property
+    def answer(self):
+        """Return the answer as printed on the page."""
+        return {True: "yes", False: "**no**", None: "undecided"}[self.held]
 
 
 @dataclass(frozen=True)
@@ -68,12 +97,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim in the paper's own words, and what came of it.
+    """One claim of a paper, and what came of it.
 
-    ``data`` names what was run on, ``own`` says whether these are the paper's own data, and
-    ``figure`` puts our result and the paper's.
+    ``says`` is the claim in one sentence of ours, ``quote`` the paper's words. ``data`` names what
+    was run on, ``own`` says whether these are the paper's own data, and ``figure`` puts our result
+    and the paper's.
     """
 
+    says: str
     quote: str
     section: str
     data: str = ""
@@ -90,7 +121,7 @@ class Claim:
             return UNTESTED
         held = [check.held for check in self.checks]
         if not any(held):
-            return NOT
+            return NOT if False in held else UNDECIDED
         full = all(size.ours >= size.paper for size in self.sizes)
         return REPRODUCED if all(held) and full else PARTLY
 
@@ -106,26 +137,54 @@ class Claim:
         return "; ".join([self.data, *(size.words() for size in self.sizes)])
 
 
-def at_most(what, value, bar, form=".3g"):
+def at_most(what, value, bar, form=".3g", source=OURS):
     """Check that a value does not exceed a bound."""
-    return Check(f"{what}: at most {bar:{form}}", f"{value:{form}}", value <= bar)
+    return Check(f"{what}: at most {bar:{form}}", f"{value:{form}}", bool(value <= bar), source)
 
 
-def at_least(what, value, bar, form=".3g"):
+def at_least(what, value, bar, form=".3g", source=OURS):
     """Check that a value reaches a bound."""
-    return Check(f"{what}: at least {bar:{form}}", f"{value:{form}}", value >= bar)
+    return Check(f"{what}: at least {bar:{form}}", f"{value:{form}}", bool(value >= bar), source)
 
 
 def alike(what, interval, margin=MARGIN):
-    """Check that the 95 % interval of a difference is within the margin on both sides of 0."""
+    """Check that the interval of a difference is within the margin; it fails if it is outside."""
     low, high = interval
-    held = -margin <= low and high <= margin
-    return Check(f"{what}: difference within ±{margin:g}", _interval(interval), held)
+    held = None
+    if -margin <= low and high <= margin:
+        held = True
+    elif low > margin or high < -margin:
+        held = False
+    return Check(f"{what}: difference within ±{margin:.2g}", _interval(interval), held)
 
 
 def ahead(what, interval):
-    """Check that the 95 % interval of a difference is above 0."""
-    return Check(f"{what}: difference above 0", _interval(interval), interval[0] > 0)
+    """Check that the interval of a difference is above 0; it fails if it is below."""
+    low, high = interval
+    held = None
+    if low > 0 or high < 0:
+        held = low > 0
+    return Check(f"{what}: difference above 0", _interval(interval), held)
+
+
+def no_gain(what, interval, margin=MARGIN):
+    """Check that a gain is at most the margin; it fails if the interval is above 0."""
+    low, high = interval
+    held = None
+    if low > 0:
+        held = False
+    elif high <= margin:
+        held = True
+    return Check(f"{what}: no gain, at most {margin:.2g}", _interval(interval), held)
+
+
+def no_worse(what, interval, bar, source=OURS):
+    """Check that a difference is at least a bar; it fails if the interval is below."""
+    low, high = interval
+    held = None
+    if low >= bar or high < bar:
+        held = low >= bar
+    return Check(f"{what}: at least {bar:.3g}", _interval(interval), held, source)
 
 
 def _interval(interval):
@@ -149,37 +208,39 @@ def counted(claims):
     """Count the claims by verdict and name those that are not reproduced."""
     count = Counter(claim.kind for claim in claims)
     parts = ", ".join(f"{count[kind]} {kind}" for kind in VERDICTS if count[kind])
-    missed = [f"“{_begun(claim.quote)}”" for claim in claims if claim.kind == NOT]
-    first = f"**Not reproduced: {'; '.join(missed)}.** " if missed else ""
+    missed = [claim.says for claim in claims if claim.kind == NOT]
+    first = f"**Not reproduced:** {' '.join(missed)} " if missed else ""
     return f"{first}Of {len(claims)} claims: {parts}."
 
 
-def _begun(quote, most=7):
-    """Return the beginning of a quote."""
-    quote_words = quote.split()
-    return (
-        quote
-        if len(quote_words) <= most + 1
-        else " ".join(quote_words[:most]).rstrip(",.") + " ..."
-    )
-
-
-def claims_table(claims):
-    """Return the table of claims: what we ran, our result and the paper's, verdict."""
-    rows = [[f"“{c.quote}” ({c.section})", c.why or c.ran, c.figure, c.verdict] for c in claims]
-    return table(("claim", "what we ran", "our result and the paper's", "verdict"), rows, left=4)
-
-
-def checks_table(claims):
-    """Return the table of all checks behind the verdicts."""
+def matrix(claims):
+    """Return the table of claims against verdicts; a hollow mark means other data."""
     rows = []
     for claim in claims:
-        quote, sizes = f"“{claim.quote}”", [size for size in claim.sizes if size.ours < size.paper]
-        asked = [
-            *claim.checks,
-            *(Check(f"no fewer {s.what} than the paper", s.words(), held=False) for s in sizes),
-        ]
-        for check in asked:
-            rows.append([quote, check.asked, check.found, "yes" if check.held else "**no**"])
-            quote = ""
-    return table(("claim", "check", "result", "holds"), rows, left=4)
+        mark = "●" if claim.own or claim.kind == UNTESTED else "○"
+        rows.append([claim.says, *(mark if claim.kind == kind else "" for kind in VERDICTS)])
+    return table(("claim", *VERDICTS), rows)
+
+
+def details(claims):
+    """Return every claim with the paper's words, what was run, the result and the checks."""
+    parts = []
+    for claim in claims:
+        parts += [f"### {claim.says}", f"> {claim.quote} ({claim.section})"]
+        if claim.why:
+            parts.append(f"{claim.verdict}: {claim.why}.")
+        else:
+            parts += [f"{claim.verdict}. Run on {claim.ran}. Result: {claim.figure}."]
+            parts.append(checks_table(claim))
+    return parts
+
+
+def checks_table(claim):
+    """Return the table of the checks behind a verdict."""
+    small = [size for size in claim.sizes if size.ours < size.paper]
+    checks = [
+        *claim.checks,
+        *(Check(f"no fewer {s.what} than the paper", s.words(), False, "paper") for s in small),
+    ]
+    rows = [[check.asked, check.found, check.source, check.answer] for check in checks]
+    return table(("check", "result", "bar from", "holds"), rows, left=4)

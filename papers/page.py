@@ -20,7 +20,7 @@ from benchmarks.common.machine import RESULTS
 from benchmarks.common.provenance import is_old
 
 from papers import claims, runs
-from papers.contents import CONTENTS, INTRODUCTION
+from papers.contents import CONTENTS, INTRODUCTION, RULE
 
 FOLDER = runs.ROOT / "docs"
 #: Marks of a result that was measured with other sources than the present ones.
@@ -47,16 +47,17 @@ def pages():
 
 
 def verdicts():
-    """Return the page of claims and verdicts."""
-    parts = [INTRODUCTION.strip()]
-    for paper in CONTENTS:
-        paper_claims = claims.of(paper.name)
-        parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
-        parts += (
-            [claims.counted(paper_claims), claims.claims_table(paper_claims)]
-            if paper_claims
-            else headlines(paper)
-        )
+    """Return the page of verdicts: one line per paper, then all claims against verdicts."""
+    papers = {paper: claims.of(paper.name) for paper in CONTENTS}
+    lines, matrices = [], []
+    for paper, paper_claims in papers.items():
+        link = f"[{paper.heading}](results/{paper.name}.md)"
+        if paper_claims:
+            lines.append(f"- {link}. {claims.counted(paper_claims)}")
+            matrices += [f"### {link}", paper.citation, claims.matrix(paper_claims)]
+        else:
+            matrices += [f"### {link}", *headlines(paper)]
+    parts = [INTRODUCTION.strip(), "\n".join(lines), "## Claims and verdicts", *matrices, RULE]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -74,11 +75,8 @@ def text(paper):
         parts.append(claims.counted(paper_claims))
     parts += [paper.citation, paper.about]
     if paper_claims:
-        parts += [
-            "## What the verdicts rest on",
-            "[Results](../results.md) has the claims with data and figures; these are the tests.",
-            claims.checks_table(paper_claims),
-        ]
+        parts += ["## The claims one by one", *claims.details(paper_claims)]
+        parts.append("[Results](../results.md#the-rule) has the rule of the verdicts.")
     parts += [section(name) for name in paper.results]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

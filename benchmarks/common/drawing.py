@@ -57,18 +57,14 @@ def _three(measured):
     return measured, measured, measured
 
 
-def label_lines(ax, *, room=0.3, apart=0.062):
-    """Write each curve's name at its right end, moved apart where names would overlap.
+def label_lines(ax, *, apart=0.062):
+    """Write each curve's name to the right of the axes, moved apart where names would overlap.
 
-    ``room`` is the share of the width kept free for the names, ``apart`` the least distance
-    between two of them as a share of the height.
+    ``apart`` is the least distance between two names as a share of the height.
     """
     curves = [c for c in ax.get_lines() if not c.get_label().startswith("_")]
-    left, right = ax.get_xlim()
-    if ax.get_xscale() == "log":
-        ax.set_xlim(left, right * (right / left) ** (room / (1 - room)))
-    else:
-        ax.set_xlim(left, right + (right - left) * room / (1 - room))
+    # Fixed limits: the axes end where the data end, whatever is written beside them.
+    ax.set_xlim(ax.get_xlim())
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom, top)
     to_share = ax.transScale + ax.transLimits
@@ -79,11 +75,14 @@ def label_lines(ax, *, room=0.3, apart=0.062):
         ends.append(to_share.transform(inside[-1] if len(inside) else points[0]))
     heights = moved_apart(np.array([end[1] for end in ends]), apart)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        point_to(ax, curve.get_label(), end, (end[0] + 0.03, height), curve.get_color())
+        point_to(ax, curve.get_label(), end, (1.04, height), curve.get_color(), beside=True)
 
 
-def point_to(ax, name, place, start, colour):
-    """Write a name at ``start`` (shares of the axes) with a thin line to its point."""
+def point_to(ax, name, place, start, colour, *, beside=False):
+    """Write a name at ``start`` (shares of the axes) with a thin line to its point.
+
+    ``beside`` the axes the layout makes room for it.
+    """
     text = ax.annotate(
         name,
         xy=tuple(place),
@@ -96,7 +95,7 @@ def point_to(ax, name, place, start, colour):
         arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "lw": 0.7},
         annotation_clip=False,
     )
-    text.set_in_layout(False)
+    text.set_in_layout(beside)
 
 
 def moved_apart(heights, least):

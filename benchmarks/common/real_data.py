@@ -182,3 +182,64 @@ def read_imdb():
     lengths = np.sqrt(np.maximum(np.diff(X.indptr), 1)).astype(np.float32)
     X.data /= np.repeat(lengths, np.diff(X.indptr))
     return X, Y, names[:labels]
+
+
+def read_expedia(most=200_000):
+    """Read Expedia's hotel searches (``expedia/train.csv`` of Kaggle's 2013 competition).
+
+    A list is a search; the label is 5 for a booking, 1 for a click, 0 otherwise. Positions and what
+    is known only after the click are no features. Reads the first ``most`` rows.
+    """
+    import pandas as pd
+
+    frame = pd.read_csv(opened(one_file(data_folder() / "expedia", "train.csv"), "rt"), nrows=most)
+    frame = frame[frame.srch_id != frame.srch_id.iloc[-1]]  # the last search may be cut
+    y = np.where(frame.booking_bool > 0, 5.0, frame.click_bool.astype(float))
+    hidden = [
+        "srch_id",
+        "date_time",
+        "position",
+        "click_bool",
+        "booking_bool",
+        "gross_bookings_usd",
+    ]
+    X = frame.drop(columns=hidden).apply(pd.to_numeric).fillna(0.0)
+    return X.to_numpy(dtype=np.float64), y, frame.srch_id.to_numpy()
+
+
+#: Grades of WANDS.
+WANDS_GRADES = {"Exact": 2.0, "Partial": 1.0, "Irrelevant": 0.0}
+
+
+def read_wands():
+    """Read Wayfair's WANDS (``wands/query.csv``, ``product.csv`` and ``label.csv``).
+
+    Features are shares of the query's words in the name, the class, the categories and the
+    description of a product, the words of its name, its rating and its number of reviews.
+    """
+    import pandas as pd
+
+    folder = data_folder() / "wands"
+    query, product, label = (
+        pd.read_csv(opened(one_file(folder, f"{name}.csv"), "rt"), sep="\t")
+        for name in ("query", "product", "label")
+    )
+    frame = label.merge(query, on="query_id").merge(product, on="product_id")
+    frame = frame.sort_values(["query_id", "product_id"], ignore_index=True)
+    frame.columns = [name.strip().replace(" ", "_") for name in frame.columns]
+    asked = [_words(text) for text in frame["query"]]
+    texts = ("product_name", "product_class", "category_hierarchy", "product_description")
+    columns = [
+        [len(words & _words(text)) / max(len(words), 1) for words, text in
+         zip(asked, frame[name], strict=True)]
+        for name in texts
+    ]  # fmt: skip
+    columns.append([len(_words(text)) for text in frame.product_name])
+    columns += [frame[name].fillna(0.0) for name in ("average_rating", "review_count")]
+    y = frame.label.map(WANDS_GRADES).to_numpy(dtype=float)
+    return np.column_stack(columns).astype(float), y, frame.query_id.to_numpy()
+
+
+def _words(text):
+    """Return the set of words of a text; an empty set where there is none."""
+    return set(re.findall(r"[a-z0-9]+", text.lower())) if isinstance(text, str) else set()

@@ -27,7 +27,8 @@ from rankine.metrics import evaluate
 
 METRIC = "ndcg@10"
 PYTHON = "RANKINE_PEERS_PYTHON"
-TREES = ("XGBoost trees", "LightGBM lambdarank")
+TREES = ("XGBoost trees", "LightGBM lambdarank", "CatBoost YetiRank")
+RESAMPLES = 4_000
 FIGURES = ("cpu_seconds", "peak_mb", "model_bytes", "us_per_candidate")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(THREADS, "1")
@@ -129,9 +130,13 @@ def differences(learners, values):
     for name, figures in learners.items():
         gap = values[name] - values[reference]
         gap = gap[~np.isnan(gap)]
+        draws = np.random.default_rng(0).integers(len(gap), size=(RESAMPLES, len(gap)))
+        low, high = np.quantile(gap[draws].mean(axis=1), (0.025, 0.975))
         figures["against_ours"] = {
             "mean": float(gap.mean()),
             "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
+            "low": float(low),
+            "high": float(high),
         }
     return reference
 

@@ -6,6 +6,8 @@ long.
 
 from __future__ import annotations
 
+import itertools
+
 
 def grid(name, values, **fixed):
     """Return the settings of one parameter."""
@@ -44,4 +46,24 @@ SPARSE = {
     "Vowpal Wabbit": PASSES,
     "RLScore": grid("regparam", (1.0, 1e2)),
     "dlib": grid("C", (10.0, 1000.0)),
+}
+
+
+def combined(**choices):
+    """Return all settings of several parameters."""
+    return [
+        dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
+    ]
+
+
+#: Eight settings for everyone, on real sets; the usual ones come first.
+EQUAL = {
+    "rankine RankSVM": grid("l2", [2.0 * 10.0**k for k in (-3, -1, -5, -2, -4, 0, -6, 1)]),
+    "rankine additive": combined(smooth=[1.0, 0.1, 0.3, 3.0], pairs=[0, 5]),
+    "LightGBM lambdarank": combined(
+        learning_rate=[0.1, 0.05], num_leaves=[31, 7], min_data_in_leaf=[20, 100]
+    ),
+    "XGBoost trees": combined(eta=[0.1, 0.05], max_depth=[6, 3], min_child_weight=[1, 20]),
+    "CatBoost YetiRank": combined(learning_rate=[0.1, 0.05], depth=[6, 4], l2_leaf_reg=[1, 10]),
+    "EBM": combined(interactions=[0, 5], learning_rate=[0.03, 0.01], max_leaves=[3, 2]),
 }

@@ -95,6 +95,33 @@ def lightgbm(X, y, qid, setting):
     return lambda rows: model.predict(rows, num_threads=1), len(model.model_to_string())
 
 
+def catboost(X, y, qid, setting):
+    """Train CatBoost's YetiRank."""
+    from catboost import CatBoost, Pool
+
+    options = {key: value for key, value in setting.items() if key not in ("rounds", "seed")}
+    common = {"loss_function": "YetiRank", "thread_count": 1, "verbose": False}
+    fixed = {**common, "allow_writing_files": False, "random_seed": setting["seed"]}
+    rounds = setting.get("rounds", ROUNDS)
+    model = CatBoost({**fixed, **options, "iterations": rounds})
+    model.fit(Pool(X, y, group_id=qid))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_model(str(Path(folder) / "model.cbm"))
+        size = (Path(folder) / "model.cbm").stat().st_size
+    return lambda rows: model.predict(rows, thread_count=1), size
+
+
+def explainable_boosting(X, y, qid, setting):
+    """Train an explainable boosting machine (EBM) on the labels, which does not rank by lists."""
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    del qid
+    options = {key: value for key, value in setting.items() if key != "seed"}
+    model = ExplainableBoostingRegressor(n_jobs=1, random_state=setting["seed"], **options)
+    model.fit(X, y)
+    return model.predict, len(pickle.dumps(model))
+
+
 def rlscore(X, y, qid, setting):
     """Train RLScore's query-wise RankRLS, by conjugate gradients if rows are sparse."""
     from rlscore.learner import CGRankRLS, QueryRankRLS
@@ -215,6 +242,8 @@ LEARNERS = {
     "XGBoost trees": (xgboost, "xgboost"),
     "XGBoost gblinear": (xgboost_linear, "xgboost"),
     "LightGBM lambdarank": (lightgbm, "lightgbm"),
+    "CatBoost YetiRank": (catboost, "catboost"),
+    "EBM": (explainable_boosting, "interpret"),
     "Vowpal Wabbit": (vowpal_wabbit, "vowpalwabbit"),
     "RLScore": (rlscore, "rlscore"),
     "dlib": (dlib, "dlib"),

@@ -11,6 +11,7 @@ NAMES = {
     "rankine least squares": "LeastSquaresRanker",
     "rankine ElasticRank": "ElasticRanker",
     "rankine domination": "DominationRanker",
+    "rankine additive": "AdditiveRanker",
 }
 
 
@@ -31,7 +32,7 @@ def learner(name):
             path = Path(folder) / "model.rankine"
             model.save(path)
             size = path.stat().st_size
-        if model.transforms:
+        if model.transforms and kind is not rankine.AdditiveRanker:
             return lambda rows: rows @ ranker.coef_, size
         return Scorer(model).score, size
 

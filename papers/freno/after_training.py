@@ -94,7 +94,7 @@ def draw(results):
     for strategy, colour in zip(WAYS, COLOURS, strict=False):
         line(ax, days, relative(results, strategy), strategy, colour, marker=None)
     axis(ax, "days after training", "R@1 in % of the model learned afresh")
-    label_lines(ax, room=0.42)
+    label_lines(ax)
     ax.set_xticks([day for day in days if day % 7 == 1 or day == results["days"]])
     return figure
 

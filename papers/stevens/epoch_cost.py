@@ -86,7 +86,7 @@ def draw(results):
             colour,
         )
     axis(ax, "examples", "CPU seconds", logx=True, logy=True)
-    label_lines(ax, room=0.36)
+    label_lines(ax)
     return figure
 
 

@@ -28,16 +28,16 @@ class Query(NamedTuple):
     counts: list
 
 
-def words(rng, themes):
+def words(rng, themes, theme_words, share):
     """Generate rows of visual words: 2 % of the features each, unit length."""
     rows = len(themes)
     popularity = np.cumsum(rng.permutation((np.arange(FEATURES) + 50.0) ** -0.7))
     chance = np.sort(rng.random((rows, 2 * PER_ROW)), axis=1)  # in order they are found faster
     drawn = np.searchsorted(popularity, chance * popularity[-1]).astype(np.int16)
-    vocabulary = np.stack([rng.choice(FEATURES, THEME_WORDS, replace=False) for _ in range(THEMES)])
-    theme_words = np.where(rng.random(drawn.shape) < 0.5, themes[:, :1], themes[:, 1:])
-    from_theme = vocabulary[theme_words, rng.integers(0, THEME_WORDS, drawn.shape, dtype=np.int16)]
-    drawn = np.where(rng.random(drawn.shape) < SHARE, from_theme.astype(np.int16), drawn)
+    vocabulary = np.stack([rng.choice(FEATURES, theme_words, replace=False) for _ in range(THEMES)])
+    chosen = np.where(rng.random(drawn.shape) < 0.5, themes[:, :1], themes[:, 1:])
+    from_theme = vocabulary[chosen, rng.integers(0, theme_words, drawn.shape, dtype=np.int16)]
+    drawn = np.where(rng.random(drawn.shape) < share, from_theme.astype(np.int16), drawn)
     drawn.sort(axis=1)
     chance = rng.random(drawn.shape)
     chance[:, 1:][drawn[:, 1:] == drawn[:, :-1]] = 2.0  # a word that is drawn again is no other
@@ -53,11 +53,11 @@ def words(rng, themes):
     return sparse.csr_matrix(sparse.diags(1 / np.maximum(norm, 1e-12)) @ X)
 
 
-def image_query(seed, number, sizes):
+def image_query(seed, number, sizes, theme_words=THEME_WORDS, share=SHARE):
     """Generate one query with training, validation and test images."""
     rng = np.random.default_rng([20260106, seed, number])
     themes = rng.integers(0, THEMES, (sum(sizes), 2))
-    X = words(rng, themes)
+    X = words(rng, themes, theme_words, share)
     theme_rows = rng.normal(0, 1, THEMES)[themes].sum(axis=1)
     attractive = theme_rows / theme_rows.std() + NOISE * rng.normal(size=len(theme_rows))
     counts = rng.poisson(np.exp(BASE + STEEP * attractive))

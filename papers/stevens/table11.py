@@ -158,9 +158,9 @@ def markdown(results):
         "Variants: *base* sees relevant or not, *multi-valued* the grades, *margin* the grades "
         "with a margin proportional to them. Per fold the l1 path is walked down to 0.3 % of the "
         "largest l1, every step to a relative duality gap of 1e-3; the step (for *margin*, also "
-        "its scale) with the best validation MAP is tested once. Published: public tools re-run "
-        "on the same rows. Every folder found is in the first table; average ranks count one "
-        f"form of each collection ({', '.join(results['counted'])})."
+        "its scale) with the best validation MAP is tested once. The others are public tools "
+        "re-run on the same rows. Every folder found is in the first table; average ranks count "
+        f"one form of each collection ({', '.join(results['counted'])})."
     )
     lines = [
         how,
@@ -177,7 +177,7 @@ def _value_rows(results):
         for method, values in methods_of(task).items():
             mine = task["variants"].get(method)
             cells = "" if mine is None else f"{mine['nonzeros']:.0f}"
-            label = method if mine else f"{method} (published)"
+            label = method if mine else f"{method} (public tool, re-run)"
             rows.append([name, label, *(f"{values[m]:.4f}" for m in SHOWN), cells])
     return rows
 

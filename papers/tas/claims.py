@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from benchmarks.common.timing import exponent
 
-from papers.claims import MARGIN, Check, Claim, Size, at_least, at_most
+from papers.claims import MARGIN, Claim, Size, at_least, at_most
 from papers.runs import read
+from papers.tas.gamma import GDM
 from papers.tas.spectrum import NAMES, at_step
 
 #: "close to 800 000 examples", and its features.
@@ -58,6 +59,7 @@ def ten_iterations(results):
         values = [at_step(errors["curves"]["power"][kind], 10)["median"] for kind in NAMES]
         off[source] = max(abs(value - 1) for value in values)
     return Claim(
+        "Ten power iterations estimate the extreme eigenvalues well enough.",
         "Empirically, sufficiently accurate values are obtained in a very short time (10 "
         "iterations)",
         "section 2.1, figures 1 and 2",
@@ -74,6 +76,7 @@ def stable(results):
     measured, theory = (np.array(results[k]) for k in ("measured_rate", "predicted_rate"))
     far = int((((measured < 1) != (theory < 1)) & (np.abs(theory - 1) >= 0.02)).sum())
     return Claim(
+        "Heavy ball is stable where the eigenvalues of its iteration are below one.",
         "stable if the magnitudes of eigenvalues of the matrix A_i are smaller than one",
         "section 2.1",
         f"{measured.size} pairs of step and momentum on one system",
@@ -87,6 +90,7 @@ def error_against_gamma(found, size):
     curves = {name: each["CG"]["test_error"] for name, each in found.items()}
     first = next(iter(curves.values()))
     return Claim(
+        "The test error grows with gamma.",
         "as gamma increases, the model complexity decreases and this leads to an increase in the "
         "ranking error of the test set",
         "section 3",
@@ -110,28 +114,38 @@ def error_against_gamma(found, size):
 def same_accuracy(found, size):
     apart = {}
     for name, each in found.items():
-        both = (each["eGDM"]["converged"] == 1) & (each["GDM"]["converged"] == 1)
-        gaps = each["eGDM"]["test_error"] - each["GDM"]["test_error"]
-        apart[name] = float(np.abs(gaps[both]).max())
+        gaps = [0.0]
+        for method in GDM:
+            both = (each["eGDM"]["converged"] == 1) & (each[method]["converged"] == 1)
+            gaps += np.abs(each["eGDM"]["test_error"] - each[method]["test_error"])[both].tolist()
+        apart[name] = max(gaps)
     return Claim(
+        "eGDM and GDM reach the same test error.",
         "for a given gamma, both of the algorithms achieved the same ranking accuracy on the test "
         "set",
         "section 3",
-        "the same, where both converge",
+        "the same, where both converge; GDM with momentum 0, 0.5 and 0.9",
         (size,),
         f"test errors at most {max(apart.values()):.4f} apart",
         tuple(at_most(f"{s}: largest difference", v, NOISE, ".4f") for s, v in apart.items()),
     )
 
 
+def fastest(each, field):
+    """Return the smallest value of GDM over its momenta, by gamma."""
+    return np.min([each[method][field] for method in GDM], axis=0)
+
+
 def faster(found, size):
-    ratios = {name: e["GDM"]["seconds"] / e["eGDM"]["seconds"] for name, e in found.items()}
+    ratios = {name: fastest(e, "seconds") / e["eGDM"]["seconds"] for name, e in found.items()}
     first = next(iter(ratios.values()))
     return Claim(
+        "eGDM is faster than GDM at low and moderate gamma.",
         "eGDM seems to perform much better than GDM, especially at low and moderate "
         "regularization levels",
         "section 3",
-        "the same; the estimate of the eigenvalues included",
+        "the same; the estimate of the eigenvalues included; GDM at its fastest momentum of 0, 0.5 "
+        "and 0.9",
         (size,),
         f"GDM takes {first.min():.2g} to {first.max():.2g} times eGDM's time, by gamma; the paper "
         "gives no figure",
@@ -145,20 +159,23 @@ def faster(found, size):
 
 
 def no_difference(found, size):
-    counts = {n: [e[m]["iterations"][-1] for m in ("GDM", "eGDM")] for n, e in found.items()}
-    first = next(iter(counts.values()))
+    ends = {n: {m: e[m]["iterations"][-1] for m in ("eGDM", *GDM)} for n, e in found.items()}
+    first = next(iter(ends.values()))
     return Claim(
+        "At very high gamma eGDM and GDM are equally fast.",
         "There is no statistically significant difference between the algorithms when the "
         "regularization is very high",
         "section 3",
-        "the same, at the largest gamma",
+        "the same, at the largest gamma; the paper does not state GDM's momentum",
         (size,),
-        f"GDM, whose momentum is fixed, takes {first[0]:.0f} iterations, eGDM {first[1]:.0f}",
+        "iterations: " + ", ".join(f"{name} {count:.0f}" for name, count in first.items()),
         tuple(
-            at_most(f"{name}: GDM's iterations over eGDM's", slow / fast, 2.0, ".1f")
-            for name, (slow, fast) in counts.items()
+            at_most(f"{name}: iterations of {method} over eGDM's",
+                    counts[method] / max(counts["eGDM"], 1), 2.0, ".1f")
+            for name, counts in ends.items()
+            for method in GDM
         ),
-    )
+    )  # fmt: skip
 
 
 def unaffected(found, size):
@@ -170,6 +187,7 @@ def unaffected(found, size):
         slopes[name] = exponent(condition[converged], each["eGDM"]["iterations"][converged])
         late += int((~iterations_done).sum())
     return Claim(
+        "eGDM's iterations do not depend on the condition number.",
         "eGDM is unaffected by the difficulty of the problem and converges to the solution in a "
         "very short time",
         "section 3",
@@ -191,20 +209,13 @@ def stochastic(large, size):
         sgd_result["test_error"] - exact["test_error"]
         for sgd_result, exact in zip(large["sgd"], large["methods"]["CG"], strict=True)
     ]
-    silent = sum(
-        not sgd_result["warned"]
-        for sgd_result in large["sgd"]
-        if sgd_result["residual"] > large["tol"]
-    )
     return Claim(
+        "eGDM can be extended to stochastic steps.",
         "eGDM can be extended to work in the case of a stochastic quadratic loss",
         "section 4, left to the future",
         f"batches of {large['parameters']['batch']} rows inside the one query, fixed momentum",
         (size,),
         f"test error {max(apart):+.4f} against the exact solution's at worst, after "
         f"{large['parameters']['n_passes']} passes",
-        (
-            at_most("worst test error less the exact one's", max(apart), MARGIN, ".4f"),
-            Check("a fit that does not converge warns", f"{silent} silent", silent == 0),
-        ),
+        (at_most("worst test error less the exact one's", max(apart), MARGIN, ".4f"),),
     )

@@ -20,7 +20,7 @@ SMOKE = {"rows": 1_000, "test": 500, "gammas": [1.0], "max_iter": 20, "batch": 2
 QUICK = {"rows": 4_000, "test": 1_000, "gammas": [1.0, 100.0], "max_iter": 100, "batch": 500,
          "n_passes": 2}  # fmt: skip
 FULL = {
-    "rows": 200_000,
+    "rows": 800_000,
     "test": 20_000,
     "gammas": [0.1, 1.0, 10.0, 100.0, 1e3, 1e4],
     "max_iter": 300,
@@ -63,8 +63,8 @@ def measure(rows, test, gammas, max_iter, batch, n_passes):
     fits = {name: [] for name in METHODS}
     steps = []
     for gamma in gammas:
-        for name, sgd_result in METHODS.items():
-            fits[name].append(one_fit(train, test_rows, gamma, SEED, max_iter, sgd_result))
+        for name, parameters in METHODS.items():
+            fits[name].append(one_fit(train, test_rows, gamma, SEED, max_iter, parameters))
         steps.append(stochastic(train, test_rows, gamma, batch, n_passes))
         print(gamma, file=sys.stderr, flush=True)
     return {
@@ -130,5 +130,5 @@ def draw(results):
             values = [run[field] for run in results["sgd"]]
             line(ax, results["gammas"], values, "sgd", COLOURS[len(results["methods"])])
         axis(ax, "gamma", name, logx=True, logy=field != "test_error")
-        label_lines(ax, room=0.2, apart=0.08)
+        label_lines(ax, apart=0.08)
     return figure

@@ -7,7 +7,13 @@ import gzip
 import joblib
 import numpy as np
 import pytest
-from benchmarks.common.real_data import letor_collections, rcv1_is_there, read_rcv1
+from benchmarks.common.real_data import (
+    letor_collections,
+    rcv1_is_there,
+    read_expedia,
+    read_rcv1,
+    read_wands,
+)
 from benchmarks.common.workloads import RCV1_FEATURES, large_text
 from scipy import sparse
 
@@ -145,3 +151,37 @@ def test_public_folders_are_found_by_their_names(monkeypatch, tmp_path):
     held = folders[3].fold(0)
     assert held.train.queries.ids.tolist() == [0, 1, 2, 3]
     assert held.vali.queries.ids.tolist() == [4]
+
+
+def test_expedia_has_searches_without_what_is_known_later(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKINE_DATA", str(tmp_path))
+    (tmp_path / "expedia").mkdir()
+    header = "srch_id,date_time,price_usd,prop_starrating,position,click_bool,booking_bool"
+    rows = ["1,2013-01-01,90.5,3,1,1,0", "1,2013-01-01,70,,2,1,1", "2,2013-01-02,50,2,1,0,0"]
+    text = "\n".join([f"{header},gross_bookings_usd", *(f"{row}," for row in rows)])
+    (tmp_path / "expedia" / "train.csv").write_text(text)
+    X, y, qid = read_expedia()
+    assert X.tolist() == [[90.5, 3.0], [70.0, 0.0]]
+    assert y.tolist() == [1.0, 5.0]
+    assert qid.tolist() == [1, 1]  # the last search may be cut
+
+
+def test_wands_has_the_share_of_the_query_in_every_text(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKINE_DATA", str(tmp_path))
+    (tmp_path / "wands").mkdir()
+    files = {
+        "query": ["query_id\tquery\tquery_class", "7\tblue sofa\tSofas"],
+        "product": [
+            "product_id\tproduct_name\tproduct_class\tcategory hierarchy\tproduct_description\t"
+            + "product_features\trating_count\taverage_rating\treview_count",
+            "1\tRed Sofa\tSofas\tFurniture / Sofa\ta blue sofa\t\t3\t4.5\t2",
+            "2\tLamp\tLamps\tLight\t\t\t\t\t",
+        ],
+        "label": ["id\tquery_id\tproduct_id\tlabel", "0\t7\t2\tIrrelevant", "1\t7\t1\tExact"],
+    }
+    for name, lines in files.items():
+        (tmp_path / "wands" / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    X, y, qid = read_wands()
+    assert X.tolist() == [[0.5, 0, 0.5, 1, 2, 4.5, 2], [0, 0, 0, 0, 1, 0, 0]]
+    assert y.tolist() == [2.0, 0.0]
+    assert qid.tolist() == [7, 7]

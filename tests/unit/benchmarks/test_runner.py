@@ -14,15 +14,16 @@ TASKS = tasks_of("smoke", [])
 #: Modules that others import, and that measure nothing themselves.
 HELPERS = {"billion.log", "instead.comparison", "instead.data_files", "instead.grids",
            "instead.learners", "instead.presentation", "instead.rankine_rankers",
-           "instead.worker", "runner"}  # fmt: skip
+           "instead.worker", "peers.ratios", "runner"}  # fmt: skip
 #: Documented names of named tuples and of os that start with an underscore.
 PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
 #: Take more than a few seconds even at this size: they run in ``make test-full``.
 LONG = {"additive", "billion.training", "clicks", "defaults", "domination.topics", "elastic.memory",
         "elastic.purchases", "elastic.raw_logs", "history", "instead.click_log",
-        "instead.letor_fold", "instead.letor_like", "instead.mslr_like", "partitions.rounds",
+        "instead.letor_fold", "instead.letor_like", "instead.mslr_like", "instead.real_sets",
+        "partitions.rounds",
         "serving", "spd", "which_ranker"}  # fmt: skip
-NEED_DATA = {"instead.letor_fold", "letor", "tune.replay"}
+NEED_DATA = {"instead.letor_fold", "instead.real_sets", "letor", "tune.replay"}
 
 
 @pytest.mark.filterwarnings("default")  # about results of tiny sizes, as on the command line
