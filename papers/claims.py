@@ -226,7 +226,7 @@ def details(claims):
     """Return every claim with the paper's words, what was run, the result and the checks."""
     parts = []
     for claim in claims:
-        parts += [f"### {claim.says}", f"> {claim.quote} ({claim.section})"]
+        parts += [f"### {claim.says.rstrip('.')}", f"> {claim.quote} ({claim.section})"]
         if claim.why:
             parts.append(f"{claim.verdict}: {claim.why}.")
         else:
