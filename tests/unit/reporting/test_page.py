@@ -7,13 +7,9 @@ from dataclasses import replace
 import pytest
 from markupsafe import Markup
 
-import rankine
 from rankine.reporting import page
 from rankine.reporting.html import parts
 from unit.reporting.report_cases import (
-    HOSTILE,
-    assert_sound,
-    hostile,
     words,
 )
 from unit.reporting.test_svg import Drawn
@@ -61,14 +57,3 @@ def test_small_parts_of_a_page_are_left_out_where_they_are_empty():
     assert 'class="tiles"' not in made.html
     assert made.figures == {"title": "t"}
     assert repr(made) == f"Report('t', {len(made.html) / 1000:,.0f} kB)"
-
-
-def test_hostile_names_are_inert_and_short():
-    model, data = hostile()
-    report = rankine.report(model, data, title=HOSTILE[0], command=HOSTILE[1])
-    assert_sound(report)
-    assert "\u202e" not in report.html
-    assert "\x1b" not in report.html
-    assert "<script" not in report.html
-    assert "x" * 500 not in report.html
-    assert "\u05e9\u05dc\u05d5\u05dd" in report.html

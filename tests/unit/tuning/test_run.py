@@ -3,7 +3,6 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -17,14 +16,12 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
-from rankine.metrics import parse_metric
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tuning.folds import make_folds
-from rankine.tuning.objective import CostLimits, Objective, TrialMonitor
+from rankine.tuning.objective import CostLimits, TrialMonitor
 from rankine.tuning.run import _candidates, _load, _raise_if_all_fail
-from rankine.tuning.spaces import Space
 from rankine.tuning.study import is_abandoned
 
 
@@ -174,18 +171,6 @@ def test_the_most_weights_of_all_folds_count():
         states.add(record.state)
     assert "complete" in states
     assert np.count_nonzero(Uneven(**found.best_params).fit(data).coef_) <= 3
-
-
-def test_costs_are_compared_on_a_logarithm():
-    limits = CostLimits(max_nonzero=2, max_latency=0.5)
-    found = limits.excess({"weights": 4.0, "latency": 0.25})
-    assert found == pytest.approx({"weights": np.log(2), "latency": -np.log(2)})
-    assert limits.excess({"weights": 0.0})["weights"] == pytest.approx(np.log(0.5 / 2))
-    assert limits.respected({"weights": 2.0, "latency": 0.5})
-    assert not limits.respected({"weights": 2.0, "latency": 0.51})
-    assert CostLimits().costs(np.ones(4), make_data()) == {}
-    assert CostLimits(max_nonzero=1).costs(np.array([1.0, 0, 2, 0]), make_data()) == {"weights": 2}
-    assert CostLimits(max_latency=1.0).costs(np.ones(4), make_data())["latency"] > 0
 
 
 def test_the_value_is_the_mean_over_folds():
@@ -412,22 +397,6 @@ def test_all_rankers_at_once():
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
     assert type(found.ranker).system == found.best_params["ranker"]
-
-
-def test_trials_are_monitored_with_the_scaling_of_their_ranker():
-    """Tables scale nothing, and are no weights of columns: they are judged after each fold."""
-    data = make_data()
-    data = replace(data, X=data.X * np.geomspace(1.0, 1e4, data.n_features))
-    folds = make_folds(data, None, 2, None, None, 0)
-    rankers = {"additive": rankine.AdditiveRanker(), "spd": rankine.SPDRanker()}
-    objective = Objective(folds, Space(rankers), parse_metric("ndcg@10"), CostLimits())
-    trial = SimpleNamespace(study=SimpleNamespace(pruner=None))
-    for fold, (train, _) in enumerate(folds.pairs):
-        for ranker in (*rankers.values(), rankine.SPDRanker(missing="zero")):
-            found = objective._monitor(trial, fold, ranker, []).scaling
-            wanted = ranker.fit_scaling(train)
-            assert (found.kind, found.missing) == (wanted.kind, wanted.missing)
-            np.testing.assert_array_equal(found.factors, wanted.factors)
 
 
 def test_tables_are_judged_after_each_fold(monkeypatch):
