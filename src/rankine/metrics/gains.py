@@ -23,14 +23,16 @@ def _column(name: str, columns: Mapping[str, Any], n_rows: int, use: str) -> NDA
     if name not in columns or columns[name] is None:
         available = ", ".join(sorted(columns)) or "none"
         raise SchemaError(
-            f"the metric reads its {use} from column {name!r}, which the data lacks",
+            f"the metric reads its {use} from this column, which the data lacks",
             fix=f"Pass columns={{{name!r}: ...}} or load that column; the data has: {available}",
+            column=name,
         )
     values = np.asarray(columns[name])
     if values.shape != (n_rows,):
         raise SchemaError(
-            f"column {name!r} has shape {values.shape} for {n_rows} rows",
+            f"the shape is {values.shape} for {n_rows} rows",
             fix="Pass one value per row",
+            column=name,
         )
     return values
 
@@ -71,12 +73,14 @@ def number_column(
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise SchemaError(f"column {name!r} is not numeric", fix="Pass numbers") from None
+        raise SchemaError("the column is not numeric", fix="Pass numbers", column=name) from None
     bad_rows = np.flatnonzero(~np.isfinite(numbers))
     if len(bad_rows):
         raise SchemaError(
-            f"column {name!r} holds {numbers[bad_rows[0]]} at row {bad_rows[0]}",
+            f"the value is {numbers[bad_rows[0]]}",
             fix="Pass finite numbers",
+            column=name,
+            row=int(bad_rows[0]),
         )
     return numbers
 
@@ -99,13 +103,16 @@ def cutoffs(
     if len(deviating):
         query = queries.ids[np.searchsorted(queries.starts, deviating[0], side="right") - 1]
         raise SchemaError(
-            f"column {cutoff!r} changes within query {query}", fix="Give each query one cutoff"
+            f"the cutoff changes within query {query}",
+            fix="Give each query one cutoff",
+            column=cutoff,
         )
     invalid = (query_values < 1) | (query_values != np.floor(query_values))
     if invalid.any():
         raise SchemaError(
-            f"column {cutoff!r} holds {query_values[invalid][0]:g}, which is not a cutoff",
+            f"{query_values[invalid][0]:g} is not a cutoff",
             fix="Use integers from 1",
+            column=cutoff,
         )
     return query_values.astype(np.int64)
 
@@ -174,8 +181,9 @@ def _explicit_gains(
     if len(gains) and gains.min() < 0:
         row = int(np.argmin(gains))
         raise LabelError(
-            f"row {row} has gain {gains[row]:g}, which is negative",
+            f"the gain is {gains[row]:g}, which is negative",
             fix="Shift the labels to start at 0, or use a pairwise metric (pairwise-error, auc)",
+            row=row,
         )
     return gains
 
@@ -204,9 +212,9 @@ def _look_up_gains(
     row = _look_up(y, table, gains)
     if row >= 0:
         raise LabelError(
-            f"row {row} has label {y[row]:g}, but {name} allows the labels 0, 1, ..., "
-            f"{len(table) - 1}",
+            f"the label is {y[row]:g}, but {name} allows the labels 0, 1, ..., {len(table) - 1}",
             fix=fix,
+            row=row,
         )
     return gains
 

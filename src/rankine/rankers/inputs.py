@@ -339,7 +339,8 @@ def read_eval_sets(
             return []
         raise ParameterError(
             "eval_names, eval_qid, eval_group and eval_query_weight belong to an eval_set",
-            fix="Pass it",
+            parameter="eval_set",
+            fix="Pass it, or leave them out",
         )
     if isinstance(sets, Mapping):
         names, sets = list(sets), list(sets.values())
@@ -400,7 +401,8 @@ def _read_eval_set(
     # Without ids all rows would be one list, and its metric would mean something else.
     if needs_query_ids and qid is group is None and take_qid(X)[1] is None:
         raise SchemaError(
-            "the training rows have several queries, and the rows of eval_set no query ids",
+            "the training rows have several queries, and these rows no query ids",
+            parameter="eval_set",
             fix="Pass (X, y, qid), or eval_qid=, eval_group=, or a frame with a qid column",
         )
     log_record = getattr(estimator, "log_record_", None)

@@ -36,10 +36,16 @@ class TopicLabels(NamedTuple):
             stored = matrix[~np.isnan(matrix)]
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
             raise SchemaError(
-                f"Y has shape {matrix.shape} for {n_rows} rows", fix="Pass rows x topics"
+                f"the shape is {matrix.shape} for {n_rows} rows",
+                parameter="Y",
+                fix="Pass rows x topics",
             )
         if not np.isfinite(stored).all():
-            raise SchemaError("Y holds infinite labels", fix="NaN in a dense Y marks missing rows")
+            raise SchemaError(
+                "it holds infinite labels",
+                parameter="Y",
+                fix="Pass finite labels; NaN in a dense Y marks missing rows",
+            )
         return cls(matrix, sparse.issparse(matrix) and _is_absent_missing(matrix, absent))
 
     @property

@@ -236,7 +236,8 @@ def _read_rows(
     storage, (n_rows, n_features) = column_storage(matrix)
     if frame.names is not None and len(frame.names) != n_features:
         raise SchemaError(
-            f"{len(frame.names)} feature names for {n_features} columns",
+            f"there are {len(frame.names)} names for {n_features} columns",
+            parameter="feature_names",
             fix="Name every column once",
         )
     weight = None if sample_weight is None else check_weight(sample_weight, n_rows)
@@ -258,20 +259,24 @@ def _read_eval_set(
         raise SchemaError(
             f"the training rows belong to {rows.queries.n_queries} queries, but eval_set has "
             "no query ids",
-            fix="Pass eval_qid",
+            parameter="eval_qid",
+            fix="Pass the query ids of eval_set",
         )
     n_rows = np.shape(frame.values)[0]
     data = Dataset.from_arrays(frame.values, np.zeros(n_rows), eval_qid)
     if data.n_features != rows.n_features:
         raise SchemaError(
-            f"eval_set has {data.n_features} features, the training data {rows.n_features}",
+            f"it has {data.n_features} features, the training data {rows.n_features}",
+            parameter="eval_set",
             fix="Pass the same features",
         )
     if absent == "auto" and sparse.issparse(Y):
         absent = "missing" if labels.absent_is_missing else "zero"
     eval_labels = TopicLabels.from_matrix(Y, n_rows, absent)
     if eval_labels.n_topics != labels.n_topics:
-        raise SchemaError("eval_set has other topics", fix="Pass the same columns of Y")
+        raise SchemaError(
+            "it has other topics", parameter="eval_set", fix="Pass the same columns of Y"
+        )
     return rows.scaling.apply(data), eval_labels
 
 
@@ -286,7 +291,8 @@ def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
     names = [str(topic) for topic in topics]
     if len(names) != n_topics or len(set(names)) != n_topics:
         raise SchemaError(
-            f"{len(set(names))} different topic names for {n_topics} columns of Y",
+            f"there are {len(set(names))} different names for {n_topics} columns of Y",
+            parameter="topics",
             fix="Name every topic once",
         )
     return names

@@ -16,14 +16,17 @@ pytestmark = pytest.mark.kernels
 
 @pytest.mark.parametrize("label", [-1.0, 0.5, 32.0, 1100.0, 1e9])
 def test_exponential_gain_refuses_labels_outside_its_domain(label):
-    with pytest.raises(LabelError, match="linear gain"):
+    with pytest.raises(LabelError) as caught:
         evaluate("ndcg@10", [0.0, label], [1.0, 2.0])
+    assert caught.value.row == 1
+    assert "linear gain" in caught.value.fix
 
 
 def test_linear_gain_takes_real_labels_and_refuses_negative_ones():
     assert evaluate("ndcg:gain=linear", [0.5, 1e9], [1.0, 2.0]) == 1.0
-    with pytest.raises(LabelError, match=r"row 1 has gain -0\.5, which is negative"):
+    with pytest.raises(LabelError) as caught:
         evaluate("ndcg:gain=linear", [1.0, -0.5], [1.0, 2.0])
+    assert caught.value.row == 1
     assert evaluate("pairwise-error", [-0.5, 1.0], [1.0, 2.0]) == 0.0
 
 
@@ -34,8 +37,9 @@ def test_exponential_gains_stay_finite(label):
 
 def test_tables_know_their_labels():
     assert evaluate("dcg@1:gain=0,5,7", [2], [0.0]) == 7.0
-    with pytest.raises(LabelError, match=r"0, 1, ..., 2"):
+    with pytest.raises(LabelError) as caught:
         evaluate("letor3:ndcg@1", [3, 0], [0.0, 1.0])
+    assert caught.value.row == 0
     assert evaluate("mslr:ndcg@1", [4, 0], [1.0, 0.0]) == 1.0
     for table in ("0,inf", "0,-1", "nan,1"):
         with pytest.raises(ParameterError, match="negative or infinite"):
@@ -54,8 +58,9 @@ def test_docid_ties_fall_as_in_trec_eval():
     columns = {"docid": ["d1", "d2"]}
     assert evaluate("mrr:ties=docid", [1, 0], [0.0, 0.0], columns=columns) == 0.5
     assert evaluate("mrr:ties=docid", [0, 1], [0.0, 0.0], columns=columns) == 1.0
-    with pytest.raises(SchemaError, match="docid"):
+    with pytest.raises(SchemaError) as caught:
         evaluate("mrr:ties=docid", [0, 1], [0.0, 0.0])
+    assert caught.value.column == "docid"
 
 
 class TestColumns:
@@ -66,18 +71,17 @@ class TestColumns:
         assert found.tolist() == [0.5, 1.0]
 
     def test_cutoff_must_exist_be_constant_and_positive(self):
-        with pytest.raises(SchemaError, match="lacks"):
-            evaluate("recall@shown", [1, 0], [1.0, 2.0])
-        with pytest.raises(SchemaError, match="changes within query"):
-            evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [1, 2]})
-        with pytest.raises(SchemaError, match=r"changes within query b\b"):
+        for columns in ({}, {"shown": [1, 2]}, *({"shown": [k, k]} for k in (0, -3, 2.5, 0.5))):
+            with pytest.raises(SchemaError) as caught:
+                evaluate("recall@shown", [1, 0], [1.0, 2.0], columns=columns)
+            assert caught.value.column == "shown"
+        with pytest.raises(SchemaError, match=r"query b\b") as caught:
             depths = {"shown": [1, 1, 2, 3, 1]}
             evaluate("recall@shown", [1, 0, 1, 0, 1], range(5), list("aabbc"), columns=depths)
-        with pytest.raises(SchemaError, match="holds 0, which is not a cutoff"):
+        assert caught.value.column == "shown"
+        with pytest.raises(SchemaError) as caught:
             evaluate("recall@shown", [1, 1], [1.0, 2.0], ["a", "b"], columns={"shown": [1, 0]})
-        for depth in (0, -3, 2.5, 0.5):
-            with pytest.raises(SchemaError, match=f"{depth:g}, which is not a cutoff"):
-                evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [depth, depth]})
+        assert caught.value.column == "shown"
 
     def test_items_not_displayed_keep_their_rank_but_count_for_nothing(self):
         y, s = [1, 1, 0, 1], [4.0, 3.0, 2.0, 1.0]
@@ -93,24 +97,20 @@ class TestColumns:
         columns = {"price": [1.0, 3.0], "gain": [2.0, 0.0]}
         assert evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0], columns=columns) == 3.0
         assert evaluate("dcg@1:gain=given", [0, 0], [0.0, 1.0], columns=columns) == 0.0
-        with pytest.raises(SchemaError, match=r"'price', which the data lacks.*data has: none"):
-            evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0])
-        with pytest.raises(SchemaError, match=r"lacks.*data has: a, b"):
-            given = {"b": [1, 2], "a": [1, 2]}
-            evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0], columns=given)
+        for given, names in (({}, "none"), ({"b": [1, 2], "a": [1, 2]}, "a, b")):
+            with pytest.raises(SchemaError) as caught:
+                evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0], columns=given)
+            assert caught.value.column == "price"
+            assert caught.value.fix.endswith(f"the data has: {names}")
 
     @pytest.mark.parametrize(
-        ("column", "match"),
-        [
-            (None, "lacks"),
-            ([1, 0, 1], r"shape \(3,\) for 2 rows"),
-            (["x", "y"], "not numeric"),
-            ([1.0, np.inf], "holds inf at row 1"),
-        ],
+        ("values", "row"),
+        [(None, None), ([1, 0, 1], None), (["x", "y"], None), ([1.0, np.inf], 1)],
     )
-    def test_bad_columns_are_refused(self, column, match):
-        with pytest.raises(SchemaError, match=match):
-            evaluate("recall@2:displayed=seen", [1, 0], [0.0, 1.0], columns={"seen": column})
+    def test_bad_columns_are_refused(self, values, row):
+        with pytest.raises(SchemaError) as caught:
+            evaluate("recall@2:displayed=seen", [1, 0], [0.0, 1.0], columns={"seen": values})
+        assert (caught.value.column, caught.value.row) == ("seen", row)
 
 
 def test_document_ids_are_compared_as_text_in_descending_order():

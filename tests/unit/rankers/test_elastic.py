@@ -170,11 +170,13 @@ def test_a_cutoff_column_equals_the_same_constant_cutoff():
     mixed = ElasticRanker(objective="recall@shown", random_state=0).fit(data)
     np.testing.assert_array_equal(by_column.coef_, by_number.coef_)
     assert (mixed.coef_ != by_number.coef_).any()
-    with pytest.raises(SchemaError, match="column 'slots', which the data lacks"):
+    with pytest.raises(SchemaError) as caught:
         ElasticRanker(objective="recall@slots").fit(data)
+    assert caught.value.column == "slots"
     uneven = replace(data, columns={"shown": np.arange(data.n_rows) + 1})
-    with pytest.raises(SchemaError, match="changes within query"):
+    with pytest.raises(SchemaError) as caught:
         ElasticRanker(objective="ndcg@shown").fit(uneven)
+    assert caught.value.column == "shown"
 
 
 def test_items_that_were_not_displayed_form_no_pair():

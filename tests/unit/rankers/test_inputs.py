@@ -166,10 +166,10 @@ def test_eval_query_weight_weighs_the_evaluation_set() -> None:
     )
     wanted = ranker.score(X, y, QID, query_weight=weight)
     assert ranker.evals_[-1]["value"] == pytest.approx(wanted, abs=1e-12)
-    with pytest.raises(SchemaError, match="eval_qid="):
-        ranker.fit(X, y, qid=QID, eval_set=(X, y))
-    with pytest.raises(ParameterError, match="belong to an eval_set"):
-        ranker.fit(X, y, qid=QID, eval_query_weight=weight)
+    for options in ({"eval_set": (X, y)}, {"eval_query_weight": weight}):
+        with pytest.raises((SchemaError, ParameterError)) as caught:
+            ranker.fit(X, y, qid=QID, **options)
+        assert caught.value.parameter == "eval_set"
 
 
 def test_several_eval_sets_are_reported_by_name_and_the_last_one_decides():
@@ -283,8 +283,9 @@ def test_options_of_eval_sets_need_one_entry_per_set() -> None:
         RankSVM().fit(data, eval_set=[])
     assert caught.value.parameter == "eval_set"
     for alone in ({"eval_names": ["a"]}, {"eval_qid": QID}, {"eval_group": SIZES}):
-        with pytest.raises(ParameterError, match="belong to an eval_set"):
+        with pytest.raises(ParameterError) as caught:
             RankSVM().fit(data, **alone)
+        assert caught.value.parameter == "eval_set"
     sets = [(X, y), data]
     found = RankSVM().fit(data, eval_set=sets, eval_qid=[QID, None])
     assert set(found.evals_[0]) >= {"valid_0", "valid_1", "step", "value"}

@@ -53,5 +53,6 @@ def test_what_absent_entries_mean_must_be_clear() -> None:
 
 @pytest.mark.parametrize("labels", [[[1.0], [np.inf]], [[1.0]], np.zeros((2, 1, 1))])
 def test_other_labels_are_refused(labels: object) -> None:
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError) as caught:
         TopicLabels.from_matrix(labels, 2)
+    assert caught.value.parameter == "Y"

@@ -122,33 +122,27 @@ def test_progress_and_stopping(data, capsys):
 
 def test_bad_input_is_refused(data):
     X, Y = data
-    with pytest.raises(SchemaError, match="shape"):
-        fit_topics(X, Y[:-1])
-    with pytest.raises(SchemaError, match="topic names"):
-        fit_topics(X, Y, topics=["a", "a", "b", "c"])
-    with pytest.raises(SchemaError, match="infinite"):
-        fit_topics(X, np.where(Y == 1, np.inf, Y))
-    with pytest.raises(ParameterError) as caught:
-        fit_topics(X, Y, absent="nothing")
-    assert caught.value.parameter == "absent"
-    with pytest.raises(ParameterError) as caught:
-        fit_topics(X, Y, l1=-1.0)
-    assert caught.value.parameter == "l1"
-    with pytest.raises(SchemaError, match="features"):
-        fit_topics(X, Y, eval_set=(X[:, :3], Y))
-    with pytest.raises(SchemaError, match="other topics"):
-        fit_topics(X, Y, eval_set=(X, Y[:, :3]))
-    with pytest.raises(SchemaError, match="2 feature names for 15 columns"):
-        fit_topics(X, Y, feature_names=["a", "b"])
-    with pytest.raises(SchemaError, match="3 different topic names for 4"):
-        fit_topics(X, Y, topics=["a", "b", "c"])
-    with pytest.raises(SchemaError, match="shape"):
-        fit_topics(X, Y[:, :, None])
+    for labels in (Y[:-1], np.where(Y == 1, np.inf, Y), Y[:, :, None]):
+        with pytest.raises(SchemaError) as caught:
+            fit_topics(X, labels)
+        assert caught.value.parameter == "Y"
+    for parameter, value in (
+        ("absent", "nothing"),
+        ("l1", -1.0),
+        ("eval_set", (X[:, :3], Y)),
+        ("eval_set", (X, Y[:, :3])),
+        ("feature_names", ["a", "b"]),
+        ("topics", ["a", "a", "b", "c"]),
+        ("topics", ["a", "b", "c"]),
+    ):
+        with pytest.raises((ParameterError, SchemaError)) as caught:
+            fit_topics(X, Y, **{parameter: value})
+        assert caught.value.parameter == parameter
     for wrong in ([1.0, 2.0], np.nan, np.inf, [1.0, 1.0, 1.0, -1.0], [[1.0] * 4]):
         with pytest.raises(ParameterError) as caught:
             fit_topics(X, Y, l1=wrong)
         assert caught.value.parameter == "l1"
-    with pytest.raises(NoPairsError, match="no topic was learnt"):
+    with pytest.raises(NoPairsError):
         fit_topics(X, np.zeros((200, 0)))
 
 
@@ -191,8 +185,9 @@ def test_topics_that_stop_early_give_one_warning(data):
 def test_held_out_rows_keep_their_queries(data):
     X, Y = data
     qid, held = np.arange(120) % 6, np.arange(80) % 4
-    with pytest.raises(SchemaError, match="eval_set has no query ids"):
+    with pytest.raises(SchemaError) as caught:
         fit_topics(X[:120], Y[:120], qid=qid, eval_set=(X[120:], Y[120:]))
+    assert caught.value.parameter == "eval_qid"
     options = {"n_steps": 5, "metric": "map", "tol": 1e-3}
     bundle = fit_topics(
         X[:120], Y[:120, :1], qid=qid, eval_set=(X[120:], Y[120:, :1]), eval_qid=held, **options
