@@ -351,6 +351,7 @@ def analyse_interleaving(
     totals = points.sum(axis=0)
     unit = "query"
     if clicks.search is not None:
+        # Lists of one search are not independent: their points are added, and a search counts once.
         unit = "search"
         search_of_list = np.zeros(n_lists, dtype=np.int64)
         search_of_list[clicks.lists] = clicks.search
@@ -403,6 +404,7 @@ def _preferences(
         decided = int(wins[c] + losses[c])
         low, high = percentile_interval(means[:, c], confidence)
         verdict, preference = "undecided", 0.5
+        # By the exact test, adjusted for all pairs; the bootstrap only gives the interval.
         if adjusted < 1 - confidence:
             verdict = "better" if wins[c] > losses[c] else "worse"
         if decided:

@@ -166,6 +166,7 @@ def _visit_pairs(
     for q in range(span[0], span[1]):
         for a in range(starts[q], starts[q + 1]):
             i = rows[a]
+            # Labels enter as ranks within the query; equal labels are no pair.
             for b in range(starts[q], starts[q + 1]):
                 if ranks[b] < ranks[a]:
                     j = rows[b]
@@ -175,6 +176,7 @@ def _visit_pairs(
                     value, slope, curvature = pair_loss(loss, scores[i] - scores[j])
                     total += pair_weight * value
                     if mode == CURVATURE_DIAGONAL:
+                        # The second derivatives by both scores have the same sign.
                         out[i] += pair_weight * curvature
                         out[j] += pair_weight * curvature
                         continue

@@ -54,6 +54,7 @@ class ExposureRatio(NamedTuple):
 def _run_ends(groups: Any) -> Any:
     """Return the sorted groups, without items of no group, and the end of each run of equals."""
     ordered = np.sort(groups)
+    # Groups are numbered from 1; 0 is an item without a value, or one that was not displayed.
     ordered = ordered[np.searchsorted(ordered, 0.5) :]
     ends = np.empty(ordered.shape[0], dtype=np.int64)
     n_runs = 0
@@ -98,6 +99,7 @@ def _coverage(ranked: Any, start: int, gain: Any, k: int) -> float:
             covered += 1.0 - missed
         first = end
     n_groups = _run_ends(gain)[1].shape[0]
+    # k ranks cannot show more than k groups.
     return covered / min(k, n_groups)
 
 
@@ -118,11 +120,13 @@ def _distance(ranked: Any, start: int, k: int) -> float:
     if n_ranks < 2:
         return np.nan
     size, n_drawn = ranked.shape[0] - start, n_ranks - start
+    # Chances that a tied item, and that two given tied items, are among the drawn ones.
     share = pair_share = 0.0
     if size > 0:
         share = n_drawn / size
     if size > 1:
         pair_share = share * (n_drawn - 1.0) / (size - 1.0)
+    # Expected number of pairs of equal groups: both above the tied block, one in it, or both.
     n_equal = 0.0
     groups, ends = _run_ends(ranked)
     first = 0
@@ -179,7 +183,9 @@ def _mean_powers(x: float, n_marked: int, n_items: int, largest: int) -> Any:
     Adding marked item i to i - 1 others: mean_i[j] = (j/i) x mean[j - 1] + (1 - j/i) mean[j].
     """
     mean = np.ones(largest + 1)
+    # Subsets of the other items have no marked one, so their mean is 1 for every j.
     for i in range(n_items - n_marked + 1, n_items + 1):
+        # Downwards: mean[j - 1] must still be the mean over i - 1 items.
         for j in range(min(i, largest), 0, -1):
             share = j / i
             mean[j] = share * x * mean[j - 1] + (1.0 - share) * mean[j]
@@ -198,6 +204,8 @@ def _expected_alpha_ndcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
         first = 0
         for end in run_ends:
             n_tied = end - first
+            # An item of the group is at a rank of the block with probability n_tied / size, after
+            # the items of the group above the block and r random other items of the block.
             above = spec.remaining ** _count(ranked[:start], groups[first])
             powers = _mean_powers(spec.remaining, n_tied - 1, size - 1, n_counted - 1)
             for r in range(n_counted):
@@ -220,6 +228,7 @@ def _exposure_ratio(exposure: Any, ranked: Any, gain: Any) -> float:
         for r in range(exposure.shape[0]):
             if ranked[r] == groups[first]:
                 total += exposure[r]
+        # The mean over all items of the group: those below the cutoff have no exposure.
         smallest = min(smallest, total / (end - first))
         largest = max(largest, total / (end - first))
         first = end

@@ -78,6 +78,7 @@ class QueryEvaluator(ABC):
 
     def _measure_weights(self, features: Floats, weights: Floats) -> tuple[Floats, Floats]:
         measured = [self._measure_scores(features @ w) for w in weights]
+        # The mass depends on labels alone, so it is the same for all weights.
         return np.array([values for values, _ in measured]), measured[0][1]
 
     def _fill_undefined(self, values: Floats, mass: Floats) -> QueryValues:
@@ -146,6 +147,7 @@ class _RankedListEvaluator(QueryEvaluator):
             if tie_key is not None:
                 tie_key = tie_key[data.retrieved]
         self._starts, self._gains, self._tie_key = starts, gains, tie_key
+        # With items that have a rank: a list of which few were retrieved is short as well.
         self._is_short = self._depth > np.diff(starts)
 
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -255,6 +257,7 @@ class _RowEvaluator(QueryEvaluator):
 
     def _measure_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         losses = row_losses(self.metric, self._spec, self._labels, scores)
+        # Not ``np.add.reduceat``, which returns the next query's loss for a query without rows.
         sums = np.concatenate([[0.0], np.cumsum(losses)])[self._starts]
         sizes = np.diff(self._starts).astype(np.float64)
         values = np.full(len(sizes), np.nan)

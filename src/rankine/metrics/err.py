@@ -43,6 +43,7 @@ def _mean_products(values: Any, largest: int) -> Any:
     mean = np.zeros(largest + 1)
     mean[0] = 1.0
     for i in range(1, values.shape[0] + 1):
+        # Downwards: mean[j - 1] must still be the mean over i - 1 values.
         for j in range(min(i, largest), 0, -1):
             share = j / i
             mean[j] = share * values[i - 1] * mean[j - 1] + (1.0 - share) * mean[j]

@@ -149,6 +149,7 @@ def _has_tie(scores: Any, order: Any) -> bool:
 @jit
 def _complete_last_block(scores: Any, top: Any, cutoff: int) -> Any:
     """Return the positions ``top`` with all items that are tied with the last one that counts."""
+    # The whole list is in ``top``: no item is left that could be tied with the last one.
     if top.shape[0] <= cutoff:
         return top
     last = scores[top[cutoff - 1]]
@@ -274,10 +275,12 @@ def _inversions(values: Any) -> float:
             middle, stop = min(start + width, n), min(start + 2 * width, n)
             left, right = start, middle
             for k in range(start, stop):
+                # Equal values are taken from the left half first, since they are no inversion.
                 if right >= stop or (left < middle and source[left] >= source[right]):
                     out[k] = source[left]
                     left += 1
                 else:
+                    # This value is larger than all that remain of the left half.
                     n_inversions += middle - left
                     out[k] = source[right]
                     right += 1
@@ -303,6 +306,7 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
         ranked[r] = label[order[r]]
     score_ends = tie_ends(score, order)
     score_tied = _tied_pairs(score_ends)
+    # Pairs that are tied in scores and labels: they are not usable, so not tied pairs either.
     both_tied = 0.0
     start = 0
     while start < n:

@@ -132,7 +132,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         Strength on differences within grids. None takes ``smooth``, or chooses as it does.
     anchor
         Strength on slopes and on the weights of linear columns. None: 1 with ``smooth`` given,
-        else chosen as well; a warm start keeps that of the model.
+        else chosen as well; a warm start keeps the value of the model.
     loss
         ``"squared_hinge"``, or any other registered smooth pair loss with an exact sum
         (``"logistic"``; ``docs/add-a-loss.md``); or ``"softmax"``: cross entropy between the
@@ -156,7 +156,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         Newton steps at most, for every solution.
     metric, warm_start, random_state
         See ``BaseRanker``. A warm start, or a model of this ranker as ``coef_init``, keeps cuts,
-        pairs, strengths and rounds and starts from its tables. Parameters that say otherwise
+        pairs, strengths and rounds and starts from its tables. Parameters that differ
         replace these (strengths that are numbers, pairs by name or fewer of them, ``reweight``) or
         raise (``bins``, ``categorical``, ``linear``, more pairs).
     scale
@@ -509,7 +509,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     def _require_same_cells(
         self, bins: Bins, parameters: Mapping[str, Any], task: FitTask, columns: TableColumns
     ) -> None:
-        """Raise if the parameters ask for other cells or more pairs than those to start from."""
+        """Raise if the parameters demand other cells or more pairs than the earlier fit has."""
         start_bins = parameters.get("bins", self.bins)
         if start_bins != self.bins:
             raise _fixed_in_warm_start("bins", start_bins)
@@ -556,7 +556,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         reader: TableReader,
         evals: list[dict[str, float]],
     ) -> Plan:
-        """Return the plan of an earlier fit with everything that the parameters say otherwise."""
+        """Return the plan of an earlier fit with the changes that the parameters demand."""
         plan = replace(
             previous.plan,
             strengths=replace(previous.plan.strengths, **self._given_strengths()),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LOSSES = ("squared_hinge", "softmax")
 #: How lists are weighed; see ``make_risk``.
 NORMALIZATIONS = ("query", "pair")
-#: A strength that leaves of the curves only their slopes, unless there are very many lists.
+#: Strength with which curves are straight lines, unless there are extremely many lists.
 STIFF = 1000.0
 #: Strengths that are tried first, from nearly linear to tables that follow every bin.
 DECADES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)

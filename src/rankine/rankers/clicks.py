@@ -58,7 +58,7 @@ class PositionCorrection(NamedTuple):
 
     @property
     def context(self) -> tuple[str, ...]:
-        """Columns, beside the position, that the weights depend on."""
+        """Columns that the weights depend on in addition to the position."""
         if isinstance(self.position_weights, ContextWeights):
             return (self.position_weights.column,)
         return ()

@@ -154,7 +154,7 @@ class ElasticRanker(PathMixin, BaseRanker):
     eta0_ : float
         The step size that was used.
     n_iter_ : int
-        Steps made, those of a continued run included.
+        Number of steps, including the steps of a continued run.
     progressive_ : float
         Mean of ``metric`` over lists that were not yet learned from; NaN where the metric cannot
         evaluate these labels (``solution_.extra`` gives the reason).
@@ -195,7 +195,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         query_weight=("memory", "stream"),
         partial=True,
         path_options=("solvers", "max_latency"),
-        comparisons="takes a step for every comparison, as long as its weight says; a tie is two",
+        comparisons="takes a step for every comparison, in proportion to its weight; a tie is two",
     )
     no_effect_with: ClassVar[Mapping[str, Condition]] = {
         "l1": {"solver": ("psgd",)},
@@ -307,7 +307,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         return all(earlier.get(name) == parameters[name] for name in same)
 
     def _training_state(self) -> TrainingState | None:
-        """Return the state of the run; None if its last weights are not those of the model."""
+        """Return the state of the run; None if the model has other weights."""
         run: OnePassRun | None = getattr(self, "_run", None)
         # Early stopping keeps weights from before the end of the run.
         if run is None or not np.array_equal(run.coef(), self.solution_.coef):

@@ -71,7 +71,7 @@ class ModelMixin:
         return self.to_model().intervals(level)
 
     def _training_state(self) -> TrainingState | None:
-        """Return where a warm start continues, beyond the weights; None for most rankers."""
+        """Return the state, apart from weights, that a warm start continues from; usually None."""
         return None
 
     def _model_feature_names(self, names: Any) -> list[str] | None:

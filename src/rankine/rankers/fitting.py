@@ -182,9 +182,9 @@ class FitResult:
     values: list[float] = field(default_factory=list)
     #: Effective parameters of the kept solution, for its certificate and the model.
     parameters: Mapping[str, float] = field(default_factory=dict)
-    #: Fitted attributes of the ranker beyond those of every ranker, or in place of them.
+    #: Fitted attributes that only this ranker has, or that replace attributes of every ranker.
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    #: Entries of ``training_`` beyond the counts of the source.
+    #: Entries of ``training_`` in addition to the counts of the source.
     training: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,7 @@ For goals k with the risks R_k of a ranker, a mixture with shares a (sum_k a_k =
     sum_k b_k R_k + penalty,    b_k = a_k c_k / sum_j a_j c_j,    c_k = 1 / (R_k(0) - R_k(w_k))
 
 where w_k is the fit to goal k alone: c_k makes what can be gained for every goal equally large, so
-that equal shares are balanced, whatever the units of the labels. The b_k sum to 1. Where a ranker
+that equal shares are balanced for any units of the labels. The b_k sum to 1. Where a ranker
 chooses strengths on the data, each goal has its own, and the penalty is mixed as well.
 
 A ranker takes part by ``_mix_goals``, which returns a ``GoalMixture``. ``GoalFits`` solves the
@@ -96,7 +96,7 @@ class GoalFits:
     mixture
         Risks of the ranker for the goals.
     fitted_copy
-        Returns a copy of the ranker that is fitted as a result says.
+        Returns a copy of the ranker with the fitted attributes of a result.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ def _distances(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArra
 def _interpolate(grid: NDArray[np.float64], number: int, solved: dict[int, MixedFit]) -> Vector:
     """Return weights to start from: between the nearest two solved points on a line through this.
 
-    Without such points they are those of the nearest one.
+    Without such points they are the weights of the nearest one.
     """
     point, numbers = grid[number], list(solved)
     coefs = {k: solved[k].result.solution.coef for k in numbers}

@@ -342,6 +342,7 @@ def read_eval_sets(
             parameter="eval_set",
             fix="Pass it, or leave them out",
         )
+    # A mapping names its sets; anything else than a list is a single set.
     if isinstance(sets, Mapping):
         names, sets = list(sets), list(sets.values())
     if not isinstance(sets, list):

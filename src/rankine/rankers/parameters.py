@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-#: Conditions of every ranker, besides its ``no_effect_with``.
+#: Conditions that every ranker has in addition to its ``no_effect_with``.
 _NO_EFFECT_WITH: Mapping[str, Condition] = {"max_weight": {"propensity": (None,)}}
 
 
@@ -48,7 +48,7 @@ class ParametersMixin(ABC):
         return QueryDivisor.NOTHING
 
     def _check_effects(self, varied: tuple[str, ...] = ()) -> None:
-        """Raise for a parameter that has no effect beside the others.
+        """Raise for a parameter that has no effect with the values of the others.
 
         What depends on a parameter of several values (``varied``) may have an effect with some.
         """
@@ -90,7 +90,7 @@ class ParametersMixin(ABC):
         return check_scale(self.scale)
 
     def _missing(self, *, raw_log: bool = False, start_model: LinearModel | None = None) -> str:
-        """Return the rule for missing values: for a raw log "auto", or that of the earlier fit."""
+        """Return the rule for missing values: for a raw log "auto", or the earlier fit's rule."""
         rule = check_rule(self.missing)
         if rule == "auto":
             if self.takes_missing:
@@ -121,7 +121,7 @@ class ParametersMixin(ABC):
 
 
 def _is_one_of(value: Any, values: Sequence[Any]) -> bool:
-    """Return whether a parameter has one of these values; 0 also stands for an empty array."""
+    """Return whether a parameter has one of these values; 0 in ``values`` includes empty arrays."""
     if value is None or isinstance(value, (str, bool, int)):
         return value in values
     return not np.size(value) and 0 in values

@@ -126,6 +126,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
         mark = CLOCK.mark()
         self._check()
         self._check_effects()
+        # Later calls use the columns and the scaling of the first one.
         first_call = not hasattr(self, "coef_")
         estimator: Any = copy(self)  # receives the columns of the first call
         data = read_rows(
@@ -227,7 +228,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
     def _resolve_scale(
         self, source: TrainingSource, start_model: LinearModel | None = None
     ) -> str | None:
-        """Return the kind of scaling; ``scale="choose"`` keeps that of a model to start from."""
+        """Return the kind of scaling; ``scale="choose"`` keeps that of a start model."""
         scale = self._scale()
         if scale != CHOOSE:
             return scale

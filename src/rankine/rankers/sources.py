@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Rows of a stream on which scaling and values for missing ones are measured.
 STATISTICS_ROWS = 65_536
-#: Rows in which columns of very different sizes are looked for.
+#: Number of rows on which the sizes of columns are compared.
 UNEVEN_ROWS = 2_000
 #: Rules for missing values that need no statistics of the rows.
 _RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")

@@ -127,7 +127,7 @@ class WarmStartMixin(ParametersMixin):
             _require_equal("scale", scale, last["scale"])
 
     def _earlier_run(self, model: LinearModel | None) -> EarlierRun | None:  # noqa: ARG002
-        """Return the run that a fit continues: that of a model, or of the last fit."""
+        """Return the run that a fit continues: the run of a model, or the last fit."""
         return None
 
     def _start(

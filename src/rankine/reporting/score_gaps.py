@@ -35,7 +35,7 @@ class ScoreGaps:
         Bins of equal numbers of pairs by the size of the gap, and the share of pairs in which the
         item with the higher score has the higher label.
     slope
-        That of the logistic curve 1/(1 + e^(-slope gap)) of maximal likelihood.
+        Slope of the logistic curve 1/(1 + e^(-slope gap)) of maximal likelihood.
     right
         Share of all pairs in the right order.
     pairs

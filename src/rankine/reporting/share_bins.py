@@ -1,4 +1,4 @@
-"""Bins of a share, such as that of pairs in the right order, with intervals; and their line."""
+"""Bins of a share, such as the share of pairs in the right order, with intervals; their line."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class Scale:
 def linear(values: Sequence[float], *, n_ticks: int = 5, pad: float = 0.06) -> Scale:
     """Build a linear scale around values.
 
-    It is wider than their range by the share ``pad`` on both sides, but not beyond 0 if no value is
-    negative, nor beyond 1 if all are in 0..1. ``n_ticks`` is approximate: steps between ticks are
+    It is wider than their range by the share ``pad`` on both sides, but ends at 0 if no value is
+    negative, and at 1 if all are in 0..1. ``n_ticks`` is approximate: steps between ticks are
     round.
     """
     finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]

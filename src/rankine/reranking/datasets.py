@@ -45,7 +45,7 @@ class RuleEffects:
 
 
 def columns_to_read(rules: Rules, model: LinearModel) -> tuple[str, ...]:
-    """Return the columns that a file must have for rules, besides what the model reads."""
+    """Return the columns that a file must have for rules, in addition to what the model reads."""
     features: Sequence[str] = model.column_names or ()
     return tuple(name for name in rules.columns if name != "id" and name not in features)
 
@@ -60,7 +60,7 @@ def rank_lists(
 ) -> Iterator[tuple[NDArray[np.int64], RuleRanking]]:
     """Rank every list; yield its rows and their ranking, which numbers the rows as they come.
 
-    Rows with equal values stay in the order in which they come: that of the file or, with
+    Rows with equal values stay in the order in which they come: the order of the file or, with
     ``shuffle``, a random one, the same in every call. The order of a file often reveals labels.
     """
     tie_order = np.arange(data.n_rows)

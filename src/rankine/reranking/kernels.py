@@ -50,7 +50,7 @@ class Similarity(NamedTuple):
 class _Placement(NamedTuple):
     """What was placed so far.
 
-    ``item_at`` is the item at each rank, -1 where there is none. ``counts[c, code]`` counts items
+    ``item_at`` is the item at each rank, -1 for ranks without one. ``counts[c, code]`` counts items
     below rank ``first[c]``, pinned ones included, and ``left[c]`` the members of the group of a
     lower quota that can still be placed. ``forced`` marks the quotas of which a member must be
     placed now.
@@ -111,7 +111,7 @@ def _breaks(rules: Any, placed: Any, c: int, i: int, rank: int) -> bool:
 
 @jit
 def _first_broken(rules: Any, placed: Any, i: int, rank: int) -> int:
-    """Return the first constraint that item i breaks at this rank, -1 if there is none."""
+    """Return the first constraint that item i breaks at this rank, -1 if it breaks none."""
     for c in range(rules.kind.shape[0]):
         if _breaks(rules, placed, c, i, rank):
             return c
@@ -133,6 +133,7 @@ def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> N
         needs[c] = 0
         if rules.kind[c] != AT_LEAST or rank >= rules.first[c]:
             continue
+        # Quotas come in order of priority: the needs of those before c are known.
         need = min(rules.limit[c] - placed.counts[c, 0], placed.left[c])
         for d in range(n_rules):
             if rules.kind[d] != AT_LEAST or rules.first[d] < rules.first[c]:
@@ -151,6 +152,7 @@ def _mark_forced(rules: Any, placed: Any, free: Any, rank: int, needs: Any) -> N
         for c in range(n_rules):
             if rules.first[c] <= rules.first[d]:
                 room -= needs[c]
+        # Every free rank below first[d] is needed: nothing else may be placed there.
         if room <= 0:
             first_full = min(first_full, rules.first[d])
     for c in range(n_rules):
@@ -267,11 +269,12 @@ def place_items(
         Number of ranks to return.
     explains
         Whether to set ``reason[i]`` to the first constraint that held item i back or lifted it; the
-        number of constraints stands for diversity. It is -1 at first.
+        number of constraints means diversity. -1: no reason yet.
     """
     n_items, n_rules = order.shape[0], rules.kind.shape[0]
     taken = np.zeros(value.shape[0], dtype=np.bool_)
     free = np.zeros(n_items + 1, dtype=np.int64)
+    # Groups have the numbers of rows; constraints with a condition have the one group 0.
     n_codes = 1
     for c in range(n_rules):
         for i in order:

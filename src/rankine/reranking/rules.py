@@ -98,11 +98,11 @@ class RuleRanking(NamedTuple):
     order
         Row numbers, best first, without removed items.
     moves
-        One for each item of the order, if asked for.
+        One for each item of the order; empty without ``explain``.
     removed
-        Row and rule of each item that a filter removed, if asked for.
+        Row and rule of each item that a filter removed; empty without ``explain``.
     conflicts
-        Rules that could not be followed, if asked for.
+        Rules that could not be followed; empty without ``explain``.
     """
 
     order: NDArray[np.int64]
@@ -250,7 +250,7 @@ def _parse_entry(kind: str, number: int, rule: Any) -> _Entry:
 
 
 def _parse(text: str) -> Expression:
-    """Parse a condition or a formula, as labels have them; errors are those of a condition."""
+    """Parse a condition or, as for labels, a formula; the error is the condition's."""
     try:
         return parse_condition(text)
     except ParameterError:
@@ -463,6 +463,7 @@ class _ListRanking:
             mask = self._mask(entry)
             self.usable = ~mask if self.usable is None else self.usable & ~mask
         self._add_boosts()
+        # Stable: items of equal value keep the order of their rows.
         order = np.argsort(-self.value, kind="stable")
         if self.usable is not None:
             order = order[self.usable[order]]
@@ -552,7 +553,7 @@ class _ListRanking:
             raise _name_rule(entry, error) from error
 
     def _similarity(self) -> Similarity:
-        """Return the diversity of the first rule that asks for one; others are conflicts."""
+        """Return the diversity of the first such rule; record the others as conflicts."""
         entries = self.by_kind.get("diversify", ())
         if not entries:
             return Similarity(0.0, 0, _NO_CODES, _NO_VECTORS)

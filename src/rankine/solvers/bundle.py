@@ -71,6 +71,7 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
             if alpha[k] > 0.0:
                 lowest = min(lowest, gradient[k])
                 gradient_difference = gradient[i] - gradient[k]
+                # Equal cuts have the curvature 0: all weight is moved.
                 curvature = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
                 step = min(alpha[k], gradient_difference / curvature)
                 gain = step * gradient_difference - 0.5 * step * step * curvature
@@ -83,6 +84,7 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
         step = min(alpha[giver], (gradient[i] - gradient[giver]) / curvature)
         alpha[i] += step
         alpha[giver] -= step
+        # What rounding leaves would count as support and keep the gap open.
         if alpha[giver] < 1e-16:
             alpha[i] += alpha[giver]
             alpha[giver] = 0.0
@@ -317,6 +319,7 @@ def minimise_along(
     initial_slope = -(linear + start.risk_slope)
     best, low_trial = start, start
     high_trial: Trial | None = None
+    # The objective does not fall along this line, or the line has no length.
     if initial_slope <= 0.0 or curvature <= 0.0:
         return best
     step = min(1.0, max_step)
@@ -333,6 +336,7 @@ def minimise_along(
             high_trial = trial
         else:
             low_trial = trial
+        # Without a trial behind the minimum the step doubles; then the two trials enclose it.
         if high_trial is None:
             if step >= max_step:
                 return best

@@ -2,7 +2,7 @@
 
 A shift does not change the Krylov space, and the residuals of all shifted systems are parallel:
 r_gamma = zeta_gamma r. One product per iteration therefore serves every gamma (Jegerlehner 1996;
-Frommer and Maass 1999). The iteration is that of the smallest gamma, whose system is the hardest.
+Frommer and Maass 1999). The iteration runs for the smallest gamma, whose system is the hardest.
 """
 
 from __future__ import annotations

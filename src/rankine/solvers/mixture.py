@@ -52,7 +52,7 @@ class GoalCuts:
     def bundle(self, weights: Vector) -> Bundle:
         """Return a bundle with the last cuts of a mixture; cuts that are added to it are kept.
 
-        That of a single goal has none, so that its solution is that of a fit to the goal.
+        The bundle of a single goal starts empty, so that its solution equals the fit to this goal.
         """
         bundle = _MixedBundle(self, weights)
         if not bundle.is_single:
@@ -90,7 +90,7 @@ class _MixedBundle(Bundle):
         self.add(add_rows(slopes, weights), dot(weights, offsets), dot(weights, magnitudes))
 
     def add_cut(self, problem: Problem, w: Vector, risk: float, slopes: Any) -> None:
-        """Add the cut at w, and keep those of all goals for other mixtures."""
+        """Add the cut at w, and keep the cuts of all goals for other mixtures."""
         cut = self._goals.measure(w)
         if self.is_single:
             super().add_cut(problem, w, risk, slopes)
@@ -248,7 +248,7 @@ class _ProjectedSystem:
 
 @jit
 def _factor_last_row(factor: Any) -> None:
-    """Replace the last row of a matrix by that of its Cholesky factor; the others are factored."""
+    """Factor the last row of a matrix (Cholesky); the other rows hold their factors already."""
     # Not LAPACK: its bits depend on the number of threads.
     m = factor.shape[0] - 1
     for j in range(m + 1):

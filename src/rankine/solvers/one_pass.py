@@ -261,7 +261,7 @@ class OnePassLearner:
             set_weights(self.optimizer, self.state, np.ascontiguousarray(self.start, np.float64))
 
     def snapshot(self, factors: NDArray[np.float64]) -> TrainingState:
-        """Return where learning stands; ``factors`` are those of the columns' scaling."""
+        """Return the state of learning; ``factors`` scale the columns."""
         rows = np.flatnonzero(self.state.any(axis=1))
         row_factors = np.ones(len(rows))
         of_columns = rows < len(factors)
@@ -328,6 +328,7 @@ class OnePassLearner:
             stream_seed(self.seed, LIST_DRAWS),
             self.lists_seen,
         )
+        # The kernel stops at the first such list, before its step.
         if first_bad >= 0:
             raise DivergenceError(
                 f"the scores of query {data.queries.ids[first_bad]} are not finite after "
@@ -343,7 +344,7 @@ class OnePassLearner:
             raise FeatureMismatchError(
                 f"a block has {data.n_features} features, more than the {self.n_features} of the "
                 "blocks before it",
-                fix="Pass n_features to scan, at least that of the widest block",
+                fix="Pass n_features to scan, at least the number of the widest block",
             )
         index = data.queries
         row_weights = self.objective.row_weights(data)

@@ -32,7 +32,7 @@ REPORTS = 20
 
 #: Fewest lists on which a run is judged before its end.
 FEWEST_COMPARED = 64
-#: A run whose loss is this many times that of zero weights has diverged.
+#: A run whose loss is this many times the loss of zero weights has diverged.
 DIVERGED = 10.0
 
 #: Returns the blocks of a pass.
@@ -193,7 +193,7 @@ class OnePassRun:
         self.rows_seen += int(block.queries.sizes[part].sum())
 
     def require_convergence(self, *, at_end: bool = False) -> str | None:
-        """Raise if the loss of the last lists is far above that of zero weights.
+        """Raise if the loss of the last lists is far above the loss of zero weights.
 
         At the end of a run, return a warning if it is above it at all.
         """

@@ -8,7 +8,7 @@ gain that no curve of either column achieves is due to the interaction::
     gain(r, s) = z^2 / (2 sum_k 1 / (H_k + damping))
     z = f_11 - f_12 - f_21 + f_22,    f_k = -G_k / (H_k + damping)
 
-(the weighted analysis of variance of a 2 x 2 table). The gain of a pair is that of its best cut.
+(the weighted analysis of variance of a 2 x 2 table). A pair has the gain of its best cut.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Problem:
 
 
 class RowsProblem(Problem):
-    """A risk of rows in memory, either all rows or those of one partition.
+    """A risk of rows in memory: of all rows, or of one partition.
 
     ``risk`` is R as a function of scores: ``evaluate(scores)`` returns value and slopes by row;
     ``evaluate_with_curvature``, ``dual`` ... if its solvers need them. Results do not depend on the

@@ -145,7 +145,7 @@ def solve_quasi_newton(
 ) -> Solution:
     """Minimise to a duality gap of ``tol`` times ``at_zero``, the loss at w = 0.
 
-    ``start_value_and_gradient`` are those of the loss at the start, if the caller has them.
+    ``start_value_and_gradient`` is the loss with its gradient at the start, if the caller has it.
     Certificate: ``gap``, ``lower_bound``, ``relative_gap``.
     """
     run = _QuasiNewton(problem, penalty, start, start_value_and_gradient)

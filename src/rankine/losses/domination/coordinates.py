@@ -116,6 +116,7 @@ def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
 
 @slope_and_curvature.implementation(Domination)
 def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
+    # g and h are the first and second derivative along the column.
     slope, h = _gather(loss, columns, r, scratch)
     task = loss.task
     n_queries = task.term.shape[0]
@@ -126,6 +127,8 @@ def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
         first, second = scratch.query[q, 0], scratch.query[q, 1]
         for k in range(np.uint64(start), np.uint64(task.query[q + 1, LEVELS])):
             if task.has_table:
+                # The factor of a margin depends on both labels, so the sums over the lower levels
+                # cannot be carried on from level to level.
                 gaps = task.table[task.label[n_queries + k]]
                 factor = gaps[task.label[q]]
                 first = factor * scratch.query[q, 0]
@@ -137,6 +140,7 @@ def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
             below = loss.level[k, BELOW]
             if below > 0.0:
                 mean = first / below
+                # Rounding can make the difference of two squares negative.
                 variance = max(0.0, second / below - mean * mean)
                 g += loss.level[k, SLOPE] * mean
                 h += loss.level[k, SLOPE] * variance
@@ -162,6 +166,7 @@ def _move(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
         if task.has_offset:
             rho += task.offset[row]
         q = _query_of(task, code, first_term)
+        # Clipped, so that a long step does not overflow; ``settle_query`` then moves the anchor.
         mass = np.exp(min(rho - loss.query[q, ANCHOR], TOP_EXPONENT))
         change = mass - mass_of[row]
         mass_of[row] = mass
@@ -209,6 +214,7 @@ def _bounds(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     for t in range(scratch.tally[1]):
         q = np.int64(scratch.touched[t])
         low, high = query_range[q, 2], query_range[q, 3]
+        # Fewer values than rows: the others are zeros, which belong to the range.
         if query_range[q, 4] < task.query[q + 1, ROWS] - task.query[q, ROWS]:
             low, high = min(low, 0.0), max(high, 0.0)
         widest_range = max(widest_range, high - low)

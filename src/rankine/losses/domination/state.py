@@ -143,6 +143,7 @@ def compute_shares(state: Domination, q: int) -> None:
         for d in range(np.uint64(start), np.uint64(stop)):
             term_mass = state.mass[task.slot_index[d, ROW]] / task.slot[d, WEIGHT]
             total = below + term_mass
+            # Both masses underflow to 0 for rows far below the anchor.
             share = below / total if total > 0.0 else 0.0
             state.slot[d, 0] = task.slot[d, TERM] * share
             state.slot[d, 1] = state.slot[d, 0] * (term_mass / total) if total > 0.0 else 0.0
@@ -166,6 +167,7 @@ def refresh_query(state: Domination, q: int) -> None:
         if task.has_offset:
             rho += task.offset[row]
         anchor = max(anchor, rho)
+    # Masses are relative to the anchor, so that none is larger than 1.
     for k in range(task.query[q, LEVELS], task.query[q + 1, LEVELS]):
         state.level[k, MASS] = 0.0
     first_term = np.uint32(task.term.shape[0] + 1)
