@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from rankine import AdditiveRanker, Dataset, LeastSquaresRanker, LinearModel, Scorer
-from rankine.core.specs import Binned, ListRange, LogColumns, MissingValues, OneHot
+from rankine.core.specs import Binned, ListRange, LogColumns, MissingValues, OneHot, RunScores
 
 N_DOCUMENTS = 200
 NAMES = ["bm25", "price", "rating"]
@@ -70,6 +70,21 @@ def additive():
     data = Dataset.from_arrays(matrix(), labels(), index, feature_names=NAMES)
     model = AdditiveRanker(smooth=0.01, pairs=[(0, 1)]).fit(data).to_model()
     return model, expected(model, NAMES)
+
+
+def fusion(engine):
+    """Scores of two retrievers; a missing value is a document that a retriever did not return."""
+    spec = RunScores(normalization="min_max", engine=engine)
+    model = LinearModel.from_weights([0.75, 0.25], ["first", "second"], transforms=[spec])
+    documents = [
+        {
+            name: abs(row[column]) + 0.1
+            for name, column in (("first", "bm25"), ("second", "rating"))
+            if row[column] is not None
+        }
+        for row in rows()
+    ]
+    return model, documents, Scorer(model).score(documents)
 
 
 def raw():

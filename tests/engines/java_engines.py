@@ -23,10 +23,15 @@ def require_engine(engine, artifact="*"):
         pytest.skip(f"{engine} is not in {JARS}: make engines")
 
 
-def engine_version(engine, artifact):
-    """Return the version in the name of a jar, such as 9.10.1."""
+def record_run(record_property, engine, artifact, model):
+    """Record the version of an engine, in the name of a jar, and the kind of model that it runs.
+
+    ``python -m tools.docs.engines`` makes the table of the documentation from these.
+    """
     (path,) = (JARS / engine).glob(f"{artifact}-[0-9]*.jar")
-    return path.stem.removeprefix(f"{artifact}-")
+    record_property("engine", engine)
+    record_property("version", path.stem.removeprefix(f"{artifact}-"))
+    record_property("model", model)
 
 
 def run_engine(engine, program, *arguments):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engines import engine_models as models
-from engines.java_engines import require_engine, run_engine
+from engines.java_engines import record_run, require_engine, run_engine
 from rankine import LinearModel, Scorer
 from rankine.core.errors import ExportError
 from rankine.core.specs import Binned, LogColumns
@@ -49,7 +49,8 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_lucene_computes_the_same_scores(results, case):
+def test_lucene_computes_the_same_scores(results, case, record_property):
+    record_run(record_property, "lucene", "lucene-expressions", case)
     scores, expected = results[case]
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engines import engine_models as models
-from engines.java_engines import require_engine, run_engine
+from engines.java_engines import record_run, require_engine, run_engine
 from rankine.core.errors import ExportError
 from rankine.export import ExportOptions, export
 
@@ -57,6 +57,15 @@ def case(model, name, *, fields=True, default=()):
     return {"features": features, "model": body, "params": params}
 
 
+def fusion_case():
+    """Fuse two queries whose scores are fields of the documents."""
+    model, _, _ = models.fusion("solr")
+    params = json.loads(export(model, "solr").content)["params"]
+    for name in ("first", "second"):
+        params[name] = f"{{!boost b={name}_score}}{name}_score:[* TO *]"
+    return {"params": {**params, "rows": models.N_DOCUMENTS, "fl": "id,score"}}
+
+
 @pytest.fixture(scope="module", params=["solr9", "solr8"])
 def results(request, tmp_path_factory):
     """Results of all cases, run in one process."""
@@ -75,8 +84,14 @@ def results(request, tmp_path_factory):
     }
     if request.param == "solr9":
         cases["additive"] = case(models.additive()[0], "additive", default={"defaultValue": "NaN"})
+    cases["fusion"] = fusion_case()
+    _, runs, _ = models.fusion("solr")
     documents = [
-        {"id": str(i), **{name: value for name, value in row.items() if value is not None}}
+        {
+            "id": str(i),
+            **{name: value for name, value in row.items() if value is not None},
+            **{f"{name}_score": score for name, score in runs[i].items()},
+        }
         for i, row in enumerate(models.rows())
     ]
     (home / "input.json").write_text(
@@ -86,13 +101,18 @@ def results(request, tmp_path_factory):
     return dict(zip(cases, found, strict=True))
 
 
-@pytest.mark.parametrize("name", ["linear", "scaled", "raw", "additive"])
-def test_solr_computes_the_same_scores(results, name):
+@pytest.mark.parametrize("name", ["linear", "scaled", "raw", "additive", "fusion"])
+def test_solr_computes_the_same_scores(results, name, request, record_property):
     if name not in results:
         pytest.skip("trees with missing values need Solr 9.2")
     found = results[name]
+    engine = request.node.callspec.params["results"]
+    record_run(record_property, engine, "solr-core", name)
     assert "error" not in found, found
-    _, expected = getattr(models, name)()
+    if name == "fusion":
+        _, _, expected = models.fusion("solr")
+    else:
+        _, expected = getattr(models, name)()
     positions = [int(i) for i in found["ids"]]
     assert sorted(positions) == list(range(models.N_DOCUMENTS))
     np.testing.assert_allclose(found["scores"], expected[positions], rtol=1e-5, atol=1e-5)

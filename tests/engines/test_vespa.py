@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engines import engine_models as models
-from engines.java_engines import require_engine, run_engine
+from engines.java_engines import record_run, require_engine, run_engine
 from rankine import LinearModel, Scorer
 from rankine.core.errors import ExportError
 from rankine.export import ExportOptions, export
@@ -106,7 +106,8 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_vespa_computes_the_same_scores(results, case):
+def test_vespa_computes_the_same_scores(results, case, record_property):
+    record_run(record_property, "vespa", "searchlib", case.__name__.removesuffix("_case"))
     scores, expected = results[case]
     assert len(scores) == 1000
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)

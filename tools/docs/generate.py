@@ -14,10 +14,14 @@ from pathlib import Path
 from tools.docs.api_reference import api_reference
 from tools.docs.cli_reference import cli_reference
 from tools.docs.decisions import decisions
+from tools.docs.engines import engine_table
 from tools.docs.includes import ROOT, include
 
 __all__ = ["fill_in", "pages"]
 
+_PARTS = {
+    "cli-reference": cli_reference, "decisions": decisions, "engine-table": engine_table,
+}  # fmt: skip
 _PART = re.compile(
     r"^(<!-- generated (\S+)(?: (\S+))? -->\n)(.*?)(^<!-- end generated -->)$",
     re.MULTILINE | re.DOTALL,
@@ -46,7 +50,7 @@ def _text(name: str, argument: str | None, page: str) -> str:
     if argument is not None:
         text = api_reference(argument)
     else:
-        text = {"cli-reference": cli_reference, "decisions": decisions}[name]()
+        text = _PARTS[name]()
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 

@@ -177,8 +177,9 @@ def export_solr_fusion(model: LinearModel, options: ExportOptions) -> Export:
                 f"{printable(name)!r} cannot be the name of a request parameter of Solr",
                 fix="Name runs with letters, digits and underscores",
             )
+    # scale() takes its range over documents that have a value: with def(), all have one.
     terms = [
-        f"product({weight!r},scale(query(${name},0),0,1))"
+        f"product({weight!r},scale(def(query(${name}),0),0,1))"
         for name, weight in zip(fusion.names, fusion.weights, strict=True)
     ]
     params = {"q": f"{{!func}}sum({','.join(terms)})", **dict.fromkeys(fusion.names, "*:*")}

@@ -225,7 +225,7 @@ def _one_export(
     made = export(model, target, ExportOptions(**own))
     X, eps = problem.X.astype(np.float64), 1e-13
     names = model.column_names or [str(j + model.base) for j in range(X.shape[1])]
-    if target in _SINGLE or (target == "onnx" and tables):
+    if target in _SINGLE or (target in ("onnx", "script") and tables):
         if problem.magnitude > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
             return ""
         eps = 1e-6

@@ -231,7 +231,7 @@ def test_a_fusion_that_an_engine_cannot_express_is_refused():
             export(fusion(names=(name, "c"), normalization="min_max"), "solr")
     params = json.loads(export(fusion(normalization="min_max"), "solr").content)["params"]
     assert params["a"] == params["b"] == "*:*"
-    assert "scale(query($a,0),0,1)" in params["q"]
+    assert "scale(def(query($a),0),0,1)" in params["q"]
     made = export(fusion(), "opensearch")
     query = json.loads(made.extra_files[".query.json"])
     assert [one["match_all"]["_name"] for one in query["query"]["hybrid"]["queries"]] == ["a", "b"]
