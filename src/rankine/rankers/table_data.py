@@ -73,7 +73,11 @@ class TableColumns:
         numbers = []
         for first, second in pairs:
             a, b = sorted((self.columns.number(first), self.columns.number(second)))
-            if a == b or not {a, b} <= set(free):
+            if a == b:
+                raise ParameterError(
+                    f"a pair names {first!r} twice", parameter="pairs", fix="Name two columns"
+                )
+            if not {a, b} <= set(free):
                 raise ParameterError(
                     f"the pair {first!r}, {second!r} needs two columns with tables, none monotone",
                     parameter="pairs",
