@@ -32,6 +32,7 @@ def fitted():
         ({"bins": 1}, "bins"),
         ({"bins": 256}, "bins"),
         ({"pairs": [(0, 9)]}, "column 9"),
+        ({"pairs": [(0, 0)]}, "twice"),
         ({"categorical": ["brand"]}, "brand"),
         ({"categorical": [5]}, "column 5 of 5"),
         ({"categorical": [-1]}, "column -1 of 5"),
