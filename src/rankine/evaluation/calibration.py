@@ -125,8 +125,12 @@ class OutcomeRows:
                 f"{outcome} is the same for all {len(outcomes):,} rows",
                 fix="Check the column, or use a log with more outcomes",
             )
-        if min(total, len(outcomes) - total) < _FEW_OUTCOMES:
-            warn_user(f"there are only {int(total)} outcomes; use a longer log")
+        n_with, n_without = int(total), len(outcomes) - int(total)
+        if min(n_with, n_without) < _FEW_OUTCOMES:
+            rarer = f"{n_with} outcomes"
+            if n_without < n_with:
+                rarer = f"{n_without} rows without the outcome"
+            warn_user(f"there are only {rarer}; use a longer log")
 
     @classmethod
     def read(

@@ -18,6 +18,7 @@ from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, heat_map, line_chart
 from rankine.reporting.weights import Weights
 
+#: Tables that are drawn, and categories of one table, at most: the strongest.
 MAX_CURVES, MAX_HEAT_MAPS, MAX_CATEGORIES = 6, 4, 20
 #: Level of the bands around curves.
 LEVEL = 0.95

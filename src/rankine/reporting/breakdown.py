@@ -19,6 +19,7 @@ from rankine.reporting.numbers import number
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Line, histogram, line_chart
 
+#: Depths at which metrics are measured; users look at few items beyond the first ones.
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
 
 
@@ -82,6 +83,7 @@ def _curve(
     return Curve(opponent.kind, opponent.name, values.mean(axis=0).tolist(), low, high)
 
 
+#: Columns of a histogram.
 BINS = 20
 
 

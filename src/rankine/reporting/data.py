@@ -24,6 +24,7 @@ from rankine.transforms.drift import DRIFT_HEADER, Drift
 
 #: Largest number of distinct labels that get a column each.
 MAX_LEVELS = 12
+#: Columns of a histogram of labels or lengths.
 BINS = 20
 #: Largest number of names listed for features that cannot help to rank.
 NAMED = 20

@@ -22,6 +22,7 @@ from rankine.reporting.origin import Origin
 from rankine.reporting.page import Section, table
 from rankine.reporting.svg import Scale, interval, linear
 
+#: Confidence level of the intervals, and the largest difference that counts as irrelevant.
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Number of queries drawn, over all bootstrap samples of a metric, that a report can afford.
 BUDGET = 50_000_000

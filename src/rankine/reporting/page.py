@@ -82,7 +82,11 @@ def make_report(
     sections: Sequence[Section | None],
     numbers: Mapping[str, Any],
 ) -> Report:
-    """Render the page and store its numbers; None among the sections is left out."""
+    """Render the page and store its numbers.
+
+    ``kicker`` is the small line above the title, ``tiles`` are the most important numbers, and
+    ``numbers`` are all that the pictures show. None among the sections is left out.
+    """
     style = _style()
     # The policy allows this one style sheet, identified by its hash, and nothing else.
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

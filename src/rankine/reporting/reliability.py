@@ -26,6 +26,7 @@ from rankine.reporting.svg import Line, line_chart
 from rankine.scoring.datasets import dataset_probabilities
 from rankine.scoring.probability import OutcomeProbabilities
 
+#: Bins of equal numbers of rows.
 _BINS = 15
 
 

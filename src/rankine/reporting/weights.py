@@ -20,6 +20,7 @@ from rankine.reporting.numbers import MINUS, count, number, percent, plural, sig
 from rankine.reporting.page import Section, figures
 from rankine.reporting.svg import Bar, Line, bars, line_chart
 
+#: Features of each sign, columns, and points of the curve of shares, at most.
 TOP, TOP_GROUPS, POINTS = 12, 15, 40
 
 
@@ -150,6 +151,7 @@ def source_of(model: LinearModel, feature: str, index: int) -> str:
     return " x ".join(part.partition("=")[0] for part in feature.split(" x "))
 
 
+#: Sizes at which a smaller model is measured, at most.
 CUTS = 12
 
 

@@ -119,3 +119,12 @@ def test_few_outcomes_are_warned_about():
     data, _ = click_log(20)
     with pytest.warns(UserWarning, match="outcomes"):
         calibrate(MODEL, data, outcome="clicked")
+
+
+def test_few_rows_without_the_outcome_are_warned_about():
+    data, _ = click_log(400)
+    mostly = np.ones(data.n_rows)
+    mostly[:7] = 0
+    data = replace(data, columns={**data.columns, "clicked": mostly})
+    with pytest.warns(UserWarning, match="only 7 rows without"):
+        calibrate(MODEL, data, outcome="clicked")
