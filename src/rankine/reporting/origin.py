@@ -20,6 +20,7 @@ from rankine.data.list_ids import known_share
 from rankine.logs.clicks import coec_formula
 from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
+from rankine.rankers.provenance import json_parameters
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.reporting.html import captions, concatenate, name, parts, sentences
 from rankine.reporting.numbers import count, parameter_text
@@ -58,7 +59,7 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
     ranker = model.parameters.get("ranker")
     defaults = {}
     if str(ranker) in RANKERS:
-        defaults = ranker_class(str(ranker))().get_params(deep=False)
+        defaults = json_parameters(ranker_class(str(ranker))())
     training = _training_record(model)
     trained_on = _training_files(model)
     seen: list[str] = []
@@ -109,7 +110,8 @@ def training_command(model: LinearModel) -> str | None:
     ranker = str(model.parameters.get("ranker"))
     # A ranker that is not registered here (another library's) has no command.
     try:
-        defaults = ranker_class(ranker)().get_params(deep=False)
+        # As JSON types, which the model's parameters are: a tuple is a list.
+        defaults = json_parameters(ranker_class(ranker)())
     except ParameterError:
         return None
     sources = _training_files(model) or ["TRAINING_DATA"]

@@ -48,6 +48,14 @@ def test_the_training_command_gives_the_same_model(tmp_path):
     assert training_command(LinearModel.from_weights([1.0])) is None
 
 
+def test_the_training_command_leaves_out_empty_lists_of_columns():
+    ranker = rankine.AdditiveRanker(pairs=0, smooth=1.0, random_state=0)
+    command = training_command(ranker.fit(shop()[0]).to_model())
+    assert "categorical" not in command
+    assert "linear" not in command
+    assert "--set pairs=0" in command
+
+
 def test_the_training_command_names_crosses(tmp_path):
     rows = {"q": [1, 1, 2, 2], "a": ["x", "y", "x", "z"], "b": [1, 2, 2, 1], "y": [1, 0, 0, 1]}
     pq.write_table(pa.table(rows), tmp_path / "log.parquet")
