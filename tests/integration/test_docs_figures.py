@@ -55,6 +55,7 @@ def test_no_table_shows_a_figure_without_a_marker():
         ("| rows | 512,000 |", False),
         ("| SVMrank 2009 | section 3 |", False),
         ("| LETOR 4.0 | `Fold1` |", False),
+        ("| Solr 9.10.1, embedded | yes |", False),
         (r"| speed | <!--= elastic: speed / cpu_s \| .1f -->9.2<!-- --> s |", False),
     ],
 )

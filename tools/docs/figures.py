@@ -94,7 +94,7 @@ def pages() -> list[Path]:
 
 #: A number with a decimal point or with a unit, which a table may show only where it was measured.
 _NUMBER = re.compile(
-    r"(?<!LETOR )(?<![\w.])\d*\.\d+"
+    r"(?<!LETOR )(?<![\w.])\d*\.\d+(?!\d|\.\d)"  # not a version such as 9.10.1
     r"|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
 )
 
