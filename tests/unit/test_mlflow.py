@@ -1,7 +1,10 @@
 """The MLflow flavour, on MLflow where it is installed, and on a stand-in for it."""
 
 import importlib.util
+import re
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -111,3 +114,16 @@ def test_without_mlflow_the_extra_is_named(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"rankine\[mlflow\]"):
         importlib.import_module("rankine.mlflow")
     forget()
+
+
+def test_the_page_of_the_documentation_runs(flavour, tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "mlflow.md"
+    (block,) = re.findall(
+        r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"bm25": [1.0, 2.0], "age": [0.0, 1.0], "spam": [0.5, 0.0]})
+    namespace = {"ranker": SimpleNamespace(to_model=lambda: MODEL), "frame": frame}
+    exec(block, namespace)  # noqa: S102 - the page under test
+    assert namespace["model"] == MODEL
+    np.testing.assert_allclose(namespace["scores"], [-0.5, 1.0])
