@@ -42,7 +42,7 @@ by = ["user_id", "brand"]
 def run(*words):
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
+    return result.stdout
 
 
 def fail(*words):
@@ -80,6 +80,15 @@ def test_a_later_log_needs_the_state(shop):
     )
     scores = run("predict", model, june, "--state", shop / "state").split()
     assert len(scores) == pq.read_metadata(june).num_rows
+
+
+def test_training_without_a_state_says_what_needs_it(shop, tmp_path):
+    words = ["train", shop / "log.parquet", "--schema", shop / "shop.toml", "--propensity", "auto",
+             "--out", tmp_path / "m"]  # fmt: skip
+    for more, is_said in (([], True), (["--state", tmp_path / "state"], False), (["-q"], False)):
+        result = CliRunner().invoke(app, list(map(str, [*words, *more])))
+        assert result.exit_code == 0
+        assert ("add --state DIR" in " ".join(result.stderr.split())) == is_said
 
 
 def test_the_model_holds_the_estimated_propensities(shop):

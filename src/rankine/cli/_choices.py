@@ -42,6 +42,8 @@ def _targets() -> Iterable[str]:
     return targets()
 
 
+#: A full stop before a new sentence; those of "1, 2, ..." and "Lee et al. 2014" are none.
+_SENTENCE_END = re.compile(r"(?<=[^.]\.)\s(?=[A-Z\"`])")
 #: Width of the terminal from which on help has panels.
 _PANEL_WIDTH = 80
 
@@ -116,10 +118,10 @@ def parameter_meanings(cls: type) -> dict[str, str]:
         _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Parameters\n----------\n")
         for paragraph in re.split(r"\n(?=\S)", section.partition("\n\nAttributes\n")[0]):
             head, _, text = paragraph.partition("\n")
-            sentence = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+            sentence = _SENTENCE_END.split(" ".join(text.split()))[0]
             if "``BaseRanker``" in sentence:  # the docstring of this base says it
                 continue
-            for name in head.split(","):
+            for name in filter(None, head.split(",")):
                 meanings.setdefault(name.strip(), sentence.replace("``", "").rstrip("."))
     return meanings
 

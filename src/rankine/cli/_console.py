@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.atomic import is_written_directly
 from rankine.core.errors import ParameterError
-from rankine.core.safe_text import printable
+from rankine.core.safe_text import mask_secrets, printable
 from rankine.core.stores import check_writable, is_url
 from rankine.core.text_table import wrap_text
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MIN_WIDTH = 20
 #: Characters of a progress bar with its time and the space around them.
 _BAR_WIDTH = 36
+#: Start of the next line of a command.
+_CONTINUED = "     "
 _STATE = {"verbosity": 0}
 #: What Ctrl-C leaves behind, unless a command says otherwise.
 NOTHING_KEPT = "no output file was written"
@@ -86,13 +88,14 @@ def _print_sentence(text: str) -> None:
 
 def _wrapped_sentence(text: str) -> str:
     """Return printable lines for stderr, which a terminal shows wrapped at spaces."""
+    text = mask_secrets(text)
     safe_text = printable(text, len(text))
     return "".join(f"{line}\n" for line in wrap_text(safe_text, terminal_width(stderr=True)))
 
 
 def print_result(text: str) -> None:
     """Print text on stdout, wrapped at spaces on a terminal."""
-    for line in wrap_text(text, terminal_width()):
+    for line in wrap_text(mask_secrets(text), terminal_width()):
         sys.stdout.write(f"{line}\n")
 
 
@@ -116,19 +119,41 @@ def print_next_commands(commands: Sequence[Sequence[str]]) -> None:
     sys.stderr.write("\nNext:\n")
     for words in commands:
         line = " "
-        for word in (word if word == ">" else shlex.quote(word) for word in words):
+        for part in _shell_words(words, width):
             # Two characters are left for the sign of continuation.
-            if width is not None and len(line) + len(word) + 3 > width and line.strip():
+            if width is not None and len(line) + len(part) + 3 > width and line.strip():
                 sys.stderr.write(f"{line} \\\n")
-                line = "     "
-            line += f" {word}"
+                line = _CONTINUED
+            line += f" {part}"
         sys.stderr.write(f"{line}\n")
 
 
+def shell_text(words: Sequence[str]) -> str:
+    """Return a command as a user types it; secrets in its URLs are masked."""
+    return " ".join(_shell_words(words))
+
+
+def _shell_words(words: Sequence[str], width: int | None = None) -> list[str]:
+    """Quote the words of a command for a shell, each option with its value if these fit a line."""
+    parts: list[str] = []
+    for word, previous in zip(words, ["", *words], strict=False):
+        quoted = word if word == ">" else shlex.quote(mask_secrets(word))
+        is_value = previous.startswith("--") and not word.startswith("-") and word != ">"
+        size = len(_CONTINUED) + len(previous) + len(quoted) + 4
+        if is_value and (width is None or size <= width):
+            parts[-1] += f" {quoted}"
+        else:
+            parts.append(quoted)
+    return parts
+
+
 def print_json(value: Any) -> None:
-    """Print one JSON object on one line of stdout."""
+    """Print one JSON object on one line of stdout; secrets in the URLs of its files are masked."""
     import msgspec
 
+    if isinstance(value, dict):
+        # Only here: texts further inside may be data, such as the names of features.
+        value = {k: mask_secrets(v) if isinstance(v, str) else v for k, v in value.items()}
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
@@ -270,7 +295,7 @@ def training_progress(title: str) -> Iterator[list[Any]]:
 
 def command_line() -> str:
     """Return the running command, quoted for a shell."""
-    return shlex.join(["rankine", *sys.argv[1:]])
+    return shell_text(["rankine", *sys.argv[1:]])
 
 
 def save_report(file: str | None, subject: Any, **options: Any) -> None:
@@ -314,4 +339,5 @@ def print_values(rows: Sequence[tuple[str, str]]) -> None:
     """Print names and their values, one below the other."""
     from rankine.evaluation.tables import Table
 
-    print_tables([Table("", ("", ""), rows, left=2)])
+    masked = [(name, mask_secrets(text)) for name, text in rows]
+    print_tables([Table("", ("", ""), masked, left=2)])

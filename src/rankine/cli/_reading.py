@@ -396,6 +396,24 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
             time = schema.time
         return named_parts(data, self.split, time)
 
+    def repeated_words(self, *, is_log: bool) -> list[str]:
+        """Return the written options by which the next command reads the same rows.
+
+        A model of a raw log holds its columns, so only the choice of rows is repeated for it.
+        """
+        names: tuple[str, ...] = ("format", "where")
+        if not is_log:
+            names += ("qid_type", "feature_names", "label", "query", "group", "pairs", "time")
+        defaults = {field.name: field.default for field in fields(self)}
+        words = []
+        for name in names:
+            value = getattr(self, name)
+            if value != defaults[name]:
+                words += [f"--{name.replace('_', '-')}", value]
+        if self.single_query:
+            words.append("--single-query")
+        return words
+
     def newest(self, data: Any) -> Any:
         """Return the last (newest) part of ``--split``, on which models are evaluated."""
         return list(self.parts(data).values())[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import print_next_commands, print_tables, print_values
+from rankine.cli._console import print_next_commands, print_tables, print_values, shell_text
 from rankine.cli._groups import reject_options
 from rankine.cli._options import AsJson, Topic
 from rankine.cli._reading import Where, report_excluded
@@ -204,7 +203,7 @@ class Description:
             plain |= {"facts": dict(self.facts)}
         else:
             plain |= self.overview.to_dict()
-        return {**plain, "next": [shlex.join(command) for command in self.commands]}
+        return {**plain, "next": [shell_text(command) for command in self.commands]}
 
     def print(self, top: int) -> None:
         """Print the description; ``top`` columns are shown."""
@@ -261,7 +260,7 @@ def _is_hive_folder(path: str) -> bool:
 
 def _describe_table(path: str, format_name: str, where: str | None) -> Description:
     """Describe a table: rows of features with label and query id, or a raw log."""
-    from rankine.core.errors import DataError
+    from rankine.core.errors import DataError, ParameterError
     from rankine.data.overview import table_overview
     from rankine.data.sources import find_sources
     from rankine.logs.schema import column_names, propose_schema
@@ -273,7 +272,7 @@ def _describe_table(path: str, format_name: str, where: str | None) -> Descripti
         try:
             schema, _ = propose_schema(path, where=where)
             query, label = schema.query, schema.label or ""
-        except DataError as error:
+        except (DataError, ParameterError) as error:
             query, label, problem = "", "", str(error)
     # A label such as "clicked + 4*bought" is no column; its first outcome is shown.
     label = label.split(" ")[0].rpartition("*")[2]
@@ -282,18 +281,24 @@ def _describe_table(path: str, format_name: str, where: str | None) -> Descripti
     facts += _label_facts(overview, label)
     if not is_log:
         return Description(
-            path, f"features and labels ({format_name})", facts, overview, _training(path, overview)
+            path,
+            f"features and labels ({format_name})",
+            facts,
+            overview,
+            _training(path, overview, where),
         )
+    selection = _where_words(where)
     if not query:
         facts.append(("schema", f"none can be proposed: {problem}"))
         training = ["--query", "QUERY_COLUMN", "--label", "LABEL", "--numeric", "A,B"]
-        commands = [["rankine", "train", path, *training, "--out", "model.rankine"]]
+        commands = [["rankine", "train", path, *selection, *training, "--out", "model.rankine"]]
         return Description(path, f"table ({format_name})", facts, overview, commands)
     schema_file = f"{Path(path).stem.split('*')[0] or 'log'}.toml"
     training = ["--schema", schema_file, "--ranker", "additive", "--split", "time:0.8,0.2"]
-    commands = [["rankine", "inspect", path, "--schema", ">", schema_file]]
-    commands += [["rankine", "train", path, *training, "--out", "model.rankine"]]
-    if schema.position is not None and schema.item is not None:
+    commands = [["rankine", "inspect", path, *selection, "--schema", ">", schema_file]]
+    commands += [["rankine", "train", path, *selection, *training, "--out", "model.rankine"]]
+    # rankine clicks cannot select rows.
+    if schema.position is not None and schema.item is not None and where is None:
         columns = ["--query", query, "--label", label, "--item", schema.item]
         commands.append(["rankine", "clicks", "propensity", path, *columns])
     return Description(path, f"raw log ({format_name})", facts, overview, commands)
@@ -310,16 +315,21 @@ def _describe_lists(path: str) -> Description:
     return Description(path, "LETOR text", facts, overview, _training(path, overview))
 
 
-def _training(path: str, overview: Overview) -> list[list[str]]:
+def _where_words(where: str | None) -> list[str]:
+    return [] if where is None else ["--where", where]
+
+
+def _training(path: str, overview: Overview, where: str | None = None) -> list[list[str]]:
     """Return the commands that learn from features and labels."""
+    rows = [path, *_where_words(where)]
     commands = [
-        ["rankine", "train", path, "--ranker", "additive", "--out", "model.rankine"],
-        ["rankine", "tune", path, "--ranker", "ranksvm", "--out", "model.rankine"],
+        ["rankine", "train", *rows, "--ranker", "additive", "--out", "model.rankine"],
+        ["rankine", "tune", *rows, "--ranker", "ranksvm", "--out", "model.rankine"],
     ]
     if overview.contiguous is False:
         suffix = Path(path).suffix
         sorted_path = f"{path.removesuffix(suffix)}-sorted{suffix}"
-        commands.append(["rankine", "sort", path, sorted_path])
+        commands.append(["rankine", "sort", path, sorted_path, *_where_words(where)])
     return commands
 
 

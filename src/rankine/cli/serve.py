@@ -15,6 +15,7 @@ from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.stores import local_path
+from rankine.core.safe_text import mask_secrets
 from rankine.core.text_table import wrap_text
 
 #: Number of model names that are printed at the start.
@@ -194,7 +195,7 @@ class _LogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         width = _console.terminal_width(stderr=True)
-        return "\n".join(wrap_text(super().format(record), width))
+        return "\n".join(wrap_text(mask_secrets(super().format(record)), width))
 
 
 def _parse_limits(texts: list[str]) -> Any:

@@ -25,7 +25,7 @@ from rankine.cli._options import (
 from rankine.cli._reading import ReadingOptions, log_schema_of, report_excluded
 from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions, ClusterOptions
 from rankine.cli.main import app
-from rankine.core.errors import ParameterError
+from rankine.core.errors import OverlapError, ParameterError
 from rankine.core.stores import local_path
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ def train(
             "needs held-out data", parameter="early_stopping", fix="Add --valid FILE or --split"
         )
     check_output_paths(out=out)
+    if schema is not None and schema.history and state_folder is None:
+        _console.print_status(
+            "The history after this log is not saved. For rankine retrain, predict and serve on "
+            "later logs, add --state DIR."
+        )
     job = TrainingJob(
         estimator=estimator,
         paths=data,
@@ -301,9 +306,19 @@ class ClickCorrection:
         from rankine.logs.propensity import estimate_propensity
 
         columns = self._columns_of_clicks(schema, reading)
-        return estimate_propensity(
-            train, label=label, context=self.options.context, n_resamples=0, **columns
-        )
+        try:
+            return estimate_propensity(
+                train, label=label, context=self.options.context, n_resamples=0, **columns
+            )
+        except OverlapError as error:
+            if error.parameter != "min_rows":
+                raise
+            # The limit that the error names is no option of this command.
+            raise ParameterError(
+                f"cannot be estimated: {error.reason}",
+                parameter="propensity",
+                fix="Use a longer log, or a file of rankine clicks propensity --min-rows N",
+            ) from error
 
     def complete_schema(
         self, schema: LogSchema | None, paths: list[str], reading: ReadingOptions
@@ -601,8 +616,7 @@ def _next_commands(job: TrainingJob) -> list[list[str]]:
         held_out = [job.valid]
     elif job.reading.split is not None and "-" not in job.paths:
         held_out = [*job.paths, "--split", job.reading.split]
-        if job.reading.time is not None and job.schema is None:
-            held_out += ["--time", job.reading.time]
+    held_out += job.reading.repeated_words(is_log=job.schema is not None)
     serve = ["rankine", "serve", job.out]
     if job.state_folder is not None:
         serve += ["--state", job.state_folder]

@@ -35,6 +35,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from rankine.core.safe_text import mask_secrets
+
 __all__ = [
     "ChangedDataError",
     "CheckpointError",
@@ -97,15 +99,16 @@ class RankineError(Exception):
         column: int | str | None = None,
         row: int | None = None,
     ) -> None:
-        self.reason = reason
-        self.fix = fix or self.default_fix
+        # Errors end up in logs and bug reports.
+        self.reason = mask_secrets(reason)
+        self.fix = mask_secrets(fix or self.default_fix)
         self.parameter = parameter
-        self.file = file
+        self.file = None if file is None else mask_secrets(file)
         self.line = line
         self.column = column
         self.row = row
         # Exception keeps only its positional arguments, so __reduce__ passes the fields on.
-        super().__init__(reason)
+        super().__init__(self.reason)
 
     def __str__(self) -> str:
         location = ":".join(
@@ -136,7 +139,7 @@ def attach_file_to_errors(name: str) -> Iterator[None]:
     try:
         yield
     except RankineError as error:
-        error.file = error.file or name
+        error.file = error.file or mask_secrets(name)
         raise
 
 

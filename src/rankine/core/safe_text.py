@@ -1,16 +1,48 @@
-"""Show untrusted names safely on a terminal and in HTML.
+"""Show untrusted names and URLs safely on a terminal, in HTML and in files.
 
 Names of features, queries, documents and files are untrusted. Control characters and characters
 that change the text direction are written as escapes. Text that is not marked as HTML is escaped
 when it is inserted into HTML, and a name is isolated (``<bdi>``), so that a right-to-left name
-cannot reorder the text around it.
+cannot reorder the text around it. Passwords and tokens in URLs are masked in errors, logs, pages
+and model files.
 """
 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 from typing import Any
+
+#: User and password of a URL. A password may contain a slash, and host:8080/a@b has none.
+_USER = re.compile(r"(://)[^\s:/@'\"\[]+:(?!\d+(?:/|$))[^\s@'\"]*@")
+#: A token in place of the user; other stores have the name of a container there.
+_TOKEN_AS_USER = re.compile(r"(https?://)[^\s:/?#@'\"]+@", re.IGNORECASE)
+#: Parameters of a query that carry a secret, such as ``X-Amz-Signature`` and ``sig``.
+_SECRET_PARAMETER = re.compile(
+    r"([?&#;][^\s=&#'\"]*(?:sig|token|key|secret|pass|pwd|auth|cred|session|jwt)[^\s=&#'\"]*=)"
+    # A message may go on behind the URL.
+    r"[^\s&#'\"]*[^\s&#'\":.,;)\]]",
+    re.IGNORECASE,
+)
+_MASK = "***"
+
+
+def mask_secrets(text: str) -> str:
+    """Mask passwords, tokens and signatures of the URLs in a text.
+
+    Examples
+    --------
+    >>> mask_secrets("https://me:word@host/log.parquet?v=2&sig=a%2Fb")
+    'https://***@host/log.parquet?v=2&sig=***'
+    """
+    if "://" in text:
+        text = _USER.sub(rf"\1{_MASK}@", text)
+        text = _TOKEN_AS_USER.sub(rf"\1{_MASK}@", text)
+    # Messages of HTTP clients also name paths without the host.
+    if "=" in text:
+        text = _SECRET_PARAMETER.sub(rf"\1{_MASK}", text)
+    return text
 
 
 def printable(text: str, limit: int = 120) -> str:

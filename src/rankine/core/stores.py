@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from rankine.core.errors import DataError, MissingExtraError, ParameterError, RankineError
+from rankine.core.safe_text import mask_secrets
 
 T = TypeVar("T")
 
@@ -63,8 +64,7 @@ def open_store(url: str) -> tuple[Store, str]:
     """Return the store of a URL, and the path of the object in it."""
     scheme, _, tail = url.partition("://")
     if scheme.lower() not in _ARROW_SCHEMES:
-        store = _fsspec_store(scheme.lower())
-        return store, store.inner._strip_protocol(url)  # noqa: SLF001 - has no public form
+        return _open_with_fsspec(url, scheme.lower())
     bucket, slash, key = tail.partition("/")
     store = _arrow_store(scheme.lower(), bucket)
     return store, f"{store.root}{slash}{key}"
@@ -82,18 +82,16 @@ def _arrow_store(scheme: str, bucket: str) -> Store:
     return Store(filesystem, url.removesuffix(root), (_arrow_store, (scheme, bucket)), root)
 
 
-@lru_cache(maxsize=64)
-def _fsspec_store(scheme: str) -> Store:
+def _open_with_fsspec(url: str, scheme: str) -> tuple[Store, str]:
     try:
         import fsspec
+        from fsspec.core import url_to_fs
     except ImportError as error:
         raise MissingExtraError(
             f"{scheme}:// is read with fsspec", fix="pip install 'rankine[cloud]'"
         ) from error
-    from pyarrow import fs
-
     try:
-        inner = fsspec.filesystem(scheme)
+        fsspec.get_filesystem_class(scheme)
     except ImportError as error:
         raise MissingExtraError(
             f"{scheme}:// needs another package: {error}",
@@ -103,8 +101,17 @@ def _fsspec_store(scheme: str) -> Store:
         raise DataError(
             f"no filesystem is known for {scheme}://", fix="Check the start of the URL"
         ) from error
+    # The host and the user of some schemes belong to the filesystem, not to the path.
+    inner, path = _repeat(lambda: url_to_fs(url), url)
+    return _fsspec_store(inner, scheme), path
+
+
+@lru_cache(maxsize=64)
+def _fsspec_store(inner: Any, scheme: str) -> Store:
+    from pyarrow import fs
+
     arrow = fs.PyFileSystem(fs.FSSpecHandler(inner))
-    return Store(arrow, f"{scheme}://", (_fsspec_store, (scheme,)), inner=inner)
+    return Store(arrow, f"{scheme}://", (_fsspec_store, (inner, scheme)), inner=inner)
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -172,7 +179,7 @@ class Store:
         self,
         filesystem: Any,
         prefix: str,
-        opener: tuple[Callable[..., Store], tuple[str, ...]],
+        opener: tuple[Callable[..., Store], tuple[Any, ...]],
         root: str = "",
         inner: Any = None,
     ) -> None:
@@ -184,7 +191,7 @@ class Store:
         #: First and last blocks of the objects that were opened last.
         self._ends: OrderedDict[tuple[str, Identity], dict[int, Future[bytes]]] = OrderedDict()
 
-    def __reduce__(self) -> tuple[Callable[..., Store], tuple[str, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Store], tuple[Any, ...]]:
         """Open the store again where it is unpickled."""
         return self.opener
 
@@ -442,16 +449,19 @@ def _repeat(call: Callable[[], T], url: str, verb: str = "read") -> T:
             return call()
         except RankineError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
             message = str(error).strip() or type(error).__name__
+            # A traceback shows the cause, whose text cannot be changed.
+            cause = None if mask_secrets(message) != message else error
             if isinstance(error, FileNotFoundError) or _MISSING.search(_without_key(message, url)):
-                raise FileNotFoundError(errno.ENOENT, "does not exist", url) from error
+                shown_url = mask_secrets(url)
+                raise FileNotFoundError(errno.ENOENT, "does not exist", shown_url) from cause
             reason, fix = _explain(error, url)
             if reason or attempt == N_ATTEMPTS:
                 reason = reason or (
                     f"cannot be {verb} after {attempt} attempts: {message.splitlines()[0][:300]}"
                 )
-                raise DataError(reason, file=url, fix=fix) from error
+                raise DataError(reason, file=url, fix=fix) from cause
         time.sleep(pause)
         attempt += 1
         pause = min(2 * pause, LONGEST_PAUSE)

@@ -27,6 +27,7 @@ from rankine.core.errors import (
     attach_file_to_errors,
 )
 from rankine.core.pipes import open_without_waiting, wait_for_writer
+from rankine.core.safe_text import mask_secrets
 from rankine.core.stores import Identity, Store, StoreFile, is_url, open_store
 
 _GLOB = frozenset("*?[")
@@ -51,7 +52,7 @@ class Source:
     Attributes
     ----------
     name
-        Name in errors.
+        Name in errors, reports and models; without the secrets of a URL.
     path
         The file, or None for standard input and open streams.
     handle
@@ -86,6 +87,11 @@ class Source:
     remote_path: str | None = None
     partition: dict[str, Any] = field(default_factory=dict)
     casts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Mask secrets in the name, which is all that others see of a URL."""
+        if self.path is None:
+            self.name = mask_secrets(self.name)
 
     @property
     def file_path(self) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.safe_text import mask_secrets
 from rankine.core.stores import is_file
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset, check_finite, concat
@@ -171,7 +172,7 @@ def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
     # A name that is taken gets a number, so that no system replaces another one.
     for k, system in enumerate(systems):
         if isinstance(system, (str, Path)):
-            name = Path(system).name
+            name = mask_secrets(Path(system).name)
         elif isinstance(system, Run):
             name = system.tag
         elif hasattr(system, "get_params"):

@@ -180,6 +180,9 @@ def hash_values(values: Any, name: str) -> NDArray[np.uint64]:
 
     Values whose ``category_text`` is equal have one hash: 1, "1" and 1.0, in every format.
     """
+    # One long text would make an array of as many characters for each value.
+    if isinstance(values, list) and all(type(value) is str for value in values):
+        return _hash_texts(values)
     array = np.asarray(values)
     if array.dtype.kind == "i":
         return _hash_integers(array.astype(np.int64, copy=False))

@@ -578,7 +578,7 @@ class HistoryState:
     def copy(self) -> HistoryState:
         """Return an independent copy."""
         other = HistoryState(self.history, self.max_keys)
-        other._restore(*self._content())
+        other.restore(*self._content())
         return other
 
     def save(self, path: str | os.PathLike[str], extra: bytes = b"") -> None:
@@ -627,7 +627,7 @@ class HistoryState:
             extra = tensors.pop("extra", None)
             if extra is None or extra.dtype != np.uint8:
                 raise _malformed("a tensor is missing")
-            state._restore(document, tensors)
+            state.restore(document, tensors)
         return state, extra.tobytes()
 
     def _content(self) -> tuple[SnapshotDocument, dict[str, NDArray[Any]]]:
@@ -656,8 +656,8 @@ class HistoryState:
         )
         return document, tensors
 
-    def _restore(self, document: SnapshotDocument, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Fill an empty state."""
+    def restore(self, document: SnapshotDocument, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Fill an empty state with the content of a snapshot, which is checked."""
         lists = ("waiting.ends", "waiting.ids", "waiting.starts", "waiting.keys", "ids_at_clock")
         tables = [f"{part}.{k}" for k in range(len(self.tables)) for part in ("keys", "totals")]
         expected = dict.fromkeys((*lists, *tables), np.int64) | {"waiting.amounts": np.float64}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,8 +130,10 @@ class LogScan(LabelledStream):
     def select_files(self, inputs: list[Source]) -> LogScan:
         """Return the log of some of the files, with the same features."""
         assert not isinstance(self.raw, HistoryScan)  # noqa: S101 - narrows the type
-        selected = LogScan(self.raw.select_files(inputs), self.schema, self.label, None, self.cuts)
-        selected._encoding = self.log_encoding()
+        self.log_encoding()  # measured on all files
+        selected = copy(self)
+        selected.raw = self.raw.select_files(inputs)
+        selected.sources = selected.raw.sources
         return selected
 
     def log_encoding(self) -> LogEncoding:

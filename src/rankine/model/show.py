@@ -275,7 +275,9 @@ def _summary_value(value: Any) -> str:
             return f"{len(value):,} values, the last {_summary_value(value[-1])}"
         return f"[{', '.join(map(_summary_value, value))}]"
     if isinstance(value, Mapping):
-        return f"{len(value):,} entries"
+        fields = (f"{printable(str(key))}={_summary_value(inner)}" for key, inner in value.items())
+        text = f"({', '.join(fields)})"
+        return text if len(text) <= _MAX_NAME else f"{len(value):,} entries"
     text = str(value)
     if len(text) > _MAX_NAME:
         return f"{len(text):,} characters"

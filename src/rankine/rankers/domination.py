@@ -99,7 +99,7 @@ class DominationRanker(PathMixin, BaseRanker):
         Walk down the l1 path (``l1`` is then ignored) and keep the best model with at most this
         many non-zero weights: best by ``metric`` when an ``eval_set`` is given, else by loss.
     propensity, max_weight, position_offset
-        Learning from clicks, as for every ranker.
+        Learn from clicks, see ``BaseRanker``.
     metric, scale, early_stopping, warm_start, random_state, n_threads
         As in every ranker. ``random_state`` matters for ``order="random"`` alone; the number of
         threads changes no bit of the result.

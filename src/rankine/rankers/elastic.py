@@ -138,7 +138,7 @@ class ElasticRanker(PathMixin, BaseRanker):
         Keep at most this many weights: with RDA those that a larger ``l1`` would drop last (by
         the sum of gradients, so frequent features stay), else the largest.
     propensity, max_weight, position_offset
-        Learning from clicks, as for every ranker.
+        Learn from clicks, see ``BaseRanker``.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
         (``progressive_``). The scales "standard" and "maxabs" read a whole stream beforehand.

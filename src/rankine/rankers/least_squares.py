@@ -104,7 +104,7 @@ class LeastSquaresRanker(BaseRanker):
     n_passes
         Passes over the queries of ``"sgd"``.
     propensity, max_weight, position_offset
-        Learning from clicks, as for every ranker.
+        Learn from clicks, see ``BaseRanker``.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. The seed starts the estimates of the spectrum and orders ``"sgd"``.
     n_threads

@@ -81,7 +81,7 @@ class RankSVM(BaseRanker):
         How pairs are summed: ``"tree"`` O(m log m), ``"levels"`` O(m r) with r distinct labels
         (Joachims 2006), ``"pairs"`` O(m^2); same results, for comparison.
     propensity, max_weight, position_offset
-        Learning from clicks, as for every ranker.
+        Learn from clicks, see ``BaseRanker``.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. Nothing here is random; ``random_state`` is accepted for uniformity.
     n_threads

@@ -139,7 +139,7 @@ class SPDRanker(BaseRanker):
     buffer_rows
         Rows that ``"reservoir"`` keeps, up to an eighth more so that the last list is whole.
     propensity, max_weight, position_offset
-        Learning from clicks, as for every ranker.
+        Learn from clicks, see ``BaseRanker``.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. A warm start continues the step counter. In a stream every query owns
         a fixed range of steps, by its share of the objective (counted in a first reading), which

@@ -29,6 +29,7 @@ from rankine.reporting.page import Section
 #: Parameters with a command line option; the others are set by ``--set``.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
 _TITLE = "How was it made?"
+_SCHEMA_FILE = "schema.toml"
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,16 @@ def training_command(model: LinearModel) -> str | None:
         elif not isinstance(value, dict):
             arguments += ["--set", f"{key}={_exact(value)}"]
     arguments += _log_options(model)
+    record = _training_record(model)
+    for key in ("where", "split"):
+        if record.get(key):
+            arguments += [f"--{key}", str(record[key])]
     if model.base != 1:
         arguments += ["--base", str(model.base)]
-    return shlex.join([*arguments, "--out", "model.rankine"])
+    command = shlex.join([*arguments, "--out", "model.rankine"])
+    if "--schema" in arguments:
+        return f"rankine inspect MODEL --schema > {_SCHEMA_FILE} && {command}"
+    return command
 
 
 def _exact(value: Any) -> str:
@@ -142,10 +150,13 @@ def _log_options(model: LinearModel) -> list[str]:
     schema = schema_of(model)
     if schema is None:
         return []
+    # History features and the weights of rows have no option.
+    if schema.history or schema.weight is not None:
+        return ["--schema", _SCHEMA_FILE]
     # Columns that only some label formulas and propensity models read are left out for the others.
     coec = schema.label is not None and coec_formula(schema.label) is not None
     positional = any(model.parameters.get(key) for key in ("propensity", "position_offset"))
-    omitted = {"crosses", "weight"}
+    omitted = {"crosses"}
     if not coec:
         omitted |= {"item", "search"}
         if not positional:

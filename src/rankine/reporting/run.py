@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.errors import ParameterError
+from rankine.core.safe_text import mask_secrets
 from rankine.data.dataset import Dataset
 from rankine.logs.encoding import monitor_log
 from rankine.model import LinearModel, ModelBundle
@@ -310,7 +311,7 @@ def _open(subject: Any) -> tuple[LinearModel | ModelBundle, str]:
 
     name = "model"
     if isinstance(subject, (str, os.PathLike)):
-        name = Path(subject).name
+        name = mask_secrets(Path(subject).name)
         subject = load_any(subject)
     elif hasattr(subject, "to_model"):
         name = type(subject).__name__

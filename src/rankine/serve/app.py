@@ -43,6 +43,7 @@ from rankine.serve.schemas import (
 )
 from rankine.serve.security import EVENTS_PATH, AccessPolicy
 
+_ASK_FOR_TOKEN = ((b"www-authenticate", b"Bearer"),)
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
@@ -95,9 +96,11 @@ class Service:
         if not self.access.host_allowed(fields.get(b"host", b"").decode("latin-1")):
             fix = "Start it with --allow-host"
             return _refused(421, "host", "the Host header does not name this server", fix)
-        if not self.access.authorised(path, fields.get(b"authorization")):
-            reply = _refused(401, "token", "a bearer token is needed")
-            return reply._replace(fields=((b"www-authenticate", b"Bearer"),))
+        refusal_status = self.access.refusal_status(path, fields.get(b"authorization"))
+        if refusal_status == 403:
+            return _refused(403, "token", f"this token is for POST {EVENTS_PATH} only")
+        if refusal_status is not None:
+            return _refused(401, "token", "a bearer token is needed", fields=_ASK_FOR_TOKEN)
         is_post = path in self._scoring or path == EVENTS_PATH
         page = self._pages.get(path)
         # Unknown paths before methods: 405 would suggest that another method works.
@@ -107,8 +110,13 @@ class Service:
         if is_post:
             allowed = (b"POST",)
         if request.method not in allowed:
-            reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
-            return reply._replace(fields=((b"allow", b", ".join(allowed)),))
+            return _refused(
+                405,
+                "http",
+                "this path takes another method",
+                "See /openapi.json",
+                fields=((b"allow", b", ".join(allowed)),),
+            )
         if path == EVENTS_PATH:
             return self.pool.events if on_event_loop else self._post_events(request)
         if is_post:
@@ -215,8 +223,14 @@ class Service:
         return _text(b"ready\n")
 
 
-def _refused(status: int, code: str, message: str, fix: str = "") -> Reply:
-    return Reply(status, encode_error(code, message, fix))
+def _refused(
+    status: int,
+    code: str,
+    message: str,
+    fix: str = "",
+    fields: tuple[tuple[bytes, bytes], ...] = (),
+) -> Reply:
+    return Reply(status, encode_error(code, message, fix), fields=fields)
 
 
 def _text(body: bytes, status: int = 200) -> Reply:
@@ -299,6 +313,7 @@ _STRUCTS = (
 _ERRORS = {
     "400": "The body is not JSON, or a key is repeated in an object.",
     "401": "A bearer token is needed.",
+    "403": "The token is for events only.",
     "404": "No such model.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",
@@ -306,7 +321,7 @@ _ERRORS = {
     "503": "The queue is full; see Retry-After.",
 }
 _EVENT_ERRORS = {
-    **_ERRORS,
+    **{status: text for status, text in _ERRORS.items() if status != "403"},
     "404": "The server has no state of history features.",
     "429": "Too many events wait; see Retry-After.",
     "503": "The log cannot be written; nothing of the request counts.",
@@ -394,13 +409,13 @@ def _posting_events(schema: Any) -> dict[str, Any]:
 
 
 def _getting(operation: str, summary: str, reply: str, *names: str) -> dict[str, Any]:
-    errors = {status: _ERRORS[status] for status in ("401", "404")}
+    errors = {status: _ERRORS[status] for status in ("401", "403", "404")}
     return _operation(operation, summary, _json(reply), errors, parameters=_in_path(names))
 
 
 def _exporting(operation: str, what: str, *names: str) -> dict[str, Any]:
     content = {"application/json": {"schema": {"type": "object"}}}
-    errors = {status: _ERRORS[status] for status in ("401", "404")}
+    errors = {status: _ERRORS[status] for status in ("401", "403", "404")}
     errors["422"] = f"The model has more than {_MAX_EXPORTED:,} weights."
     summary = f"{what} as rankine export --to json writes it."
     return _operation(operation, summary, content, errors, parameters=_in_path(names))

@@ -52,8 +52,17 @@ class EventsHandler:
             events = [events]
         check_repeated_keys(body, sum(_count_pairs(event) for event in events))
         checked = []
+        events_by_id: dict[str, _Event] = {}
         for number, event in enumerate(events):
             try:
+                # 1 and "1" are one id. An event that is sent twice is equal to its first copy.
+                if events_by_id.setdefault(str(event.id), event) != event:
+                    raise RequestError(
+                        422,
+                        "schema",
+                        f"the id {printable(repr(event.id), 60)} is that of another event",
+                        "Give every event its own id",
+                    )
                 checked.append(self._convert(event, live.history))
             except (RankineError, RequestError) as error:
                 raise _locate(error, number, len(events)) from error

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,15 +116,28 @@ class AccessPolicy:
             return self.token is not None and not self.allowed_hosts
         return address.is_loopback or not is_loopback(self.host)
 
-    def authorised(self, path: str, header: bytes | None) -> bool:
-        """Return whether an Authorization header gives access to a path."""
+    def refusal_status(self, path: str, header: bytes | None) -> int | None:
+        """Return the status of the reply to a request without access; None if it has access.
+
+        401 asks for a token. 403 says that the token is known, and does not give access to the
+        path.
+        """
+        if path in PUBLIC_PATHS:
+            return None
         tokens = [self.token]
         if path == EVENTS_PATH:
             tokens.append(self.events_token)
         accepted = [token for token in tokens if token is not None]
-        if not accepted or path in PUBLIC_PATHS:
-            return True
-        scheme, _, token = (header or b"").partition(b" ")
-        # Constant time: the time of a plain comparison would reveal how much of a token is right.
-        is_equal = any(hmac.compare_digest(token.strip(), each) for each in accepted)
-        return is_equal and scheme.lower() == b"bearer"
+        if not accepted or _holds_token(header, accepted):
+            return None
+        if self.events_token is not None and _holds_token(header, [self.events_token]):
+            return 403
+        return 401
+
+
+def _holds_token(header: bytes | None, accepted: Sequence[bytes]) -> bool:
+    """Return whether an Authorization header has one of these bearer tokens."""
+    scheme, _, token = (header or b"").partition(b" ")
+    # Constant time: the time of a plain comparison would reveal how much of a token is right.
+    is_equal = any(hmac.compare_digest(token.strip(), each) for each in accepted)
+    return is_equal and scheme.lower() == b"bearer"

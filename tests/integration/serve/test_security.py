@@ -76,14 +76,14 @@ def test_a_token_is_one_word_of_many_letters(tmp_path):
 def test_a_path_is_open_to_all_or_to_the_token():
     access = AccessPolicy("127.0.0.1", TOKEN.encode())
     for path in ("/", "/healthz", "/readyz"):
-        assert access.authorised(path, None)
+        assert access.refusal_status(path, None) is None
     for header, good in (
         (None, False), (b"", False), (b"Bearer", False), (f"Bearer {TOKEN}".encode(), True),
         (f"BEARER {TOKEN} ".encode(), True), (f"Basic {TOKEN}".encode(), False),
         (f"Bearer {TOKEN}x".encode(), False), (TOKEN.encode(), False),
     ):  # fmt: skip
-        assert access.authorised("/v1/models", header) == good
-        assert AccessPolicy("127.0.0.1").authorised("/v1/models", header)
+        assert access.refusal_status("/v1/models", header) == (None if good else 401)
+        assert AccessPolicy("127.0.0.1").refusal_status("/v1/models", header) is None
 
 
 def test_public_addresses_need_a_token():

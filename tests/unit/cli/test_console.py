@@ -143,6 +143,17 @@ def test_next_commands_continue_on_the_next_line(capsys, terminal, monkeypatch, 
         before = len(terminal.getvalue().splitlines())
         print_next_commands([["rankine", "x" * 28]])
         assert len(terminal.getvalue().splitlines()) == before + 2 + n_lines
+    # An option stays on the line of its value.
+    monkeypatch.setenv("COLUMNS", "22")
+    before = len(terminal.getvalue())
+    print_next_commands([["rankine", "train", "a", "--out", "m", "--quiet", "--json"]])
+    lines = terminal.getvalue()[before:].split("\n")[2:]
+    assert lines == [
+        "  rankine train a \\",
+        "      --out m \\",
+        "      --quiet --json",
+        "",
+    ]
     before = terminal.getvalue()
     set_verbosity(-1)
     print_next_commands(commands)

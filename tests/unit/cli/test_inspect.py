@@ -116,8 +116,16 @@ def test_a_log_is_described_with_the_commands_that_come_next(files):
     plain = json.loads(run("inspect", files / "log.parquet", "--json"))
     assert (plain["rows"], plain["lists"], plain["contiguous"]) == (5, 2, True)
     assert [command.split()[1] for command in plain["next"]] == ["inspect", "train", "clicks"]
+    assert plain["next"][0].endswith(" > log.toml")
+    some = json.loads(run("inspect", files / "log.parquet", "--where", "position < 9", "--json"))
+    assert [command.split()[1] for command in some["next"]] == ["inspect", "train"]
+    # Too few rows for a schema are described all the same.
+    assert "none can be proposed" in run("inspect", files / "log.parquet", "--where", "price > 2")
+    assert all("--where 'position < 9'" in command for command in some["next"])
     pq.write_table(pa.table({"a": [1], "b": [[1.0]]}), files / "table.parquet")
     assert "no column has a usual name" in run("inspect", files / "table.parquet")
+    some = json.loads(run("inspect", files / "table.parquet", "--where", "a > 0", "--json"))
+    assert "--where 'a > 0'" in some["next"][0]
     apart = {"qid": [1, 2, 1], "label": [0, 1, 1], "f": [1.0, 2.0, 3.0]}
     pq.write_table(pa.table(apart), files / "apart.parquet")
     assert "the rows of a list are not together" in run("inspect", files / "apart.parquet")

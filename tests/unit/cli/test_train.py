@@ -364,17 +364,23 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("valid", "split", "time", "paths", "held_out"),
+    ("valid", "options", "paths", "held_out"),
     [
-        (None, None, None, ["a"], ["TEST_DATA"]),
-        ("v", None, None, ["a"], ["v"]),
-        (None, "time:0.8,0.2", None, ["a", "b"], ["a", "b", "--split", "time:0.8,0.2"]),
-        (None, "time:1,1", "day", ["a"], ["a", "--split", "time:1,1", "--time", "day"]),
-        (None, "time:1,1", None, ["-"], ["TEST_DATA"]),
+        (None, {}, ["a"], ["TEST_DATA"]),
+        ("v", {}, ["a"], ["v"]),
+        ("v", {"where": "d > 1", "query": "s"}, ["a"], ["v", "--where", "d > 1", "--query", "s"]),
+        (None, {"split": "time:8,2"}, ["a", "b"], ["a", "b", "--split", "time:8,2"]),
+        (
+            None,
+            {"split": "time:1,1", "time": "day"},
+            ["a"],
+            ["a", "--split", "time:1,1", "--time", "day"],
+        ),
+        (None, {"split": "time:1,1"}, ["-"], ["TEST_DATA"]),
     ],
 )
-def test_the_next_command_judges_on_held_out_lists(valid, split, time, paths, held_out):
-    reading = SimpleNamespace(split=split, time=time)
+def test_the_next_command_judges_on_held_out_lists(valid, options, paths, held_out):
+    reading = ReadingOptions(**options)
     job = SimpleNamespace(
         valid=valid, paths=paths, reading=reading, schema=None, out="m", state_folder=None
     )

@@ -58,3 +58,13 @@ def test_a_file_is_attached_to_errors_that_name_none(file, expected):
     with pytest.raises(RankineError) as caught, attach_file_to_errors("outer"):
         raise DataError("bad", file=file)
     assert caught.value.file == expected
+
+
+def test_secrets_of_urls_are_in_no_field():
+    error = DataError("no https://h/a?token=abc", fix="See s3://me:abc@b/c", file="http://abc@h/d")
+    assert error.file == "http://***@h/d"
+    with pytest.raises(DataError) as caught, attach_file_to_errors("https://h/x?sig=abc"):
+        raise DataError("bad")
+    assert caught.value.file == "https://h/x?sig=***"
+    for each in (error, pickle.loads(pickle.dumps(error)), caught.value):  # noqa: S301
+        assert "abc" not in f"{each} {vars(each)} {each!r}"

@@ -10,6 +10,7 @@ from rankine.core.safe_text import (
     html_table,
     join,
     listed,
+    mask_secrets,
     name_of,
     printable,
     small_bar,
@@ -66,3 +67,36 @@ def test_elements_escape_what_is_not_html():
     assert text("\u202e\x00") == "\\u202e\\x00"
     assert text("1\N{NO-BREAK SPACE}%") == "1\N{NO-BREAK SPACE}%"
     assert name_of("<x>") == "<bdi>&lt;x&gt;</bdi>"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("https://me:se/cr.et@host/a?v=2", "https://***@host/a?v=2"),
+        ("s3://KEYID:a+b/c=@bucket/log", "s3://***@bucket/log"),
+        ("HTTPS://abc123@host/a", "HTTPS://***@host/a"),
+        ("https://h/a?sig=a%2Fb&v=1&X-Amz-Token=x: gone",
+         "https://h/a?sig=***&v=1&X-Amz-Token=***: gone"),
+        ("Max retries with url: /a?access_token=abc, (try later)",
+         "Max retries with url: /a?access_token=***, (try later)"),
+        ("'https://h/a?password=x' and \"ftp://u:p@h/b\"",
+         "'https://h/a?password=***' and \"ftp://***@h/b\""),
+    ],
+)  # fmt: skip
+def test_secrets_of_urls_are_masked(text, masked):
+    assert mask_secrets(text) == masked
+    assert mask_secrets(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abfs://container@account.dfs.core.windows.net/log.parquet",
+        "https://host:8080/users/a@b.txt?page=2",
+        "http://[::1]:80/a@b",
+        "s3://bucket/key=value/part.parquet",
+        "key = 3 of log.parquet",
+    ],
+)
+def test_texts_without_secrets_stay(text):
+    assert mask_secrets(text) == text

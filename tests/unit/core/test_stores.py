@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import threading
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -435,7 +436,6 @@ def test_urls_that_nothing_opens(monkeypatch):
     with pytest.raises((DataError, MissingExtraError)):
         rankine.load("nosuchscheme://x/y.parquet")
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
-    stores._fsspec_store.cache_clear()
     with pytest.raises(MissingExtraError):
         rankine.load("https://example.org/x.parquet")
     with pytest.raises(ParameterError):
@@ -451,6 +451,12 @@ class _Pages(BaseHTTPRequestHandler):
     def do_GET(self):
         start, stop = 0, len(self.content)
         status = 200
+        if self.path.startswith("/absent"):
+            self.send_error(404)
+            return
+        if self.path.startswith("/denied"):
+            self.send_error(403)
+            return
         if self.ranges and "Range" in self.headers:
             first, last = self.headers["Range"].removeprefix("bytes=").split("-")
             start, stop, status = int(first), min(int(last) + 1, stop), 206
@@ -482,3 +488,31 @@ def test_files_of_web_servers(ranges, tmp_path, monkeypatch):
         server.shutdown()
         server.server_close()
     assert data.X.tobytes() == rankine.load(tmp_path / "log.parquet").X.tobytes()
+
+
+def test_secrets_of_a_url_are_in_no_error_and_no_model(tmp_path, monkeypatch):
+    pytest.importorskip("aiohttp", reason="needs aiohttp")
+    data = rankine.Dataset.from_arrays(np.eye(4), [1, 0, 0, 1], [1, 1, 2, 2])
+    data.save(tmp_path / "log.txt")
+    monkeypatch.setattr(_Pages, "content", (tmp_path / "log.txt").read_bytes())
+    monkeypatch.setattr(stores, "FIRST_PAUSE", 0.001)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        data = rankine.load(f"{address}/log.txt?token=s3cr3t")
+        model = RankSVM().fit(data).to_model()
+        texts = []
+        for path in ("absent", "denied"):
+            for read in (rankine.load, LinearModel.load):
+                with pytest.raises((DataError, FileNotFoundError)) as caught:
+                    read(f"{address}/{path}.rankine?token=s3cr3t")
+                texts.append("".join(traceback.format_exception(caught.value)))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert model.provenance["training"]["sources"] == [f"{address}/log.txt?token=***"]
+    lines = "".join(texts).splitlines()
+    # The lines of code in a traceback are the caller's own.
+    assert [line for line in lines if "s3cr3t" in line and "read(f" not in line] == []
+    assert "token=***" in "".join(lines)

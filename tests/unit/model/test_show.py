@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankine.core.specs import Bins, ListRange, MissingValues
+from rankine.core.specs import Bins, ListRange, LogColumns, MissingValues, OneHot
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.explain import Contribution, Explanation
 from rankine.model.show import summary_text, weights_html
@@ -137,3 +137,16 @@ def test_columns_of_an_explanation_are_aligned():
         ["where"],
     ]
     assert (pair["rest"], pair["rest_count"]) == (0.0, 0)
+
+
+def test_the_values_of_columns_are_counted_by_column():
+    log = LogColumns(one_hot=(OneHot("brand", tuple("abcdefg")), OneHot("colour", ("red",))))
+    model = LinearModel.from_weights([1.0] * log.n_features, transforms=(log,))
+    text = " ".join(summary_text(model.summary()).split())
+    assert (
+        "one_hot=[(column=brand, values=7 values, the last g), (column=colour, values=[red])]"
+        in text
+    )
+    long = {"x" * 90: "y" * 90, "z" * 90: 1}
+    model = LinearModel.from_weights([1.0], provenance={"a": [long]})
+    assert "a = [2 entries]" in summary_text(model.summary())

@@ -145,3 +145,22 @@ def test_pages_without_a_model_show_command_and_notes():
     assert section.lead == "Rules."
     (section,) = command_section(None, notes=[Markup("<p>Mind this</p>")])
     assert words(section.body) == "Mind this"
+
+
+def test_the_training_command_reads_the_same_rows(tmp_path):
+    rows = {"q": [1, 1, 2, 2], "a": ["x", "y", "x", "z"], "t": [1, 1, 2, 2], "y": [1, 0, 0, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    log = logs.scan(tmp_path / "log.parquet", query="q", label="y", time="t", categorical=["a"])
+    model = rankine.ElasticRanker(random_state=0).fit(log).to_model()
+    training = {**model.provenance["training"], "where": "t > 0", "split": "time:1,1"}
+    model = replace(model, provenance={**model.provenance, "training": training})
+    given = dict(itertools.pairwise(shlex.split(training_command(model))))
+    assert (given["--where"], given["--split"]) == ("t > 0", "time:1,1")
+    # History features have no options: the schema of the model is a file.
+    history = {"n": {"by": ["a"], "count": "y"}}
+    log = logs.scan(tmp_path / "log.parquet", query="q", label="y", time="t", history=history)
+    model = rankine.ElasticRanker(random_state=0).fit(log).to_model()
+    first, second = training_command(model).split(" && ")
+    assert first == "rankine inspect MODEL --schema > schema.toml"
+    assert "--schema schema.toml" in second
+    assert "--history" not in second

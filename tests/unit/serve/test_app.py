@@ -304,14 +304,14 @@ def test_the_page_runs_nothing_but_its_own_script():
 def test_the_document_names_every_reply():
     document = json.loads(openapi_document())
     rank = document["paths"]["/v1/rank"]["post"]
-    assert set(rank["responses"]) == {"200", "400", "401", "404", "413", "415", "422", "503"}
+    assert set(rank["responses"]) == {"200", "400", "401", "403", "404", "413", "415", "422", "503"}
     schema = rank["responses"]["422"]["content"]["application/json"]["schema"]
     assert schema["$ref"].endswith("/ErrorReply")
     ready = document["paths"]["/readyz"]["get"]["responses"]
     assert set(ready["503"]["content"]) == set(ready["200"]["content"]) == {"text/plain"}
     topic = document["paths"]["/v1/models/{name}/{topic}"]["get"]
     assert [one["name"] for one in topic["parameters"]] == ["name", "topic"]
-    assert set(topic["responses"]) == {"200", "401", "404"}
+    assert set(topic["responses"]) == {"200", "401", "403", "404"}
 
 
 def test_unknown_names_are_refused_unless_raw_columns_are_read():

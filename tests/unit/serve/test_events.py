@@ -120,17 +120,19 @@ def item_rows(*items):
 
 
 def replay(server, log, history, restart=None):
+    """Replay a log; return the lists with the scores of the offline pass, and the number of all."""
     model = history_model(history)
     expected = offline_scores(log, history, model)
     lists = list(lists_in(log))
+    n_equal = 0
     for i, (index, request, events) in enumerate(lists):
         if restart is not None and i == len(lists) // 2:
             server = restart()
-        assert server.score(**request) == expected[index].tolist()
+        has_equal_scores = server.score(**request) == expected[index].tolist()
         status, reply = server.post(*events)
-        assert (status, reply["accepted"], reply["late"]) == (202, len(events), 0)
-        assert server.value("event_rows_total") > 0
-    return server
+        is_accepted = (status, reply["accepted"], reply["late"]) == (202, len(events), 0)
+        n_equal += has_equal_scores and is_accepted and server.value("event_rows_total") > 0
+    return n_equal, len(lists)
 
 
 @pytest.mark.parametrize("fields", [{}, {"delay": 5.0, "refresh": 50.0}])
@@ -138,7 +140,8 @@ def test_a_replayed_log_gives_the_bits_of_the_offline_pass(start, fields):
     """1,000 lists; ``make test-full`` replays 100,000."""
     history = declare(**fields)
     log = random_log(np.random.default_rng(2), 500, span=2000)
-    replay(start(history), log, history, restart=start)
+    n_equal, n_lists = replay(start(history), log, history, restart=start)
+    assert n_equal == n_lists > 100
 
 
 @pytest.mark.full
@@ -146,7 +149,8 @@ def test_a_replayed_log_gives_the_bits_of_the_offline_pass(start, fields):
 def test_a_hundred_thousand_lists(start):
     history = declare(delay=5.0)
     log = random_log(np.random.default_rng(3), 100_000, span=400_000)
-    replay(start(history), log, history, restart=start)
+    n_equal, n_lists = replay(start(history), log, history, restart=start)
+    assert n_equal == n_lists > 10_000
 
 
 def _replay_nights(start, tmp_path, n_lists, span, night):
@@ -284,6 +288,26 @@ def test_invalid_events_name_what_is_wrong_and_change_nothing(start, body, statu
     assert server.ask(b"GET", "/v1/state")[1]["mode"] == "snapshots"
 
 
+def test_an_id_is_that_of_one_event(start):
+    server = start(declare(SMALL))
+    first = shown(1, 10, "a", id=1)
+    assert server.post(first, first)[1] | {"unknown_columns": 0} == {
+        "accepted": 1, "duplicates": 1, "unmatched": 0, "late": 0, "unknown_columns": 0
+    }  # fmt: skip
+    # Whatever its type and content, an event with an id that was seen is a duplicate.
+    for event in (shown(2, 10, "b", id="1"), outcome("1", "a", 11, clicked=1) | {"id": 1}):
+        reply = server.post(event)[1]
+        assert (reply["accepted"], reply["duplicates"]) == (0, 1)
+    # Lists and items have the same rule for ids.
+    reply = server.post(outcome("1", "a", 11, clicked=1), shown("1", 12, "b", id="again"))[1]
+    assert (reply["accepted"], reply["duplicates"]) == (1, 1)
+    before = server.ask(b"GET", "/v1/state")[1]
+    status, reply = server.post(shown(3, 12, "a", id="x"), shown(4, 12, "a", id="x"))
+    assert (status, reply["error"]["code"]) == (422, "schema")
+    assert reply["error"]["message"].startswith("event 1: ")
+    assert server.ask(b"GET", "/v1/state")[1] == before
+
+
 def test_a_strict_server_refuses_columns_that_do_not_match(start):
     server = start(declare(SMALL), strict=True)
     server.post(shown("L1", 1, "a"))
@@ -388,7 +412,10 @@ def test_tokens(start):
     for token, status in ((TOKEN, 202), (EVENTS_TOKEN, 202), (b"wrong", 401)):
         header = b"Bearer " + token
         assert server.ask(b"POST", "/v1/events", body, authorization=header)[0] == status
-    assert server.ask(b"GET", "/v1/state", authorization=b"Bearer " + EVENTS_TOKEN)[0] == 401
+    for path in ("/v1/state", "/v1/models/nobody"):
+        assert server.ask(b"GET", path, authorization=b"Bearer " + EVENTS_TOKEN)[0] == 403
+        assert server.ask(b"GET", path, authorization=b"Basic " + EVENTS_TOKEN)[0] == 401
+        assert server.ask(b"GET", path)[0] == 401
     assert server.ask(b"GET", "/v1/state", authorization=b"Bearer " + TOKEN)[0] == 200
 
 
