@@ -35,7 +35,7 @@ def scorer(
     """Return a function that scores Arrow record batches with a model.
 
     The function has the form that engines expect. It can be pickled, so that a cluster can send it
-    to its workers. Scores have the same bits as those of ``rankine predict``.
+    to its workers. Scores have the bits of ``rankine predict``.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ class ArrowScorer:
                 parameter="model",
                 fix="Score the log with rankine predict, or rank with rankine serve --state",
             )
+        # Batches of an engine end anywhere, so lists must be recognised by their ids.
         if query is None and Scorer(model).treats_lists_separately:
             raise ParameterError(
                 "scores of this model depend on the other rows of the list",
@@ -163,6 +164,7 @@ class ArrowScorer:
                 failure.append(error)
                 raise
 
+        # Arrow hides the class of an error in a reader; ``failure`` keeps the engine's own.
         reader = pa.RecordBatchReader.from_batches(schema, recorded())
         for block in self._blocks(stream, reader, failure):
             results = [score_dataset(self.model, block)]
@@ -171,6 +173,7 @@ class ArrowScorer:
             start = 0
             while start < block.n_rows:
                 stop = min(start + pending[0].num_rows, block.n_rows)
+                # Blocks end with a list and batches anywhere: a batch may belong to two blocks.
                 part = pending.popleft()
                 if part.num_rows > stop - start:
                     pending.appendleft(part.slice(stop - start))
@@ -196,6 +199,7 @@ class ArrowScorer:
         """Return the columns of features."""
         names = self.model.column_names
         has_names = names is not None and set(names) <= set(schema.names)
+        # A model may have features called indices and values, which then are columns.
         if set(SPARSE) <= set(schema.names) and not has_names:
             return SPARSE
         if names is not None:
@@ -237,7 +241,7 @@ class ArrowScorer:
 def _check_batches(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches; refuse one whose columns differ from those of the first."""
+    """Yield batches; refuse one whose columns differ from the first one's."""
     for k, batch in enumerate(batches):
         if not batch.schema.equals(schema):
             raise SchemaError(

@@ -97,7 +97,7 @@ def save_model(
 
 
 def log_model(model: LinearModel, name: str, **options: Any) -> Any:
-    """Save a model as an artifact of the current run; ``options`` are those of ``Model.log``."""
+    """Save a model as an artifact of the current run; ``options`` are passed to ``Model.log``."""
     return Model.log(
         artifact_path=None, name=name, flavor=sys.modules[__name__], model=model, **options
     )
@@ -116,7 +116,7 @@ class _Pyfunc:
         self._scorer = Scorer(model)
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:  # noqa: ARG002
-        """Return the scores of one list of rows. MLflow passes ``params``; there are none."""
+        """Return the scores of one list of rows. MLflow passes ``params``, which are not used."""
         return self._scorer.score(model_input)
 
 

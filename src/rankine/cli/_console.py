@@ -55,7 +55,7 @@ def print_interruption() -> None:
 
 
 def terminal_width(*, stderr: bool = False) -> int | None:
-    """Return the width of the terminal that stdout (or stderr) writes to; None if it is none."""
+    """Return the width of the terminal that stdout (or stderr) writes to, None for a file."""
     stream = sys.stderr if stderr else sys.stdout
     if not stream.isatty():
         return None
@@ -100,7 +100,7 @@ def print_result(text: str) -> None:
 
 
 def print_without_weights(n_nonzero: int, metric: str) -> None:
-    """Say first that the best model has no weights, if so; it orders lists at random."""
+    """Warn if the best model has no weights; it orders lists at random."""
     if n_nonzero == 0:
         print_result(
             f"The best model has no weights: by {metric} on held-out lists, every model with "

@@ -199,7 +199,7 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         log_schema
             Result of the method ``log_schema``, if the caller has called it.
         state
-            State of history features, instead of that of ``--state``.
+            State of history features, instead of the folder of ``--state``.
         more
             Further options of reading.
         """
@@ -395,6 +395,23 @@ class ModelReadingOptions(LogOptions, _ReadOptions):
         if time is None and schema is not None:
             time = schema.time
         return named_parts(data, self.split, time)
+
+    def parts_with(
+        self, data: Any, held_out: Mapping[str, str | None], **more: Any
+    ) -> dict[str, Any]:
+        """Return the parts of ``--split``, or the training rows and held-out files, by name.
+
+        ``held_out`` has the file of each option, or None; ``more`` are options of reading these.
+        """
+        files = {name: path for name, path in held_out.items() if path is not None}
+        if self.split is not None:
+            for name in files:
+                raise ParameterError(
+                    "cannot be combined with --split", parameter=name, fix="Leave one of them out"
+                )
+            return self.parts(data)
+        parts = {name: self.open_like(path, data, **more) for name, path in files.items()}
+        return {"train": data, **parts}
 
     def repeated_words(self, *, is_log: bool) -> list[str]:
         """Return the written options by which the next command reads the same rows.

@@ -131,6 +131,7 @@ def convert(
 
     # As with cp: all files but the last are read.
     *sources, target = files
+    # The counts of --json and the converted rows must not mix on stdout.
     check_stdout_unused(target, json=json)
     check_output_paths(files=target)
     reject_options(("pairs", "split"), "applies to training data only")
@@ -158,6 +159,7 @@ def convert(
     else:
         columns = None if reading.features is None else split_list(reading.features)
         options = reading.options(features=columns)
+    # Block by block, so that files larger than memory can be converted.
     report = convert_files(
         source,
         target,
@@ -237,6 +239,7 @@ def _import_events(system: str, sources: list[str], target: str, *, json: bool) 
             parameter="from_",
             fix=f"Write: rankine convert --from {system} IN... OUT.parquet",
         )
+    # Everything is joined in memory: an outcome may come long after its list.
     log = IMPORTERS[system](sources)
     with atomic_file(target) as file:
         pq.write_table(log.table, file, compression="zstd")

@@ -89,6 +89,7 @@ def evaluate(
             ("metric", "per_query", "relative_to", "run", "rules"),
             "cannot be combined with --counterfactual, which estimates clicks per list",
         )
+        # An estimate of clicks is per list, and no metric of labels is computed with it.
         clicks.evaluate(str(model), data or [], reading, json=json)
         return
     # An option without effect is an error: the user expects that it changes something.
@@ -182,6 +183,7 @@ def evaluate_model(
     scores = score_dataset(model, data)
     if any(map(needs_probabilities, names)):
         probabilities = dataset_probabilities(compute, data, scores, position)
+    # Rules remove rows, so the value without them is computed from the data as they were.
     without_rules = data, scores
     effects: list[dict[str, Any]] = []
     if rules is not None:
@@ -207,6 +209,7 @@ def evaluate_model(
                 metric, data.y, data.queries, columns=columns
             ),
         }
+        # Rules move items but change no probability, so these metrics have one value.
         if rules is not None and not needs_probabilities(metric):
             plain_data, plain_scores = without_rules
             value = evaluate_on(plain_data, scores=plain_scores, metric=metric)
@@ -236,6 +239,7 @@ def _apply_rules(
     from rankine.reranking.datasets import apply_rules, mark_removed
 
     scores, stays, effects = apply_rules(rules, data, scores, time=time)
+    # A removed item counts as not retrieved, for every name that a metric gives to this column.
     flags = ["retrieved", *(parse_metric(name).retrieved for name in metrics)]
     entries = [
         {
@@ -301,6 +305,7 @@ def print_results(results: dict[str, Any]) -> None:
         _print_rules(results["rules"], results["queries"])
     for rule, text in _TIES.items():
         names = [name for name, entry in entries.items() if entry["ties"] == rule]
+        # Most metrics take the mean over orders, which is the default and needs no remark.
         if names:
             _console.print_status(f"{', '.join(names)}: {text}")
     for name, entry in entries.items():
@@ -332,6 +337,7 @@ def _print_skipped(name: str, entry: dict[str, Any], n_queries: int) -> None:
 
     rule = entry["no_relevant"]
     treatment = "are skipped" if rule == "skip" else f"count {rule}"
+    # The number is printed because a mean over skipped queries is easily misread.
     lack = "no relevant document"
     if find_definition(parse_metric(name).name).items == "group":
         lack = "too few values to compare"

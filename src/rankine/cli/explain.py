@@ -57,6 +57,7 @@ def explain(
     scorer = rankine.Scorer(linear_model)
     text = None if rows.query_texts is None else str(rows.query_texts[0])
     overall: dict[str, float] = {}
+    # A rate means little alone, so it is printed relative to the rate over all keys.
     if rows.encoding is not None and rows.encoding.history is not None:
         overall = rows.encoding.history.overall_rates(rows.qid[0])
     explanations: list[tuple[str, Any, list[int]]] = []
@@ -86,7 +87,7 @@ def explain(
 
 
 def _compare_rates(data: Dataset, row: int, overall: dict[str, float]) -> list[str]:
-    """Return a line for each rate of the history of a row, beside the rate over all keys."""
+    """Return a line for each rate of the history of a row, with the rate over all keys."""
     lines = []
     for name, rate in overall.items():
         value = float(data.columns[name][row])

@@ -63,7 +63,7 @@ def build(
 ) -> None:
     """Write the rows of a log with its history features as columns, for any other tool.
 
-    The log must be in order of time. A schema that uses the new columns is written beside the
+    The log must be in order of time. A schema that uses the new columns is written next to the
     file, with the suffix .toml.
     """
     from rankine.logs.build import build_history
@@ -204,6 +204,6 @@ def _print_summary(state: HistoryState) -> None:
     title = (
         f"{plural(summary['rows'], 'row')} of {plural(summary['lists'], 'list')}, the last one "
         f"read at {summary['time'] or 'no time yet'}; "
-        f"{plural(summary['waiting_lists'], 'list')} not known yet; {summary['bytes']:,} bytes"
+        f"{plural(summary['waiting_lists'], 'list')} not visible yet; {summary['bytes']:,} bytes"
     )
     _print_table(title, ("feature", "what", "by", "keys"), rows, ("what", "by"))

@@ -265,8 +265,10 @@ def _describe_table(path: str, format_name: str, where: str | None) -> Descripti
     from rankine.data.sources import find_sources
     from rankine.logs.schema import column_names, propose_schema
 
+    # Only the header is read here; the whole file is read once, for the overview.
     names = column_names(path)
     query, label = "qid", "label"
+    # A table with these names holds features; anything else is described as a log.
     is_log = not {"qid", "label"} <= set(names)
     if is_log:
         try:
@@ -411,6 +413,7 @@ def _describe_folder(path: str) -> Description:
     suffixes = Counter(_suffix(file) for file in files if file.is_file())
     counts = ", ".join(f"{count:,} {suffix}" for suffix, count in suffixes.most_common())
     facts = [("files", counts or "none"), ("folders", f"{sum(f.is_dir() for f in files):,}")]
+    # LETOR collections have these names in all editions.
     if "fold1" in names or any(name.startswith(("s1.", "set1.train")) for name in names):
         commands = [["rankine", "letor", path, "--ranker", "all"]]
         return Description(path, "folder of the LETOR protocol", facts, None, commands)
@@ -425,7 +428,7 @@ def _describe_folder(path: str) -> Description:
 
 
 def _suffix(file: Path) -> str:
-    """Return the suffix of a file without that of its compression, or its name."""
+    """Return the suffix of a file before the one of its compression, or its name."""
     from rankine.data.compression import strip_compression
 
     return Path(strip_compression(file.name)).suffix or file.name

@@ -159,7 +159,7 @@ def letor(
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
     """Parse texts such as ``spd:solver=romma,l2=1e-3`` to rankers and their search grids.
 
-    ``all`` stands for every ranker with its defaults. The grids leave out the parameters that a
+    ``all`` means every ranker with its defaults. The grids leave out the parameters that a
     text sets.
     """
     from rankine.rankers.registry import RANKERS

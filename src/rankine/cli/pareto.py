@@ -177,16 +177,4 @@ def _read(
             raise
         reading = replace(reading, label=named[0])
         rows = reading.open(files, columns=columns)
-    if reading.split is None:
-        parts = {"train": rows}
-    else:
-        for name, value in (("valid", valid), ("test", test)):
-            if value is not None:
-                raise ParameterError(
-                    "cannot be combined with --split", parameter=name, fix="Leave one of them out"
-                )
-        return reading.parts(rows)
-    for name, path in (("valid", valid), ("test", test)):
-        if path is not None:
-            parts[name] = reading.open_like(path, rows, columns=columns)
-    return parts
+    return reading.parts_with(rows, {"valid": valid, "test": test}, columns=columns)

@@ -107,6 +107,7 @@ def path(
     settings = {"metric": metric, "scale": scale, "missing": missing, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     options = {"n_steps": n_steps, "min_ratio": min_ratio}
+    # The defaults depend on the ranker, so only what the user wrote is passed on.
     options = {name: value for name, value in options.items() if value is not None}
     options |= path_options(estimator, solvers, max_latency)
     check_output_paths(out=out, plot=plot, report=report)
@@ -115,6 +116,7 @@ def path(
         steps = estimator.path(
             train, eval_set=held_out, callbacks=callbacks, max_nonzero=max_nonzero, **options
         )
+    # The path stops before the first model that is too large, which may be the very first one.
     if len(steps) == 0:
         raise ParameterError(
             "every model has more non-zero weights",
@@ -159,18 +161,8 @@ def _read(
     stream = "stream" in estimator.capabilities.path and has_known_width
     columns = metric_columns([estimator.metric])
     rows = reading.open(files, stream=stream, columns=columns)
-    if reading.split is not None:
-        if valid is not None:
-            raise ParameterError(
-                "cannot be combined with --split",
-                parameter="valid",
-                fix="Leave one of them out",
-            )
-        parts = reading.parts(rows)
-        return parts["train"], parts["valid"]
-    if valid is None:
-        return rows, None
-    return rows, reading.open_like(valid, rows, columns=columns)
+    parts = reading.parts_with(rows, {"valid": valid}, columns=columns)
+    return parts["train"], parts.get("valid")
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:

@@ -124,11 +124,13 @@ def predict(
             probabilities = dataset_probabilities(compute, block, scores, position)
         return ScoredRows(block, scores, ranks, probabilities)
 
+    # Lazily, so that a stream is held in memory one block at a time.
     scored = map(score, source if stream else [source])
     if is_table:
         write_scores(scored, out, split_list(reading.columns))
     else:
         with open_text_output(out) as write:
+            # Rows without a document id are named by their number in the input, not in the block.
             first_row = 0
             for rows in scored:
                 # repr writes the shortest text that reads back as the same float.
@@ -140,6 +142,7 @@ def predict(
                     write(line + "\n")
                 first_row += rows.data.n_rows
     if stream:
+        # Only now: the width of a file is known after it was read.
         report_narrower_files(linear_model, source)
 
 
@@ -155,8 +158,10 @@ def _run_lines(scored: ScoredRows, tag: str, k: int | None, first_row: int) -> I
             order = rows[np.argsort(-scores[rows], kind="stable")]
             values = scores[order].tolist()
         else:
+            # Rank 0: a rule has removed the item.
             rows = rows[ranks[rows] > 0]
             order = rows[np.argsort(ranks[rows])]
+            # Readers of runs sort by score, so the scores must give the order of the rules.
             values = [float(len(order) - rank) for rank in range(len(order))]
         for rank, (row, value) in enumerate(zip(order[:k].tolist(), values[:k], strict=True), 1):
             docid = f"row{first_row + row}"

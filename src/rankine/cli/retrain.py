@@ -99,7 +99,7 @@ def retrain(
         check_count("keep", keep)
         if is_url(out):
             raise ParameterError(
-                "earlier models are kept in a folder beside the file, and this is a URL",
+                "earlier models are kept in the folder of the file, and this is a URL",
                 parameter="keep",
                 fix="Leave it out, and switch on versions of the bucket",
             )
@@ -109,6 +109,7 @@ def retrain(
     check_output_paths(out=out)
     if reading.state is not None:
         check_not_live(reading.state)
+    # Read before anything is written: OUT is often the file of MODEL.
     live = LinearModel.load(model)
     target = parse_metric(metric or live.metric or "ndcg@10")
     if reading.split is None:
@@ -117,6 +118,7 @@ def retrain(
     drift = _measure_drift(live, data, max_drift, max_unseen, max_missing)
     result: dict[str, Any] = {"model": model, "out": out, "live": live.digest, "drift": drift}
     reasons = list(drift["alarms"]) if drift else []
+    # A log that has drifted is not trained on, because the result would not be published.
     candidate = None
     if not reasons:
         # Older lists to train on, and the newest ones, which neither model has seen.
@@ -179,7 +181,7 @@ def _train_on(live: LinearModel, train: Any) -> tuple[LinearModel, dict[str, Any
     name = live.parameters.get("ranker")
     if name not in RANKERS:
         raise ParameterError(
-            "the model does not say by which ranker it was trained",
+            "the model file names no ranker",
             parameter="model",
             fix="Use rankine train --warm-start MODEL --ranker NAME",
         )
@@ -213,13 +215,14 @@ def _compare(live: LinearModel, candidate: LinearModel, newest: Any, metric: Met
 def publish(model: LinearModel, out: str, keep: int) -> None:
     """Replace a model file in one step, and keep the last ``keep`` files of this name.
 
-    They are ``previous/NAME.1.rankine``, ``NAME.2.rankine`` ... beside it, the newest first: a
+    They are ``previous/NAME.1.rankine``, ``NAME.2.rankine`` ... in its folder, the newest first: a
     server reads every file of a folder, but no folder in it.
     """
     path = Path(out)
     if keep and path.exists():
         folder = path.parent / "previous"
         folder.mkdir(exist_ok=True)
+        # From the oldest to the newest, so that no file is overwritten before it was moved.
         files = [folder / f"{path.stem}.{k}{path.suffix}" for k in range(1, keep + 1)]
         for older, newer in zip(files[:0:-1], files[-2::-1], strict=True):
             if newer.exists():

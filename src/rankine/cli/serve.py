@@ -67,7 +67,7 @@ class HistoryOptions:
         _history(
             min=1,
             help="Number of keys per history feature; with more, the least recently updated ones "
-            "go, and features may differ from those of training (default: no limit).",
+            "go, and features may differ from training (default: no limit).",
         ),
     ] = None
     snapshot_rows: Annotated[

@@ -134,6 +134,7 @@ def train(
         options.pop("early_stopping", None)
     written = {"early_stopping": early_stopping, "n_passes": n_passes}
     options |= {name: value for name, value in written.items() if value is not None}
+    # Settings of a model to start from have the lowest precedence, then options, then --set.
     settings = _ranker_settings(set_, options)
     correction = _prepare_correction(clicks, reading, schema, settings)
     if correction.click_formula is not None:
@@ -151,6 +152,7 @@ def train(
         check_not_live(state_folder)
         # A new folder is the start of a history.
         reading = replace(reading, state=state_folder if has_state(state_folder) else None)
+    # Errors of parameters come before the data are read, which may take long.
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
     if estimator.early_stopping is not None and valid is None and reading.split is None:
@@ -220,6 +222,7 @@ def _settings_of_start(start: LinearModel, ranker: str, options: dict[str, Any])
 
     names = set(ranker_class(ranker)().get_params(deep=False))
     if ranker != start.parameters.get("ranker"):
+        # Parameters of one ranker, such as a solver, mean nothing to another.
         names &= BaseRanker.__dataclass_fields__.keys()
     option_of = {"random_state": "seed"}
     written = {name for name in options if is_written(option_of.get(name, name))}
@@ -399,6 +402,7 @@ class TrainingJob:
             # The quality on a stream or partitions would cost one more pass over the data.
             if _is_loaded(train):
                 parts = {"train": train, **parts}
+            # Before the model is saved again: reports show the quality that was measured here.
             measured = _evaluate_parts(self.estimator.metric, model, parts)
         # The parts of a split cannot be measured later without repeating the split.
         if self.reading.split is not None:
@@ -425,6 +429,7 @@ class TrainingJob:
         paths = self.paths
         if self.cluster.repartition or self.cluster.repartition_to is not None:
             paths = [self._group_rows()]
+        # A stream, whose files the workers read: nothing is loaded here.
         log = self._read(paths, stream=True)
         # Labels and propensities are estimated from the whole log, before it is partitioned.
         log = self._correct(log, log)
@@ -470,21 +475,12 @@ class TrainingJob:
                 parameter="split",
                 fix="Hold out other files with --valid, or leave --dask out",
             )
-        parts = self.reading.parts(source)
-        if self.valid is None:
-            return parts
-        if "valid" in parts:
-            raise ParameterError(
-                "the split has a held-out part already",
-                parameter="valid",
-                fix="Leave out one of --valid and --split",
-            )
         options: dict[str, Any] = {"position": self.correction.options.position}
         options["columns"] = self._metric_columns
         if self.schema is not None:
             options["item"] = self.correction.options.item
             options["search"] = self.correction.options.search
-        return {**parts, "valid": self.reading.open_like(self.valid, source, **options)}
+        return self.reading.parts_with(source, {"valid": self.valid}, **options)
 
     def _fit(self, train: Any, valid: Any) -> None:
         """Fit the estimator under a progress bar."""
@@ -500,6 +496,7 @@ class TrainingJob:
         if _is_loaded(train):
             self.estimator.training_ |= {"fingerprint": train.fingerprint}
         if self.reading.split is not None:
+            # With the split and the condition a report can print a command that trains again.
             self.estimator.training_ |= {"split": self.reading.split}
         if self.reading.where is not None:
             self.estimator.training_ |= {"where": self.reading.where}

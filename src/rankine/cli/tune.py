@@ -153,6 +153,7 @@ def tune(
     rows = reading.open(data, columns=columns)
     held_out = None if valid is None else reading.open_like(valid, rows, columns=columns)
     schema = log_schema_of(rows)
+    # Ctrl-C may come at any time, so the text that it prints is set before the search starts.
     resume_hint = ""
     if study is not None:
         resume_hint = f"; the same command continues the study {study}"
@@ -178,6 +179,7 @@ def tune(
             progress=on_trial,
             **options,
         )
+    # Trials number features from 0; the saved model must read text files as the command did.
     if schema is None:
         result = replace(result, model=replace(result.model, base=reading.base))
     if out is not None:

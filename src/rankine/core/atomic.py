@@ -22,7 +22,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     The bytes are written to a new file in the same folder and flushed to disk, and the file is
     renamed to ``path``; then the folder is flushed. After an error, a full disk or a kill the old
     file is unchanged; after an error the new file is removed. The permissions of an existing file
-    are kept, a new file has those of the umask. A symbolic link is replaced, and the file that it
+    are kept, a new file has the umask's. A symbolic link is replaced, and the file that it
     names is unchanged. Pipes, devices and links in ``/dev`` are written to directly; a pipe that no
     program reads within 10 seconds is an error, and so are sockets. For a URL such as
     ``s3://bucket/key`` the object is stored when it is complete.

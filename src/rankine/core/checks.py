@@ -123,7 +123,7 @@ def cell_error(
 
 
 def check_list(name: str, value: Any, content: str) -> None:
-    """Raise unless a value is a list, tuple or array; ``content`` says of what."""
+    """Raise unless a value is a list, tuple or array of what ``content`` names."""
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         raise ParameterError(
             f"{value!r} is not a list of {content}", parameter=name, fix="Pass a list"

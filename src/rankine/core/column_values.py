@@ -43,7 +43,7 @@ def category_text(value: Any) -> str:
 
 
 def number_of(value: Any) -> float:
-    """Return a value as a number; NaN where it is missing.
+    """Return a value as a number, NaN for a missing one.
 
     A boolean is 1 or 0. A date or time, also as ISO 8601 text, is its seconds since 1970-01-01 UTC;
     without a zone it is in UTC. A TypeError or ValueError refuses anything else.

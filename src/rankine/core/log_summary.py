@@ -69,7 +69,7 @@ class LogSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        """Check what the types do not say."""
+        """Check what the types do not express."""
         if self.scores.cuts is None:
             raise ValueError("the scores have no cuts")
         n_hashes = 0

@@ -375,7 +375,7 @@ class OutcomeCalibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True
             if not all(a < b for a, b in itertools.pairwise(values)):
                 raise ValueError("the knots of the calibration do not increase")
         if not min(self.tails) > 0:
-            raise ValueError("the calibration does not increase beyond its knots")
+            raise ValueError("the calibration does not increase outside its knots")
         if (self.position is None) != (not self.examination):
             raise ValueError("the calibration has a position without examination probabilities")
         if len(self.examination) > MAX_POSITIONS or not all(0 < x <= 1 for x in self.examination):

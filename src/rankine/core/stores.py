@@ -95,11 +95,11 @@ def _open_with_fsspec(url: str, scheme: str) -> tuple[Store, str]:
     except ImportError as error:
         raise MissingExtraError(
             f"{scheme}:// needs another package: {error}",
-            fix="Install it beside rankine, such as pip install 'rankine[cloud]' for https",
+            fix="Install it too, such as pip install 'rankine[cloud]' for https",
         ) from error
     except ValueError as error:
         raise DataError(
-            f"no filesystem is known for {scheme}://", fix="Check the start of the URL"
+            f"no filesystem opens {scheme}://", fix="Check the start of the URL"
         ) from error
     # The host and the user of some schemes belong to the filesystem, not to the path.
     inner, path = _repeat(lambda: url_to_fs(url), url)
@@ -151,7 +151,7 @@ def local_path(path: str | os.PathLike[str], parameter: str) -> Path:
 
 
 class Identity(NamedTuple):
-    """What tells versions of an object apart: its ETag (or time of change), and its size."""
+    """Version of an object: its ETag (or time of change), and its size."""
 
     tag: str
     size: int
@@ -192,7 +192,7 @@ class Store:
         self._ends: OrderedDict[tuple[str, Identity], dict[int, Future[bytes]]] = OrderedDict()
 
     def __reduce__(self) -> tuple[Callable[..., Store], tuple[Any, ...]]:
-        """Open the store again where it is unpickled."""
+        """Open the store again when it is unpickled."""
         return self.opener
 
     @property
@@ -226,7 +226,7 @@ class Store:
         return StoreFile(self.url(path), identity, read_range, n_kept, ends)
 
     def _open(self, path: str) -> tuple[Identity, Callable[[int, int], bytes]]:
-        """Ask for an object; return its identity, and a function that reads a range of bytes."""
+        """Request an object; return its identity, and a function that reads a range of bytes."""
         if self.inner is None:
             file = self.filesystem.open_input_file(path)
             metadata = file.metadata() or {}

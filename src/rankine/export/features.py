@@ -59,6 +59,7 @@ def raw_features(model: LinearModel, target: str) -> list[RawFeature] | None:
         return None
     if log_columns.tables:
         return [RawFeature(name, name, "number") for name in log_columns.names]
+    # Engines have no BLAKE2b. Hashed columns without a weight do no harm.
     if (model.indices >= log_columns.hash_start).any():
         hashed = [*log_columns.hashed, *("*".join(cross) for cross in log_columns.crosses)]
         raise ExportError(
@@ -144,6 +145,7 @@ MAX_DENSE_FEATURES = 1 << 22
 
 def dense_weights(model: LinearModel, target: str, dtype: Any) -> NDArray[Any]:
     """Return one weight per feature; a model of few weights among many features is refused."""
+    # A hashed model has a million features of which few have a weight.
     if model.n_features > MAX_DENSE_FEATURES:
         raise ExportError(
             f"{target} stores a number for each feature, and this model has "
@@ -184,6 +186,7 @@ def float32_terms(model: LinearModel, target: str) -> list[WeightTerm]:
                 f"{target} computes in float32, where the weight {term.weight} overflows",
                 fix="Train on scaled features",
             )
+        # Each term costs the engine a look-up for every document.
         if weight != 0:
             terms.append(WeightTerm(term.name, _shortest_text(weight)))
     return terms

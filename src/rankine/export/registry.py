@@ -169,6 +169,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
             parameter="name",
         )
     if not isinstance(model, LinearModel):
+        # Engines store one model under one name.
         raise ExportError("a bundle holds many models", fix="Export one topic of it")
     # All engines would rank such a model in the order of their index.
     if model.nnz == 0:

@@ -43,6 +43,7 @@ def export_opensearch(model: LinearModel, options: ExportOptions) -> Export:
 def _create_model_request(model: LinearModel, options: ExportOptions, target: str) -> Export:
     tables = find_tables(model)
     if tables is not None:
+        # The plugins have no tables, and trees are the only form in which they store curves.
         trees = [_ltr_tree(tables, tree, target) for tree in build_trees(tables, target)]
         inner = {"type": "model/xgboost+json", "definition": json.dumps(trees)}
     else:
@@ -58,6 +59,7 @@ def _create_model_request(model: LinearModel, options: ExportOptions, target: st
 def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
     """Write a tree in the format of XGBoost's dumps."""
     names = column_names(tables, target)
+    # Nodes are numbered within a tree, and leaves have numbers as well.
     numbers = count()
 
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:
@@ -80,8 +82,10 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
     Features of raw columns query the field of the same name. Other templates are ``match_all``,
     like the main query: users replace them by their own.
     """
+    # Without a name the user has a feature set already, which must not be replaced.
     if options.feature_set is None:
         return {}
+    # The score of a query on the field is the feature, so these templates work as they are.
     raw = raw_features(model, "LTR")
     if raw is None:
         names = model.column_names or model.weight_names
@@ -179,6 +183,7 @@ def export_solr(model: LinearModel, options: ExportOptions) -> Export:
 def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
     """Return the columns that trees read, and the trees."""
     names = column_names(tables, "Solr LTR")
+    # Solr computes every listed feature, so only columns that a tree reads are listed.
     used_columns = set()
 
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _number_is_missing(name: str) -> str:
 def _category_condition(column: str, value: str, values: Sequence[str]) -> str:
     """Write a test for a category of a quoted column.
 
-    ``values`` are all categories of the column, which tell how it may be stored: as whole numbers
+    ``values`` are all categories of the column, which show how it may be stored: as whole numbers
     of any type, as booleans (1 and 0 in SQLite), or as text and dates.
     """
     text = f"CAST({column} AS TEXT)"

@@ -1,8 +1,8 @@
 """The folder of a state that is fed live: a snapshot, and logs of the events after it.
 
-The logs are numbered; a snapshot says which log comes after it. ``compact`` applies the older logs
-to the snapshot in another process, so that readings never wait for it. A restart does the same with
-all logs.
+The logs are numbered; a snapshot has the number of the log after it. ``compact`` applies the older
+logs to the snapshot in another process, so that readings never wait for it. A restart does the same
+with all logs.
 """
 
 from __future__ import annotations

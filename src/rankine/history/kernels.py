@@ -251,22 +251,22 @@ def read(
     if key == 0:
         return overall if rule.kind == RATE else np.nan
     row = _find(words, key)
-    is_known = words[row, _HASH] != 0
+    has_row = words[row, _HASH] != 0
     value = np.nan
     if rule.kind == COUNT:
-        value = _sum_at(words, numbers, rule, row, time, 0) if is_known else 0.0
+        value = _sum_at(words, numbers, rule, row, time, 0) if has_row else 0.0
     elif rule.kind == RATE:
         positive, rows = 0.0, 0.0
-        if is_known:
+        if has_row:
             positive = _sum_at(words, numbers, rule, row, time, 0)
             rows = _sum_at(words, numbers, rule, row, time, 1)
         if rows + rule.prior != 0.0:
             value = (positive + rule.prior * overall) / (rows + rule.prior)
     elif rule.kind == MEAN:
-        weight = _sum_at(words, numbers, rule, row, time, 1) if is_known else 0.0
+        weight = _sum_at(words, numbers, rule, row, time, 1) if has_row else 0.0
         if weight != 0.0:
             value = _sum_at(words, numbers, rule, row, time, 0) / weight
-    elif is_known and time - words[row, _TIME] <= rule.forget:
+    elif has_row and time - words[row, _TIME] <= rule.forget:
         column = _SUMS if rule.kind == AGE else _TIME
         value = (time - words[row, column]) / _HOUR
     if rule.log:
@@ -302,7 +302,7 @@ def run(
     progress: NDArray[np.int64],
     values: NDArray[np.float64],
 ) -> bool:
-    """Read lists in order of time, each after the updates that are known by then.
+    """Read lists in order of time, each after the updates that are visible by then.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """History features while events come: shown lists, their outcomes, and the state they change.
 
-A shown list waits until it is known (see ``rankine.history.state``). Outcomes that come before
+A shown list waits until it is visible (see ``rankine.history.state``). Outcomes that come before
 change the waiting rows; later ones are late and change the sums at once.
 """
 
@@ -77,7 +77,7 @@ class Receipt:
     unmatched
         Outcomes of an unknown list or item; they are ignored.
     late
-        Outcomes that came after their list was known.
+        Outcomes that came after their list had become visible.
     unknown_columns
         Columns of outcomes that no feature reads, with the number of outcomes.
     """
@@ -199,8 +199,8 @@ class LiveHistory:
         self.changes = ChangeGuard()
         #: Lists by the hash of their id, in the order in which they came.
         self._lists: dict[int, WaitingList] = {}
-        #: (known, hash of the id) of lists that are not applied; outdated entries are skipped.
-        self._unknown: list[tuple[int, int]] = []
+        #: (when visible, hash of the id) of lists that are not applied; old entries are skipped.
+        self._not_visible: list[tuple[int, int]] = []
         # Two sets, exchanged every ``join_ttl``, forget old ids without a time for each.
         self._event_ids: tuple[set[int], set[int]] = (set(), set())
         self._ids_since = 0
@@ -210,7 +210,7 @@ class LiveHistory:
     def read(self, time: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the features of one list at a time; see ``HistoryState.read_list``."""
         with self._lock, self.changes:
-            self._apply_known(max(time, self.state.clock))
+            self._apply_visible(max(time, self.state.clock))
             return self.state.read_list(time, keys)
 
     def replace(self, other: LiveHistory) -> None:
@@ -220,19 +220,19 @@ class LiveHistory:
             vars(self).update(content)
 
     def advance(self, time: int) -> None:
-        """Apply everything that is known before a time."""
+        """Apply everything that is visible before a time."""
         self.read(time, np.zeros((len(self.state.reader.keys), 0), dtype=np.int64))
 
-    def _apply_known(self, time: int) -> None:
-        """Add the lists that are known before a time to the state."""
+    def _apply_visible(self, time: int) -> None:
+        """Add the lists that are visible before a time to the state."""
         ids, lists = [], []
-        while self._unknown and self._unknown[0][0] < time:
-            known, list_id = heapq.heappop(self._unknown)
+        while self._not_visible and self._not_visible[0][0] < time:
+            visible, list_id = heapq.heappop(self._not_visible)
             waiting = self._lists.get(list_id)
             if (
                 waiting is None
                 or waiting.is_applied
-                or known != self.state.known_times(waiting.end)
+                or visible != self.state.visible_times(waiting.end)
             ):
                 continue
             waiting.is_applied = True
@@ -424,7 +424,7 @@ class LiveHistory:
         return late
 
     def _push(self, list_id: int, end: int) -> None:
-        heapq.heappush(self._unknown, (self.state.known_times(end), list_id))
+        heapq.heappush(self._not_visible, (self.state.visible_times(end), list_id))
 
     def _change(self, list_id: int, item: int, time: int, change: NDArray[np.float64]) -> bool:
         """Change the row of an outcome; return whether it is late."""
@@ -446,7 +446,7 @@ class LiveHistory:
             added = waiting.words[layout.amounts, row].view(np.float64) - old_amounts
             keys = waiting.words[layout.keys, row]
             self.state.amend(keys[:, None].copy(), added[:, None].copy(), end)
-        # The list ends later, so it becomes known later; its former entry is skipped.
+        # The list ends later, so it becomes visible later; its former entry is skipped.
         elif end != waiting.end:
             waiting.end = end
             self._push(list_id, end)
@@ -506,7 +506,7 @@ class LiveHistory:
         return msgspec.msgpack.encode(content)
 
     def restore(self, content: LiveContent) -> None:
-        """Add what a snapshot has besides the state."""
+        """Add the ids of events and the waiting lists of a snapshot."""
         try:
             lists = np.frombuffer(content.lists, dtype=np.int64).reshape(-1, _SAVED_WORDS)
             words = np.frombuffer(content.rows, dtype=np.int64).reshape(self.layout.height, -1)

@@ -298,7 +298,7 @@ def parse_time(value: Any, unit: str = "s") -> int:
 
 
 def format_time(microseconds: int | None) -> str | None:
-    """Return a time as text; None for a state that has read nothing, and beyond the year 9999.
+    """Return a time as text; None for a state that has read nothing, and after the year 9999.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The state of history features: tables of sums, and outcomes that are not known yet.
+"""The state of history features: tables of sums, and lists that are not visible yet.
 
 Lists are read in order of time. A list that was added is visible to lists whose time is later than
-``known = end + delay``, rounded up to the next multiple of ``refresh``. Until then it waits.
+``end + delay``, rounded up to the next multiple of ``refresh``. Until then it waits.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ class ListChunk(NamedTuple):
 
     Attributes
     ----------
-    known, end, ids
-        When each list becomes known, its end, and the hash of its id.
+    visible, end, ids
+        When each list becomes visible, its end, and the hash of its id.
     starts
         First row of each list, and the end.
     keys, amounts
         A row for each group of key columns and for each amount, as ``RowReader`` returns them.
     """
 
-    known: NDArray[np.int64]
+    visible: NDArray[np.int64]
     end: NDArray[np.int64]
     ids: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -114,11 +114,13 @@ class ListChunk(NamedTuple):
             rows = np.repeat(self.starts[:-1][lists] - starts[:-1], sizes)
             rows += np.arange(len(rows))
             keys, amounts = self.keys[:, rows], self.amounts[:, rows]
-        return ListChunk(self.known[lists], self.end[lists], self.ids[lists], starts, keys, amounts)
+        return ListChunk(
+            self.visible[lists], self.end[lists], self.ids[lists], starts, keys, amounts
+        )
 
     def sort(self) -> ListChunk:
         """Return the lists in the order in which they become visible."""
-        order = np.lexsort((self.ids, self.end, self.known))
+        order = np.lexsort((self.ids, self.end, self.visible))
         if (np.diff(order) == 1).all():
             return self
         return self.take(order)
@@ -129,7 +131,7 @@ def _join_chunks(chunks: list[ListChunk]) -> ListChunk:
         return chunks[0]
     sizes = np.concatenate([np.diff(chunk.starts) for chunk in chunks])
     return ListChunk(
-        np.concatenate([chunk.known for chunk in chunks]),
+        np.concatenate([chunk.visible for chunk in chunks]),
         np.concatenate([chunk.end for chunk in chunks]),
         np.concatenate([chunk.ids for chunk in chunks]),
         np.append(0, np.cumsum(sizes)),
@@ -139,7 +141,7 @@ def _join_chunks(chunks: list[ListChunk]) -> ListChunk:
 
 
 class Waiting:
-    """Lists that are not known yet, ordered by (known, end, id)."""
+    """Lists that are not visible yet, in the order in which they become so, then by end and id."""
 
     def __init__(self) -> None:
         #: Sorted chunks by the time of their first list; the number breaks ties.
@@ -148,22 +150,22 @@ class Waiting:
 
     def add(self, chunk: ListChunk) -> None:
         """Add lists in any order."""
-        if len(chunk.known):
+        if len(chunk.visible):
             self._push(chunk.sort())
 
     def _push(self, chunk: ListChunk) -> None:
         self._n_chunks += 1
-        heapq.heappush(self._heap, (int(chunk.known[0]), self._n_chunks, chunk))
+        heapq.heappush(self._heap, (int(chunk.visible[0]), self._n_chunks, chunk))
 
     def take_before(self, time: int) -> ListChunk | None:
-        """Remove and return, in order, all lists that are known before a time."""
+        """Remove and return, in order, all lists that are visible before a time."""
         taken = []
         while self._heap and self._heap[0][0] < time:
             chunk = heapq.heappop(self._heap)[2]
             # The rest of the chunk goes back, with the time of its first list.
-            count = int(np.searchsorted(chunk.known, time))
-            if count < len(chunk.known):
-                self._push(chunk.take(np.arange(count, len(chunk.known))))
+            count = int(np.searchsorted(chunk.visible, time))
+            if count < len(chunk.visible):
+                self._push(chunk.take(np.arange(count, len(chunk.visible))))
                 chunk = chunk.take(np.arange(count))
             taken.append(chunk)
         if not taken:
@@ -178,7 +180,7 @@ class Waiting:
     @property
     def n_lists(self) -> int:
         """Number of lists that wait."""
-        return sum(len(chunk.known) for chunk in self.chunks)
+        return sum(len(chunk.visible) for chunk in self.chunks)
 
 
 class FeatureTable:
@@ -323,7 +325,7 @@ class Counts:
     lists, rows
         Lists and rows that were added.
     late
-        Lists that were added after they should have been known.
+        Lists that were added after they should have been visible.
     """
 
     lists: int = 0
@@ -390,8 +392,8 @@ class HistoryState:
         self._ids_at_clock: set[int] = set()
 
     # ---------------------------------------------------------------------------------- add, read
-    def known_times(self, ends: Any) -> Any:
-        """Return when lists that end at given times become known."""
+    def visible_times(self, ends: Any) -> Any:
+        """Return when lists that end at given times become visible."""
         times = ends + self.delay
         if self.refresh:
             # Rounded up, as integers.
@@ -419,10 +421,10 @@ class HistoryState:
         ends
             Time of the last row or outcome of each list, in microseconds.
         """
-        known = self.known_times(ends)
-        late = int((known < self.clock).sum())
+        visible = self.visible_times(ends)
+        late = int((visible < self.clock).sum())
         with self.changes:
-            self.waiting.add(ListChunk(known, ends, ids, starts, keys, amounts))
+            self.waiting.add(ListChunk(visible, ends, ids, starts, keys, amounts))
             self.counts.lists += len(ids)
             self.counts.rows += keys.shape[1]
             self.counts.late += late
@@ -440,7 +442,7 @@ class HistoryState:
         Parameters
         ----------
         times
-            Time of each list, not before that of the previous one. A time before the clock counts
+            Time of each list, not before the previous one's. A time before the clock counts
             as the clock's time.
         keys, starts
             Keys of all rows, from ``reader``; first row of each list, and the end.
@@ -476,7 +478,7 @@ class HistoryState:
         In sums that count rows an applied row adds ``row_count``.
         """
         ends = np.repeat(applied.end, np.diff(applied.starts))
-        n_applied = applied.starts[np.searchsorted(applied.known, times)]
+        n_applied = applied.starts[np.searchsorted(applied.visible, times)]
         counts, zeros = np.full(len(ends), row_count), np.zeros(len(ends))
         for table, amounts, out in zip(self.tables, self._amounts_of, values, strict=True):
             x, y = (counts if k is None else applied.amounts[k] for k in amounts)
@@ -517,7 +519,7 @@ class HistoryState:
         return self.read_lists(np.array([time]), keys, np.array([0, keys.shape[1]]))
 
     def advance(self, time: int) -> None:
-        """Move the clock to a time, and apply the lists that are known before it."""
+        """Move the clock to a time, and apply the lists that are visible before it."""
         no_keys = np.zeros((len(self.reader.keys), 0), dtype=np.int64)
         self.read_lists(np.array([time]), no_keys, np.array([0, 0]))
 
@@ -663,7 +665,7 @@ class HistoryState:
         expected = dict.fromkeys((*lists, *tables), np.int64) | {"waiting.amounts": np.float64}
         # Sizes and types first: everything below relies on them.
         if {name: array.dtype for name, array in tensors.items()} != expected:
-            raise _malformed("the tensors are not those of the features")
+            raise _malformed("the tensors do not match the features")
         for k, table in enumerate(self.tables):
             rows, totals = tensors[f"keys.{k}"], tensors[f"totals.{k}"]
             if len(rows) % table.width or len(totals) != table.width:
@@ -690,7 +692,7 @@ class HistoryState:
             raise _malformed("the waiting lists have wrong sizes or values")
         shape = (n_keys, n_rows), (n_amounts, n_rows)
         chunk = ListChunk(
-            self.known_times(ends),
+            self.visible_times(ends),
             ends,
             ids,
             starts,

@@ -86,7 +86,7 @@ def user_cache() -> Path | None:
 def _absolute_folder(variable: str) -> Path | None:
     """Return the folder that an environment variable names; None if it is empty or relative.
 
-    The XDG specification says so: a relative folder would be in the working directory, where
+    As the XDG specification requires: a relative folder would be in the working directory, where
     somebody else may have put files.
     """
     value = os.environ.get(variable, "")

@@ -140,7 +140,7 @@ def list_range_values(
 ) -> NDArray[Any]:
     """Divide the values of ``rows`` by their ranges; the result has the shape of ``rows.values``.
 
-    List q has the rows ``order[starts[q]:starts[q + 1]]``; the default order is that of the rows.
+    List q has the rows ``order[starts[q]:starts[q + 1]]``; the default is the order of the rows.
     """
     if order is None:
         order = np.arange(n_rows(rows), dtype=np.int64)

@@ -73,7 +73,7 @@ def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
 
 
 class DcgGain(NamedTuple):
-    """DCG or NDCG at a cutoff: (G_i - G_j) |d(r_i) - d(r_j)|, d(r) = 0 beyond the cutoff.
+    """DCG or NDCG at a cutoff: (G_i - G_j) |d(r_i) - d(r_j)|, d(r) = 0 after the cutoff.
 
     ``discounts[r - 1]`` is d(r); NDCG divides by the DCG of the best order at the same cutoff.
     """
@@ -87,7 +87,7 @@ class RecallGain(NamedTuple):
 
 
 class ReciprocalRankGain(NamedTuple):
-    """MRR@K: the reciprocal rank of the first relevant item, 0 beyond the cutoff."""
+    """MRR@K: the reciprocal rank of the first relevant item, 0 after the cutoff."""
 
 
 class AveragePrecisionGain(NamedTuple):
@@ -106,7 +106,7 @@ def exchange(gain: Any, work: ListWork, i: int, j: int, cutoff: int) -> Any:
 
 @generic
 def deciding_ranks(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
-    """Return k such that |Delta| is 0 for two items that both rank below k; n if there is none."""
+    """Return k such that |Delta| is 0 for two items that both rank below k; n without one."""
 
 
 @deciding_ranks.implementation(AveragePrecisionGain)

@@ -23,7 +23,7 @@ _LINE = 64  # bytes of a cache line
 
 
 def prefetch(array: Any, i: int) -> None:
-    """Tell the processor that ``array[i]`` will be read soon. Does nothing with the JIT off."""
+    """Prefetch ``array[i]``, which will be read soon. Does nothing with the JIT off."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -54,7 +54,7 @@ def _prefetch_overload(array: Any, i: Any) -> Any:
 
 @jit
 def prefetch_span(array: Any, start: int, stop: int) -> None:
-    """Tell the processor that ``array[start:stop]`` will be read soon."""
+    """Prefetch ``array[start:stop]``, which will be read soon."""
     step = _LINE // array.itemsize
     for i in range(start, stop, step):
         prefetch(array, i)
@@ -88,7 +88,7 @@ def compression_fault(
         return "offsets are out of order"
     start, stop = int(indptr[0]), int(indptr[-1])
     if stop > min(len(indices), len(values)):
-        return "offsets are beyond the stored values"
+        return "offsets exceed the stored values"
     stored = indices[start:stop]
     if len(stored) and not (stored.min() >= 0 and stored.max() < width):
         return "an index is out of range"
@@ -148,7 +148,7 @@ def rows_add_outer(rows: Rows, items: Any, X: Any, Z: Any, out: Any) -> None:
 
 @generic
 def row_prefetch(rows: Rows, i: int) -> None:
-    """Tell the processor that row i will be read soon."""
+    """Prefetch row i, which will be read soon."""
 
 
 @jit(fastmath=REDUCE)

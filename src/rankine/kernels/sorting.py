@@ -1,6 +1,6 @@
 """A stable sort for kernels, and rankings by score.
 
-Short lists are sorted by insertion into a few runs that are merged; rows of very long queries by
+Short lists are sorted by insertion into a few runs that are merged; rows of long queries by
 a radix sort of the bits (least significant digit first, 11 bits per digit). Both are stable: equal
 keys keep their order. Keys must not be NaN.
 
@@ -202,7 +202,7 @@ def sort_scores(
 
     Returns the sorted scores, the position of each, and a scratch array of the same size. Two
     threads share a long query: each sorts a half of it and then merges a half of the result. The
-    order is that of a stable sort, so it does not depend on the number of threads.
+    order is a stable sort's, so it does not depend on the number of threads.
     """
     out, spare = np.empty(len(rows)), np.empty(len(rows))
     items, spare_items = np.empty_like(rows), np.empty_like(rows)

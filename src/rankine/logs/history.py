@@ -160,7 +160,7 @@ class HistoryScan:
         # Key 0 is a missing value, for which a rate is the overall rate.
         if overall:
             keys = np.zeros_like(keys)
-        # Lists of the block wait until they are known, so that none sees its own outcomes.
+        # Lists of the block wait until they are visible, so that none sees its own outcomes.
         values = state.read_lists(lists.times, keys, lists.starts, lists.ids)
         stored: dict[str, Any] = {}
         if isinstance(columns, NamedColumns):

@@ -281,7 +281,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         return msgspec.structs.replace(self, propensity=other.propensity)
 
     def history_spec(self) -> History | None:
-        """Return how history features are computed; None where there are none."""
+        """Return how history features are computed; None without any."""
         if not self.history or self.time is None:
             return None
         # One order, because the state of a log is compared with the schema of another one.
@@ -676,7 +676,7 @@ def varies_within_lists(data: Dataset, name: str) -> bool:
 def _propose_history(
     block: Dataset, fields: Mapping[str, Any], outcomes: Sequence[str]
 ) -> dict[str, Any]:
-    """Propose history features for a log in order of time, of whose users the clicks are known."""
+    """Propose history features for a log in order of time that has clicks and users."""
     time, item = fields["time"], fields["item"]
     user = next((name for name in _USER if name in block.columns), None)
     clicks = next((name for name in outcomes if name != "label"), None)

@@ -150,7 +150,7 @@ class LogScan(LabelledStream):
         return self._encoding
 
     def _measured_encoding(self) -> LogEncoding:
-        """Return the encoding if it is known: a property must not read the log."""
+        """Return the encoding if it was measured: a property must not read the log."""
         if self._encoding is None:
             raise ParameterError(
                 "the features of this log are not measured yet",

@@ -136,7 +136,7 @@ class Contribution:
     """One term: ``contribution = weight * value``, or ``weight * (value - other)`` in a pair.
 
     The term of a table is its entry (in a pair, the difference of two entries). Then ``where``
-    describes the cell, ``other_where`` that of the other row, ``weight`` is the entry of the
+    describes the cell, ``other_where`` the other row's cell, ``weight`` is the entry of the
     explained row, ``index`` its position among the model's weights, and ``value`` the value of the
     column: a number or the name of a category (None if missing, or in a grid).
     """

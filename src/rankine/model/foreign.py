@@ -102,7 +102,9 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
             weights[j] = weights.get(j, 0.0) + factor * _number(name, number, value)
     expected = int(header["number of support vectors plus 1"]) - 1
     if n_vectors != expected:
-        raise _format_error(name, f"{n_vectors} support vectors, the header says {expected}", None)
+        raise _format_error(
+            name, f"{n_vectors} support vectors, the header declares {expected}", None
+        )
     indices = np.array(sorted(j for j, w in weights.items() if w != 0), dtype=np.int64)
     return LinearModel(
         n_features,

@@ -202,12 +202,14 @@ class LinearModel(StoredModel):
     def renamed(self, feature_names: Sequence[str]) -> LinearModel:
         """Return the same model with other names, one per feature."""
         check_names(feature_names, self.n_features)
+        # Names change the digest, since engines find features by them.
         return replace(self, names=PackedNames.pack(feature_names))
 
     def compact(self) -> LinearModel:
         """Return the same function of its weighted features; column k is ``weight_names[k]``."""
         missing = self.missing
         missing_columns = () if missing is None else missing.columns
+        # A column without a weight may still matter: for a missing value it adds a number.
         positions = np.searchsorted(self.indices, missing_columns)
         if self.bins is not None or not np.isin(missing_columns, self.indices).all():
             raise ModelError(

@@ -89,6 +89,7 @@ def check_sparse(
             f"the weight at position {positions[k]} is {weights[k]}",
             fix="Train again with a smaller step or scaled features",
         )
+    # A zero would make two files of one model, with two digests.
     if not weights.all():
         raise ModelError("a stored weight is zero", fix="Store non-zero weights only")
     return positions, weights
@@ -157,6 +158,7 @@ class PackedNames:
             return
         if ends[0] < 0 or int(ends[-1]) != size or (ends[1:] < ends[:-1]).any():
             raise ModelFormatError("ends of names are out of order or out of range")
+        # A file may come from anywhere, and hold a million names of any length.
         hashes = np.empty(len(ends), dtype=np.int64)
         for first in range(0, len(ends), _CHECK_BLOCK):
             block = ends[first : first + _CHECK_BLOCK]
@@ -227,6 +229,7 @@ def make_probes(
     # A sum that overflows cannot be compared with a score.
     if not math.isfinite(sum(abs(term) for row in terms for term in row)):
         return None
+    # Without rounding, so that the test does not depend on the order of a kernel's sum.
     scores = [math.fsum(row) for row in terms]
     positions = tuple(int(indices[p]) for p in touched)
     return Probes(tuple(Probe(positions, tuple(row)) for row in rows), tuple(scores))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_position_column(model: LinearModel, position: str | None) -> tuple[str, ...]:
-    """Return the column of positions to read; raise if the calibration knows no positions."""
+    """Return the column of positions to read; raise if the calibration has no positions."""
     if position is None:
         return ()
     if model.calibration is not None and model.calibration.position is None:

@@ -417,7 +417,7 @@ def rule_columns(rows: Any, further: Mapping[str, Any]) -> Callable[[str], Any]:
     Parameters
     ----------
     further
-        Columns that take precedence over those of the rows.
+        Columns that take precedence over the rows' own.
     """
     columns: Mapping[Any, Any] = {}
     has_dicts = is_list_of_dicts(rows)

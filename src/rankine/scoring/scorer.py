@@ -281,10 +281,12 @@ class Scorer:
                     and rows.flags.carray
                     and rows.dtype.isnative
                 ):
+                    # A server ranks a hundred rows in microseconds, where each call shows.
                     if self._weights is not None:
                         scores = np.empty(rows.shape[0])
                         if dense_scores(rows, self._weights, scores) == OK:
                             return scores
+                    # A score is not finite: this call finds the row and the feature for the error.
                     return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
                 return self._scores.csr(csr_parts(rows, self._n_columns), None)
@@ -297,6 +299,7 @@ class Scorer:
                 self.normalize_run_scores(features, list_starts(group, n_rows)), None
             )
         starts = list_starts(group, n_rows) if self._by_list else None
+        # Everything has one of two forms from here on, so kernels exist for two forms only.
         if isinstance(features, np.ndarray):
             return self._scores.dense(features, starts)
         return self._scores.csr(features, starts)
@@ -320,7 +323,7 @@ class Scorer:
         k
             Number of rows to return; default: all.
         rules
-            Rules that the ranking follows (``rankine.Rules``); the scores stay those of the model.
+            Rules that the ranking follows (``rankine.Rules``); the scores do not change.
         columns
             Columns that the rules read and ``rows`` does not have, one value per row.
         time
@@ -334,6 +337,7 @@ class Scorer:
             )
         scores = self.score(rows, issues=issues)
         if rules is None:
+            # A stable sort: the same request gives the same ranking on every machine.
             best = np.argsort(-scores, kind="stable")[:k]
         else:
             best = rules.rank(scores, rule_columns(rows, columns or {}), k, time=time).order
@@ -404,9 +408,11 @@ class Scorer:
         """
         probes = self.model.probes
         if probes is None:
+            # This runs the kernels at least, before the first request does.
             empty = np.zeros(2, dtype=np.int64)
             self.score(CsrArrays(empty, empty[:0], np.zeros(0)))
             return
+        # Probes of raw columns test the encoder as well as the weights.
         if probes.rows[0].raw is not None:
             scores = self.score([dict(row.raw or {}) for row in probes.rows], issues=InputIssues())
         else:
@@ -448,6 +454,7 @@ class Scorer:
             array = real_numbers(array)
         if array.ndim == 2 and array.shape[1] == self._n_columns:
             return as_carray(array)
+        # An empty list has no second dimension, and is a list all the same.
         if array.size == 0 and array.ndim <= 2 and len(array) == 0:
             return np.zeros((0, self._n_columns))
         raise FeatureMismatchError(

@@ -640,7 +640,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _fail(self, status: int, reason: str) -> None:
-        """Send an error, and close in a way that lets the client read it."""
+        """Send an error, and close so that the client can still read it."""
         self._close_after = True
         self._reply_error(status, reason)
         self.state = State.LINGERING

@@ -251,7 +251,7 @@ class ScoringHandler:
         return ScoringResult(200, _encode(reply), sum(len(each.items) for each in lists), issues)
 
     def _rules(self, request: ScoreRequest, served: ServedScorer) -> Rules | None:
-        """Return the rules of a request for a ranking: its own, or those beside the model."""
+        """Return the rules of a request for a ranking: its own, or the model's rules file."""
         if not isinstance(request, RankRequest):
             return None
         own: Rules | bool = True
@@ -264,7 +264,7 @@ class ScoringHandler:
         rules = self.registry.rules_of(served)
         if rules is None and request.rules is not UNSET:
             raise RequestError(
-                422, "schema", "rules: there are no rules beside the model", "Send the rules"
+                422, "schema", "rules: the model has no rules file", "Send the rules"
             )
         return rules
 
@@ -668,7 +668,7 @@ def _explain_moves(ranking: list[RankedItem], moves: RuleRanking, items: list[It
 
 
 def _cell_text(term: Contribution) -> str | UnsetType:
-    """Describe the cell of a table, and in a pair that of the other row."""
+    """Describe the cell of a table, and in a pair also the other row's cell."""
     if term.where is None:
         return UNSET
     if term.other_where is None:

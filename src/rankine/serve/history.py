@@ -45,7 +45,7 @@ class StateSettings:
     join_ttl
         Microseconds for which outcomes of a shown list are accepted.
     max_keys
-        Number of keys per feature beyond which the least recently updated ones go.
+        Largest number of keys per feature; with more, the least recently updated ones go.
     snapshot_rows
         A snapshot is written after this number of rows and outcomes.
     """

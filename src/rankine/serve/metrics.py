@@ -200,7 +200,11 @@ class _History(prometheus_client.registry.Collector):
         yield from (keys, evicted, late)
         for name, text, value in (
             ("bytes", "Memory of the tables and of waiting rows.", live.n_bytes),
-            ("lists_waiting", "Lists that are not known yet, or may get outcomes.", live.n_waiting),
+            (
+                "lists_waiting",
+                "Lists that are not visible yet, or may get outcomes.",
+                live.n_waiting,
+            ),
             ("last_event_seconds", "Latest time of an event.", (live.last_event or 0) / 10**6),
         ):
             yield GaugeMetricFamily(f"rankine_history_{name}", text, value)

@@ -145,6 +145,7 @@ class ServedScorer:
             item: dict[str, Any] = {}
             for j, name in enumerate(names):
                 if name in values:
+                    # Other values in each item, so that the scores of the example differ.
                     item[name] = values[name][(i + j) % len(values[name])]
                 else:
                     item[name] = (i * 7 + j * 3) % 5 / 2
@@ -202,6 +203,7 @@ class ServedModel:
         assert isinstance(self.model, ModelBundle)  # noqa: S101 - narrows the type
         if topic is None:
             raise _no_model(f"{self.name!r} is a bundle", f"Name a topic: {self.name}/TOPIC")
+        # Two requests for one topic at a time would build its scorer twice.
         with self._lock:
             if topic in self._topics:
                 self._topics.move_to_end(topic)
@@ -285,6 +287,7 @@ class Registry:
     def put(self, served: ServedModel) -> None:
         """Serve a model under its name from the next request on."""
         models = {**self.current.models, served.name: served}
+        # Built first and assigned once: a request sees the old snapshot or the new one.
         errors = _without(self.current.errors, served.name)
         self.current = replace(self.current, models=models, errors=errors)
 
@@ -303,7 +306,7 @@ class Registry:
         self.current = replace(self.current, rules=all_rules, errors=errors)
 
     def rules_of(self, served: ServedScorer) -> Rules | None:
-        """Return the rules beside the model, or beside the bundle that contains it."""
+        """Return the rules of a model's file, or of the bundle that contains it."""
         return self.current.rules.get(served.name.partition("/")[0])
 
     def report(self, name: str, error: str | None) -> None:
@@ -340,6 +343,7 @@ class Registry:
         entries = [snapshot.entry(name) for name in snapshot.models]
         for name, error in snapshot.errors.items():
             if name not in snapshot.models:
+                # A file that never loaded must be visible to the one who deployed it.
                 entries.append(ModelEntry(name, "none", error=error))
         return sorted(entries, key=lambda entry: entry.name)
 

@@ -4,7 +4,8 @@ The folder, of this machine or of a store, is listed every second. A new or chan
 without following links; its content must match its digest and give the scores stored in it. Only
 then is the served model replaced. If anything fails, the old model stays, and the reason appears in
 the log, in ``/metrics`` and in ``/v1/models``. Lists of ``shop.rankine`` follow the rules of
-``shop.rules.toml`` beside it.
+``shop.rules.toml`` in the same
+folder.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Reloader:
         return files
 
     def _rules_files(self, models: dict[str, str]) -> dict[str, str]:
-        """Return the rules files beside models, by their own names."""
+        """Return the rules files in the folders of models, by their own names."""
         names = self.place.existing([name + RULES_SUFFIX for name in models])
         return {name: name for name in sorted(names)}
 

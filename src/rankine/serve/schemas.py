@@ -110,7 +110,7 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
     record
         Record the returned lists as shown, so that outcomes can refer to their ids.
     rules
-        Rules for this request instead of those beside the model, as in a rules file; false: none.
+        Rules for this request, as in a rules file, instead of the model's rules file; false: none.
     """
 
     k: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
@@ -160,7 +160,7 @@ class RankedItem(msgspec.Struct, gc=False):
     rules
         Names of the rules that moved it.
     probability
-        Probability of the outcome at this rank, if the request asked for it.
+        Probability of the outcome at this rank, if the request has ``probability``.
     """
 
     index: int
@@ -355,7 +355,7 @@ class EventsReply(msgspec.Struct, frozen=True):
     unmatched
         Outcomes of an unknown list or item; they are ignored.
     late
-        Accepted outcomes that came after their list was known.
+        Accepted outcomes that came after their list had become visible.
     unknown_columns
         Columns of outcomes that no feature reads, with the number of outcomes.
     """
@@ -381,9 +381,9 @@ class StateReply(msgspec.Struct, frozen=True):
     last_event, clock
         Latest time of an event, and of a ranked list.
     lists_waiting
-        Lists that are not known yet, or whose outcomes are still accepted.
+        Lists that are not visible yet, or whose outcomes are still accepted.
     late_lists, late_outcomes
-        Lists and outcomes that came after they should have been known.
+        Lists and outcomes that came after they should have been visible.
     parity
         Whether features are the same as an offline pass over the same events would compute.
     """

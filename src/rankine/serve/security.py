@@ -119,8 +119,7 @@ class AccessPolicy:
     def refusal_status(self, path: str, header: bytes | None) -> int | None:
         """Return the status of the reply to a request without access; None if it has access.
 
-        401 asks for a token. 403 says that the token is known, and does not give access to the
-        path.
+        401: a token is needed. 403: this token gives no access to the path.
         """
         if path in PUBLIC_PATHS:
             return None

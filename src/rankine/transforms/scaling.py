@@ -120,7 +120,7 @@ class Scaling:
         """Return the scaling of a run that continues the one of ``earlier``.
 
         Factors and values for missing ones stay as they were; columns that the earlier run did not
-        know (factor NaN, or no value) have those measured now.
+        contain (factor NaN, or no value) have those measured now.
         """
         factors = earlier.factors
         if factors is not None:
@@ -231,7 +231,7 @@ class Scaling:
     ) -> NDArray[np.float64]:
         """Return weights for training rows from folded ones, for a warm start; offsets are 0.
 
-        ``learned`` holds the weights of missing indicators, by default those of this scaling.
+        ``learned`` holds the weights of missing indicators, by default this scaling's.
         """
         # A column of factor 0 was constant and has no weight.
         if self.factors is not None:

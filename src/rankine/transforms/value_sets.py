@@ -56,7 +56,7 @@ class ValueHasher:
         self._hashes = HashedFeatures((column,), FINE_BITS, 0)
 
     def hash_rows(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
-        """Return the hash of each row's value; -1 where it is missing."""
+        """Return the hash of each row's value, -1 for a missing one."""
         values, codes = distinct(columns, (self.column,))
         hashes = feature_indices(self._hashes, values)
         return hashes if codes is None else hashes[codes]
@@ -101,7 +101,7 @@ class ValueSet:
 
     @property
     def full_share(self) -> float:
-        """Probability that a new value is taken for a known one."""
+        """Probability that a new value seems to be in the set."""
         return len(self.hashes) / (1 << self.bits)
 
     def count_new(self, hashes: NDArray[np.int64]) -> int:

@@ -123,7 +123,7 @@ class SharedStudy:
             yield
 
     def has_running_trials(self) -> bool:
-        """Return whether trials were running; those of dead workers are queued again."""
+        """Return whether trials were running; trials of dead workers are queued again."""
         with self.lock():
             # Before queueing: what is queued now must be claimed by the caller.
             is_running = any(t.state.name == "RUNNING" for t in self._trials())
