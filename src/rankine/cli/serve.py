@@ -14,8 +14,8 @@ from rankine.cli import _console
 from rankine.cli._groups import option_names, option_panel, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import MissingExtraError, ParameterError
-from rankine.core.stores import local_path
 from rankine.core.safe_text import mask_secrets
+from rankine.core.stores import local_path
 from rankine.core.text_table import wrap_text
 
 #: Number of model names that are printed at the start.

@@ -4,8 +4,7 @@ The folder, of this machine or of a store, is listed every second. A new or chan
 without following links; its content must match its digest and give the scores stored in it. Only
 then is the served model replaced. If anything fails, the old model stays, and the reason appears in
 the log, in ``/metrics`` and in ``/v1/models``. Lists of ``shop.rankine`` follow the rules of
-``shop.rules.toml`` in the same
-folder.
+``shop.rules.toml`` in the same folder.
 """
 
 from __future__ import annotations
