@@ -47,23 +47,28 @@ def list_tables(filesystem: fs.FileSystem | Store, folder: str) -> list[str]:
             fix="Check the path and its permissions",
         ) from error
     root = PurePosixPath(folder)
-    tables = []
+    tables, others = [], []
     for file in files:
         path = PurePosixPath(file.path)
         if file.type != fs.FileType.File or is_hidden(path.relative_to(root).parts):
             continue
-        if not strip_compression(path.name.lower()).endswith(_table_suffixes()):
-            raise FileKindError(
-                f"the folder {folder} also holds this file, which is no table by its suffix",
-                file=name_of(file.path),
-                fix=f"Move it, or name the tables: '{folder.rstrip('/')}/**/*.parquet'",
-            )
-        tables.append(file.path)
+        is_table = strip_compression(path.name.lower()).endswith(_table_suffixes())
+        (tables if is_table else others).append(file.path)
+    pattern = folder.rstrip("/")
     if not tables:
+        # A collection of text has a note or two as well, so the most frequent suffix counts.
+        endings = ["".join(PurePosixPath(other).suffixes) for other in others]
+        ending = max(endings, key=endings.count, default=".txt")
         raise EmptyDataError(
             "is a folder without tables",
             file=name_of(folder),
-            fix="Name files, or a pattern such as 'folder/*.txt'",
+            fix=f"Name files, or a pattern such as '{pattern}/*{ending}'",
+        )
+    if others:
+        raise FileKindError(
+            f"the folder {folder} also holds this file, which is no table by its suffix",
+            file=name_of(min(others)),
+            fix=f"Move it, or name the tables: '{pattern}/**/*.parquet'",
         )
     return sorted(tables)
 

@@ -100,6 +100,14 @@ def test_a_folder_holds_tables_alone(tmp_path):
     with pytest.raises(EmptyDataError) as error:
         find_sources(tmp_path / "empty")
     assert error.value.file == str(tmp_path / "empty")
+    # A folder of text: the error shows the pattern that reads it.
+    for name in ("README.txt", "S1.txt.xz", "S2.txt.xz"):
+        (tmp_path / "empty" / name).touch()
+    with pytest.raises(EmptyDataError) as error:
+        find_sources(tmp_path / "empty")
+    assert str(tmp_path / "empty" / "*.txt.xz") in error.value.fix
+    for file in (tmp_path / "empty").iterdir():
+        file.unlink()
     write(tmp_path / "x.parquet")
     (tmp_path / "x.txt").write_text("1 qid:1 1:1\n")
     with pytest.raises(FileKindError) as error:
