@@ -47,7 +47,8 @@ def list_tables(filesystem: fs.FileSystem | Store, folder: str) -> list[str]:
             fix="Check the path and its permissions",
         ) from error
     root = PurePosixPath(folder)
-    tables, others = [], []
+    tables: list[str] = []
+    others: list[str] = []
     for file in files:
         path = PurePosixPath(file.path)
         if file.type != fs.FileType.File or is_hidden(path.relative_to(root).parts):
