@@ -30,6 +30,8 @@ from rankine.evaluation.significance import bootstrap_means, paired_tests, perce
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
 UNDECIDED, UNTESTED = "undecided", "cannot be tested here"
 VERDICTS = (REPRODUCED, PARTLY, UNDECIDED, NOT, UNTESTED)
+#: Heads of the matrix, which fit a telephone.
+SHORT = dict(zip(VERDICTS, ("yes", "partly", "open", "no", "untested"), strict=True))
 #: Two values of MAP, NDCG or ROC area are alike when the interval of their difference is within
 #: this, or within ``SHARE`` of the value itself where that is less.
 MARGIN, SHARE = 0.01, 0.05
@@ -219,7 +221,7 @@ def matrix(claims):
     for claim in claims:
         mark = "●" if claim.own or claim.kind == UNTESTED else "○"
         rows.append([claim.says, *(mark if claim.kind == kind else "" for kind in VERDICTS)])
-    return table(("claim", *VERDICTS), rows)
+    return table(("claim", *SHORT.values()), rows)
 
 
 def details(claims):

@@ -13,6 +13,11 @@ the paper's words, what we ran, and the tables, figures and commands behind its 
 [a list](results/stored.md) says when every stored result was measured and with which code.
 """
 
+LEGEND = """
+*yes* is reproduced, *open* undecided, *no* not reproduced, *untested* cannot be tested here;
+● is on the paper's own data, ○ on other data ([the rule](#the-rule)).
+"""
+
 RULE = """
 ## The rule
 

@@ -20,7 +20,7 @@ from benchmarks.common.machine import RESULTS
 from benchmarks.common.provenance import is_old
 
 from papers import claims, runs
-from papers.contents import CONTENTS, INTRODUCTION, RULE
+from papers.contents import CONTENTS, INTRODUCTION, LEGEND, RULE
 
 FOLDER = runs.ROOT / "docs"
 #: Marks of a result that was measured with other sources than the present ones.
@@ -57,7 +57,14 @@ def verdicts():
             matrices += [f"### {link}", paper.citation, claims.matrix(paper_claims)]
         else:
             matrices += [f"### {link}", *headlines(paper)]
-    parts = [INTRODUCTION.strip(), "\n".join(lines), "## Claims and verdicts", *matrices, RULE]
+    parts = [
+        INTRODUCTION.strip(),
+        "\n".join(lines),
+        "## Claims and verdicts",
+        LEGEND,
+        *matrices,
+        RULE,
+    ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

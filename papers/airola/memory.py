@@ -74,8 +74,9 @@ def draw(results):
 
     figure, (ax,) = panels(width=5.4)
     x = [e["rows"] for e in results["sizes"]]
-    for colour, name in zip(COLOURS, KINDS, strict=False):
-        line(ax, x, [e[name] for e in results["sizes"]], name, colour)
+    # The second is dashed, because the two are often the same.
+    for colour, name, style in zip(COLOURS, KINDS, ("-", "--"), strict=False):
+        line(ax, x, [e[name] for e in results["sizes"]], name, colour, style=style)
     line(ax, x, [e["data_mib"] for e in results["sizes"]], "data", "black", style=":")
     axis(ax, "rows", "MiB at the peak", logx=True, logy=True)
     label_lines(ax)

@@ -184,8 +184,10 @@ def draw(results):
     tasks = results["tasks"]
     figure, axes = panels(len(tasks), 1, width=5.6, height=3.9)
     for ax, (name, task) in zip(axes, tasks.items(), strict=True):
-        base = np.array(task["others"].get(REFERENCE, task["others"][REGRESSION]))
-        peers = [peer for peer in task["others"] if peer != REFERENCE and peer not in NOT_DRAWN]
+        # Published figures are of all folds; some folds have only the regression.
+        reference = REFERENCE if REFERENCE in task["others"] else REGRESSION
+        base = np.array(task["others"][reference])
+        peers = [peer for peer in task["others"] if peer not in (reference, *NOT_DRAWN)]
         for peer, colour in zip(peers, COLOURS[4:], strict=False):
             line(ax, CUTS, np.array(task["others"][peer]) - base, peer, colour, marker=None,
                  style="--")  # fmt: skip
@@ -196,7 +198,7 @@ def draw(results):
             ]
             line(ax, CUTS, values, label, colour)
         ax.axhline(0.0, color="black", lw=0.8)
-        axis(ax, "k", f"NDCG@k minus {REFERENCE}'s", title=name)
+        axis(ax, "k", f"NDCG@k minus {reference}'s", title=name)
         label_lines(ax)
         ax.set_xticks(CUTS)
     return figure
