@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from rankine import shop_log
+from rankine.model.shapes import SHAPES
 from rankine.rankers.registry import ranker_class
 
 DATA = shop_log(30, random_state=2, list_length=6)
@@ -126,7 +127,7 @@ CHANGES = {
         "anchor": [{"anchor": 100.0}],
         "loss": [{"loss": "logistic"}, {"loss": "softmax"}],
         "normalization": [{"normalization": "pair"}],
-        "monotone": [{"monotone": {j: sign}} for j in range(3) for sign in (1, -1)],
+        "shapes": [{"shapes": {j: shape}} for j in range(3) for shape in SHAPES],
         "categorical": [{"categorical": [0]}],
         "linear": [{"linear": [0]}],
         "reweight": [{"reweight": 1}],

@@ -110,7 +110,7 @@ _EXAMPLES = {
     "int": "3",
     "float": "0.5",
     "Sequence": "price,brand",
-    "Mapping": "price:-1,rating:1",
+    "Mapping": "price:decreasing,rating:increasing",
 }
 
 
@@ -121,7 +121,7 @@ _SETTING_TYPES = (bool, int, float, str, list, tuple, dict, type(None))
 def _typed_value(name: str, value: Any, annotation: str, default: Any) -> Any:
     """Return the value of a parameter, with lists and mappings read from their short forms.
 
-    The short forms are ``a,b`` for a list, ``a*b,c*d`` for pairs and ``a:1,b:-1`` for a mapping.
+    The short forms are ``a,b`` for a list, ``a*b,c*d`` for pairs and ``a:x,b:y`` for a mapping.
     """
     # "int | Sequence[tuple[Any, Any]] | None" has the types int, Sequence and None.
     types = [part.strip() for part in re.sub(r"\[.*\]", "", annotation).split("|")]

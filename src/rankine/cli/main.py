@@ -34,7 +34,7 @@ _INTERRUPTED = 130
 COMMAND_GROUPS = {
     "Learn": ("train", "tune", "path", "pareto", "retrain", "fuse"),
     "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
-    "Use": ("calibrate", "predict", "serve", "export", "watch"),
+    "Use": ("calibrate", "certify", "predict", "serve", "export", "watch"),
     "Data": ("inspect", "convert", "sort", "clicks", "history"),
 }
 #: Heading of all other commands.

@@ -283,6 +283,30 @@ class Tables:
         return values
 
 
+def bin_centres(bins: Bins) -> NDArray[np.float64]:
+    """Return the centre of every bin in units of the column's largest; 0 for cells without order.
+
+    The centre of a bin is the middle of its cuts. An outer bin has one cut and gets the width of
+    its neighbour.
+    """
+    out = np.zeros(sum(bins.n_cells))
+    start = 0
+    for j, size in enumerate(bins.n_cells):
+        inner = slice(start, start + size - 1)
+        start += size
+        cuts = np.array(bins.cuts[j])
+        if j in bins.unordered or len(cuts) == 0:
+            continue
+        centres = np.array([-1.0, 1.0])  # both bins of a single cut
+        if len(cuts) > 1:
+            widths = np.diff(cuts)
+            first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
+            centres = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
+            centres = centres / np.abs(centres).max()
+        out[inner] = centres
+    return out
+
+
 def find_tables(model: LinearModel) -> Tables | None:
     """Return the tables of a model, or None if its weights belong to features."""
     if model.bins is None:

@@ -22,6 +22,7 @@ from rankine.kernels.binned import BinnedProducts
 from rankine.metrics import parse_metric
 from rankine.model import LinearModel
 from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
+from rankine.model.shapes import SHAPES
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
     LOSSES,
@@ -38,6 +39,7 @@ from rankine.rankers.additive_search import (
     final_risk,
     first_solution,
     hold_out,
+    minimise,
     sample,
     search,
     solve_plan,
@@ -59,7 +61,7 @@ from rankine.rankers.table_data import (
     unordered_columns,
 )
 from rankine.solvers.base import report_progress
-from rankine.solvers.newton import solve_newton
+from rankine.solvers.shapes import CURVED, keep_shapes
 from rankine.solvers.sketch import sketch
 from rankine.solvers.tables import (
     PenaltyStrengths,
@@ -140,8 +142,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
     normalization
         ``"query"``: every query counts alike; ``"pair"``: it counts by its pairs, or with
         ``loss="softmax"`` by its gain, which suits amounts such as money.
-    monotone
-        Column -> 1 (scores rise with it) or -1 (they fall). Such a column takes part in no pair.
+    shapes
+        Column -> ``"increasing"``, ``"decreasing"``, ``"convex"`` or ``"concave"``: the shape of
+        the column's whole effect, its curve plus every grid it takes part in. Convex and concave
+        columns take part in no pair. Missing values are not constrained.
     categorical
         Columns whose numbers name categories: tables without order, a cell for unseen values.
     linear
@@ -211,7 +215,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
     anchor: float | None = None
     loss: str = "squared_hinge"
     normalization: str = "query"
-    monotone: Mapping[Any, int] | None = None
+    shapes: Mapping[Any, str] | None = None
     categorical: Sequence[Any] = ()
     linear: Sequence[Any] = ()
     reweight: int | None = None
@@ -274,7 +278,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         problem = plan.problem(data, risk)
         penalty = TablePenalty(plan.space, plan.strengths, self.n_threads)
         result = replace(task, evaluator=None).run(
-            lambda _, monitor: solve_newton(
+            lambda _, monitor: minimise(
                 problem,
                 penalty,
                 start=start,
@@ -311,7 +315,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             result,
             self.tol,
             lambda theta: sketch(problem, penalty, theta, shares),
-            lambda start, tol: solve_newton(
+            lambda start, tol: minimise(
                 problem,
                 penalty,
                 start=start,
@@ -334,11 +338,11 @@ class AdditiveRanker(PathMixin, BaseRanker):
         return covariance_of_rows(covariance, np.column_stack(columns))
 
     def _check_intervals(self) -> None:
-        if self.monotone:
+        if self.shapes:
             raise ParameterError(
                 "entries at the bound of a shape have no interval around them",
                 parameter="intervals",
-                fix="Leave it out, or train without monotone",
+                fix="Leave it out, or train without shapes",
             )
 
     def _describe(
@@ -371,6 +375,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         """Return tables with centred curves and pure grids, and weights of unscaled columns."""
         space = plan.space
         tables = purify(space, space.tables(theta), self._cell_counts(space.layout, data))
+        if space.shapes.any():
+            tables = keep_shapes(space, tables)
         weights = theta[space.size - space.n_linear :]
         if len(weights):
             weights = reader.linear_scaling.fold(weights)
@@ -411,26 +417,25 @@ class AdditiveRanker(PathMixin, BaseRanker):
             return data, reader.read_eval_set(task.evaluator)
         return hold_out(data, task.seed)
 
-    def _monotone_columns(self, columns: TableColumns) -> dict[int, int]:
-        """Return the sign of each monotone column by its number among those with tables."""
-        monotone = {
-            columns.table_number(column): sign for column, sign in (self.monotone or {}).items()
+    def _shapes_of_columns(self, columns: TableColumns) -> dict[int, str]:
+        """Return the shape of each column that has one, by its number among those with tables."""
+        shapes = {
+            columns.table_number(column): shape for column, shape in (self.shapes or {}).items()
         }
         categorical = {columns.table_number(column) for column in self.categorical}
-        if not categorical.isdisjoint(monotone):
+        if not categorical.isdisjoint(shapes):
             raise ParameterError(
                 "a column is also categorical, and categories have no order",
-                parameter="monotone",
-                fix="Take it out of monotone or of categorical",
+                parameter="shapes",
+                fix="Take it out of shapes or of categorical",
             )
-        return monotone
+        return shapes
 
     def _first_plan(self, data: TableData, reader: TableReader) -> Plan:
         """Return the plan before any choice: curves alone, strengths as far as they are given."""
         strengths = replace(
             PenaltyStrengths(smooth=1.0, pair_smooth=1.0, anchor=1.0), **self._given_strengths()
         )
-        monotone = self._monotone_columns(reader.columns)
         counts = self._cell_counts(layout_of(reader.bins), data)
         return Plan(
             reader.bins,
@@ -441,7 +446,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             self.metric,
             n_linear=data.n_linear,
             normalization=self.normalization,
-            monotone=monotone,
+            shapes=self._shapes_of_columns(reader.columns),
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
@@ -461,7 +466,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         """Return the number of pairs to search for, or the pairs themselves."""
         if isinstance(self.pairs, (int, np.integer)):
             return int(self.pairs)
-        return columns.pair_numbers(self.pairs, self.monotone or ())
+        curved = [column for column, shape in (self.shapes or {}).items() if shape in CURVED]
+        return columns.pair_numbers(self.pairs, curved)
 
     # -------------------------------------------------------------- warm start
     def _check_start_model(self, model: LinearModel, columns: FittedColumns) -> None:
@@ -563,14 +569,15 @@ class AdditiveRanker(PathMixin, BaseRanker):
             loss=self.loss,
             normalization=self.normalization,
             metric=self.metric,
-            monotone=self._monotone_columns(reader.columns),
+            shapes=self._shapes_of_columns(reader.columns),
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
         pairs = self._chosen_pairs(reader.columns)
         if isinstance(pairs, int):
-            # Best first; a column that is monotone now takes part in none.
-            free = [pair for pair in plan.pairs if plan.monotone.keys().isdisjoint(pair)]
+            # Best first; a column that is convex or concave now takes part in none.
+            curved = {j for j, shape in plan.shapes.items() if shape in CURVED}
+            free = [pair for pair in plan.pairs if curved.isdisjoint(pair)]
             pairs = free[:pairs]
         if pairs != plan.pairs:
             plan = plan.with_pairs(pairs)
@@ -765,13 +772,13 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 fix="Use 'auto'; scale lists before training if they need it",
             )
         # Users may pass anything, whatever the types of the fields say.
-        monotone: Any = {} if self.monotone is None else self.monotone
-        signs = monotone.values() if isinstance(monotone, Mapping) else (None,)
-        if any(sign not in (-1, 1) for sign in signs):
+        shapes: Any = {} if self.shapes is None else self.shapes
+        names = shapes.values() if isinstance(shapes, Mapping) else (None,)
+        if any(name not in SHAPES for name in names):
             raise ParameterError(
-                f"{monotone!r} does not map columns to 1 or -1",
-                parameter="monotone",
-                fix="Pass for example {'price': -1}: 1 for rising, -1 for falling",
+                f"{shapes!r} does not map columns to {', '.join(SHAPES)}",
+                parameter="shapes",
+                fix="Pass for example {'price': 'decreasing'}",
             )
         for name in ("categorical", "linear"):
             check_list(name, getattr(self, name), "columns, by name or number")

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from rankine.data.query_index import QueryIndex
 from rankine.losses.mixture import mix_risks
-from rankine.rankers.additive_search import Plan, TableData, final_risk
+from rankine.rankers.additive_search import Plan, TableData, final_risk, minimise
 from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.goals import GoalMixture
 from rankine.rankers.sources import MemorySource
 from rankine.solvers.base import Solution
 from rankine.solvers.mixture import GoalCuts, GoalSystems
-from rankine.solvers.newton import solve_newton
 from rankine.solvers.problem import RowsProblem
 from rankine.solvers.tables import TablePenalty
 
@@ -180,7 +179,7 @@ class TableMixture(GoalMixture):
         self._plan = _unite_pairs([goal.plan for goal in goals])
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:
-        """Solve by Newton's method; a goal alone is solved with its own grids."""
+        """Solve; a goal alone is solved with its own grids."""
         plan, data = self._mixed_plan(weights), self.goals[0].data
         if start is None:
             start = self._starts[int(np.argmax(weights))]
@@ -191,7 +190,7 @@ class TableMixture(GoalMixture):
             plan.space, plan.strengths, plan.threads, self._grid_strengths(plan, weights)
         )
         result = self.task.run(
-            lambda _, __: solve_newton(
+            lambda _, __: minimise(
                 problem, penalty, start=start, tol=self.tol, max_iter=plan.max_iter
             )
         )

@@ -106,6 +106,8 @@ class FittedColumns:
 
     def number(self, column: Any) -> int:
         """Return the number of a column that is given by name or number."""
+        if self.names is None and isinstance(column, str) and column.isdecimal():
+            column = int(column)  # a key of a mapping on the command line or in a model
         if isinstance(column, str):
             matches = [] if self.names is None else np.flatnonzero(self.names == column).tolist()
             if not matches:

@@ -65,10 +65,10 @@ class TableColumns:
         return int(matches[0])
 
     def pair_numbers(
-        self, pairs: Iterable[tuple[Any, Any]], monotone: Iterable[Any]
+        self, pairs: Iterable[tuple[Any, Any]], curved: Iterable[Any]
     ) -> list[tuple[int, int]]:
-        """Return pairs of columns with tables, each once; monotone columns take part in none."""
-        excluded = {self.columns.number(column) for column in monotone}
+        """Return pairs of columns with tables, each once; ``curved`` columns take part in none."""
+        excluded = {self.columns.number(column) for column in curved}
         free = {int(j): k for k, j in enumerate(self.numbers) if j not in excluded}
         numbers = []
         for first, second in pairs:
@@ -79,9 +79,10 @@ class TableColumns:
                 )
             if not {a, b} <= set(free):
                 raise ParameterError(
-                    f"the pair {first!r}, {second!r} needs two columns with tables, none monotone",
+                    f"the pair {first!r}, {second!r} needs two columns with tables, none convex or "
+                    "concave",
                     parameter="pairs",
-                    fix="Take monotone and linear columns out of it",
+                    fix="Take linear, convex and concave columns out of it",
                 )
             numbers.append((free[a], free[b]))
         return list(dict.fromkeys(numbers))

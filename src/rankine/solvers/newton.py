@@ -58,7 +58,17 @@ WIDTH_SHARE = 0.05
 NARROWEST = 0.1
 
 
-class QuadraticPenalty(Protocol):
+class CurvaturePenalty(Protocol):
+    """The part of the Newton equations that does not come from the risk."""
+
+    def times(self, w: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """Return K w."""
+
+    def gap(self, w: NDArray[np.float64], gradient: NDArray[np.float64], /) -> float:
+        """Return -min over v of g'v + v'Kv/2 with w + v allowed."""
+
+
+class QuadraticPenalty(CurvaturePenalty, Protocol):
     """w'Kw/2 with w >= 0 where ``bounded``.
 
     ``forcing`` is the relative residual up to which the Newton equations are solved. They are
@@ -69,12 +79,6 @@ class QuadraticPenalty(Protocol):
     bounded: NDArray[np.bool_]
     forcing: float
     predicted_gap_share: float
-
-    def times(self, w: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """Return K w."""
-
-    def gap(self, w: NDArray[np.float64], gradient: NDArray[np.float64], /) -> float:
-        """Return -min over v of g'v + v'Kv/2 with w + v allowed."""
 
     def factor(self, diagonal: NDArray[np.float64], /) -> Any:
         """Return an object whose ``solve(b)`` returns (K + diag)^-1 b."""
@@ -152,7 +156,7 @@ def solve_newton(
         penalty = _Ridge(float(penalty), problem.n_features, positive=positive)
     bounded = penalty.bounded
     w = initial_weights(start, problem.n_features)
-    point = _evaluate_point(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
+    point = evaluate_point(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
     lower_bound, reason, largest_gradient = 0.0, "max_iter", 0.0
     first_iteration = products = 0
     trace: list[dict[str, float]] = []
@@ -200,7 +204,7 @@ def solve_newton(
             if estimated_gap <= tol * problem.at_zero:
                 reason = "estimated"
                 break
-        direction = _direction(
+        direction = newton_direction(
             problem, penalty, point, descent_rhs, free, factor, forcing, allowed_gap
         )
         products += direction.products
@@ -313,18 +317,19 @@ def solve_smoothed(
     return Solution(best, best_value, certificate, n_done, trace, reason)
 
 
-def _evaluate_point(
+def evaluate_point(
     problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
 ) -> _Point:
+    """Evaluate the problem at weights, whose scores may be given."""
     if scores is None:
         scores = problem.scores(w)
     risk, slopes, curvature = problem.evaluate_with_curvature(scores)
     return _Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
 
 
-def _direction(
+def newton_direction(
     problem: Problem,
-    penalty: QuadraticPenalty,
+    penalty: CurvaturePenalty,
     point: _Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
@@ -388,10 +393,10 @@ def _step(
         if outside.any():
             # The projection is not linear, so the scores have to be computed from the weights.
             w = np.where(outside, 0.0, w)
-            trial = _evaluate_point(problem, penalty, w)
+            trial = evaluate_point(problem, penalty, w)
         else:
             scores = problem.combine(1.0, point.scores, step, direction.scores)
-            trial = _evaluate_point(problem, penalty, w, scores)
+            trial = evaluate_point(problem, penalty, w, scores)
         predicted_change = dot(gradient, w - point.w)
         if trial.objective <= point.objective + SUFFICIENT * predicted_change:
             return trial if trial.objective < point.objective else None

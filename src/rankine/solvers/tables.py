@@ -6,8 +6,7 @@ linear. Rows are scored with the tables::
 
     table_j[c] = curve_j[c] + slope_j m_j[c]        m_j: centred, scaled middles of the bins
 
-so that a strong penalty on the curves gives a linear ranker, not a constant one. Curves of monotone
-columns are sums of steps of one sign, and their slopes have the same sign. The objective is
+so that a strong penalty on the curves gives a linear ranker, not a constant one. The objective is
 R(scores) + theta' K theta / 2 with a block-diagonal K::
 
     curve   smooth sum_c (t_c - t_c+1)^2 + ridge |t|^2        c, c+1 neighbours in order
@@ -15,6 +14,7 @@ R(scores) + theta' K theta / 2 with a block-diagonal K::
     slope   anchor slope^2,     linear weight   l2 w^2
 
 K bounds the curvature of J from below, which certifies a result: J(theta) - J* <= g' K^-1 g / 2.
+Tables with shapes are solved by ``rankine.solvers.shapes``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 from rankine.kernels.blocks import table_histograms, table_scores
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, map_shards
+from rankine.model.tables import bin_centres
 from rankine.solvers.problem import RowsProblem
+from rankine.solvers.shapes import SHAPE_NUMBERS, ShapeRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,8 +75,10 @@ class TableSpace:
     means: Vector
     #: Whether the bins of each column are ordered.
     ordered: NDArray[np.bool_]
-    #: Sign of the monotone curve of each column, 1 or -1; 0 if it is not monotone.
-    signs: NDArray[np.int64]
+    #: Shape of each column (``solvers.shapes.SHAPE_NUMBERS``), 0 if it has none.
+    shapes: NDArray[np.int64]
+    #: Centre of the bin of every cell of the columns, 0 for missing values and unordered columns.
+    centres: Vector
     #: Whether the rows and the columns of each grid are ordered.
     grid_ordered: NDArray[np.bool_]
     #: Number of columns that stay linear.
@@ -87,14 +91,14 @@ class TableSpace:
         bins: Bins,
         grids: Grids | None,
         means: Vector,
-        monotone: Mapping[int, int] | None = None,
+        shapes: Mapping[int, str] | None = None,
         n_linear: int = 0,
     ) -> TableSpace:
         """Create the parameters of bins and grids; ``means`` is m of the cells of all columns."""
         ordered = np.array([j not in bins.unordered for j in range(len(bins.cuts))])
-        signs = np.zeros(len(bins.cuts), dtype=np.int64)
-        for j, sign in (monotone or {}).items():
-            signs[j] = sign
+        numbers = np.zeros(len(bins.cuts), dtype=np.int64)
+        for j, shape in (shapes or {}).items():
+            numbers[j] = SHAPE_NUMBERS[shape]
         pairs, axes = ((), ()) if grids is None else (grids.pairs, grids.axes)
         sides = [(axes[a].size, axes[b].size) for a, b in pairs]
         in_order = [(ordered[axes[a].column], ordered[axes[b].column]) for a, b in pairs]
@@ -104,7 +108,8 @@ class TableSpace:
             np.array(sides, dtype=np.int64).reshape(-1, 2),
             np.concatenate([means, np.zeros(layout.size - len(means))]),
             ordered,
-            signs,
+            numbers,
+            bin_centres(bins),
             np.array(in_order, dtype=np.bool_).reshape(-1, 2),
             n_linear,
         )
@@ -114,97 +119,71 @@ class TableSpace:
         """Number of cells of all columns; the cells of the grids follow them."""
         return int(self.sizes.sum())
 
+    def grid_positions(self, g: int, side: int) -> NDArray[np.int64]:
+        """Return the position along a side of grid g of every cell of the side's column."""
+        column = (self.layout.firsts, self.layout.seconds)[side][g]
+        places = self.layout.offsets[2 * g + side, : self.sizes[column]].astype(np.int64)
+        return places if side == 1 else places // self.grid_sides[g, 1]
+
     @property
     def size(self) -> int:
         """Number of parameters."""
         return self.layout.size + len(self.sizes) + self.n_linear
 
-    @property
-    def bounded(self) -> NDArray[np.bool_]:
-        """Parameters that must not be negative: steps and slopes of monotone columns."""
-        mask = np.zeros(self.size, dtype=np.bool_)
-        for j in np.flatnonzero(self.signs):
-            start = self.layout.starts[j]
-            mask[start : start + self.sizes[j] - 1] = True
-            mask[self.layout.size + j] = True
-        return mask
-
     def tables(self, theta: Vector) -> Vector:
         """Compute the tables from the parameters."""
         out = theta[: self.layout.size].copy()
         slopes = theta[self.layout.size : self.layout.size + len(self.sizes)]
-        _expand(self.layout.starts, self.sizes, self.signs, self.means, slopes, out)
+        _expand(self.layout.starts, self.sizes, self.means, slopes, out)
         return out
 
     def adjoint(self, histogram: Vector) -> Vector:
         """Return the gradient with respect to theta, given that with respect to table entries."""
-        return self._sum_by_parameter(histogram, self.signs, self.means)
+        return self._sum_by_parameter(histogram, self.means)
 
     def diagonal(self, histogram: Vector) -> Vector:
         """Return about the diagonal of the curvature in theta, given sums of row curvatures."""
-        return self._sum_by_parameter(histogram, np.abs(self.signs), self.means**2)
+        return self._sum_by_parameter(histogram, self.means**2)
 
-    def _sum_by_parameter(
-        self, histogram: Vector, signs: NDArray[np.int64], means: Vector
-    ) -> Vector:
-        """Apply the transpose of ``tables`` with the given signs and means."""
+    def _sum_by_parameter(self, histogram: Vector, means: Vector) -> Vector:
+        """Apply the transpose of ``tables`` with the given means."""
         out = np.zeros(self.size)
         out[: self.layout.size] = histogram
         slopes = out[self.layout.size : self.layout.size + len(self.sizes)]
-        _reduce(self.layout.starts, self.sizes, signs, means, slopes, out)
+        _reduce(self.layout.starts, self.sizes, means, slopes, out)
         return out
 
 
 @jit
-def _expand(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: Any) -> None:
+def _expand(starts: Any, sizes: Any, means: Any, slopes: Any, out: Any) -> None:
     for j in range(starts.shape[0]):
-        start, missing = starts[j], starts[j] + sizes[j] - 1
-        slope = slopes[j]
-        if signs[j] != 0:
-            slope *= signs[j]
-            level = 0.0
-            for c in range(start, missing):
-                level += signs[j] * out[c]
-                out[c] = level
-        for c in range(start, missing + 1):
-            out[c] += slope * means[c]
+        for c in range(starts[j], starts[j] + sizes[j]):
+            out[c] += slopes[j] * means[c]
 
 
 @jit
-def _reduce(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: Any) -> None:
+def _reduce(starts: Any, sizes: Any, means: Any, slopes: Any, out: Any) -> None:
     for j in range(starts.shape[0]):
-        start, missing = starts[j], starts[j] + sizes[j] - 1
         total = 0.0
-        for c in range(start, missing + 1):
+        for c in range(starts[j], starts[j] + sizes[j]):
             total += means[c] * out[c]
-        slopes[j] = total if signs[j] == 0 else signs[j] * total
-        if signs[j] != 0:
-            level = 0.0
-            for c in range(missing - 1, start - 1, -1):
-                level += out[c]
-                out[c] = signs[j] * level
+        slopes[j] = total
 
 
 def standardised_bin_centres(bins: Bins, counts: Vector) -> Vector:
     """Return m, the centre of every bin, standardised to mean 0 and variance 1 over the rows.
 
-    The centre of a bin is the middle of its cuts. An outer bin has one cut and gets the width of
-    its neighbour. ``counts`` is the number of rows in every cell.
+    ``counts`` is the number of rows in every cell.
     """
-    out = np.zeros(len(counts))
+    out, all_centres = np.zeros(len(counts)), bin_centres(bins)
     start = 0
     for j, size in enumerate(bins.n_cells):
         inner = slice(start, start + size - 1)
         start += size
-        cuts, weight = np.array(bins.cuts[j]), counts[inner]
-        if j in bins.unordered or len(cuts) == 0 or weight.sum() == 0.0:
+        weight = counts[inner]
+        if j in bins.unordered or len(bins.cuts[j]) == 0 or weight.sum() == 0.0:
             continue
-        centres = np.array([-1.0, 1.0])  # both bins of a single cut
-        if len(cuts) > 1:
-            widths = np.diff(cuts)
-            first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
-            centres = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
-            centres = centres / np.abs(centres).max()
+        centres = all_centres[inner]
         centres = centres - dot(weight, centres) / weight.sum()
         deviation = np.sqrt(dot(weight, centres * centres) / weight.sum())
         if deviation > 0.0 and np.isfinite(deviation):
@@ -231,9 +210,10 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         for side, (j, added) in enumerate(
             ((layout.firsts[g], row_means), (layout.seconds[g], column_means))
         ):
-            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
-            grid_index = side_places // columns if side == 0 else side_places
+            grid_index = space.grid_positions(g, side)
             out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[grid_index]
+        if space.shapes[layout.firsts[g]] or space.shapes[layout.seconds[g]]:
+            continue  # single cells set to 0 would break the shape
         grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
         grid[:, -1] = np.where(weight[:, -1] > 0.0, grid[:, -1], 0.0)
     for j in np.flatnonzero(space.sizes):
@@ -310,12 +290,10 @@ class TablePenalty:
             # Proportional to the number of bins, so that a ramp over all bins has the same penalty
             # for any number.
             weight = strengths.smooth * max(size - 2, 1)
-            if space.signs[j] != 0:
-                self.diagonal[start : start + size - 1] = weight
-            elif space.ordered[j]:
+            if space.ordered[j]:
                 self.links[start : start + size - 2] = weight
         self._penalty_factor: _Factor | None = None
-        self.bounded = space.bounded
+        self.bounded = np.zeros(space.size, dtype=np.bool_)
 
     def times(self, theta: Vector) -> Vector:
         """Return K theta."""
@@ -344,24 +322,22 @@ class TablePenalty:
         """Return theta' K theta / 2."""
         return 0.5 * dot(theta, self.times(theta))
 
-    def factor(self, diagonal: Vector | None = None) -> _Factor:
-        """Return factors that solve (K + diag) x = b; without ``diagonal``, K x = b."""
+    def factor(
+        self, diagonal: Vector | None = None, barrier: tuple[ShapeRows, Vector] | None = None
+    ) -> _Factor:
+        """Return factors that solve (K + diag) x = b; without ``diagonal``, K x = b.
+
+        ``barrier`` holds A and D of a matrix A' D A that is added.
+        """
         if diagonal is not None:
-            return _Factor(self, self.diagonal + diagonal)
+            return _Factor(self, self.diagonal + diagonal, barrier)
         if self._penalty_factor is None:
             self._penalty_factor = _Factor(self, self.diagonal)
         return self._penalty_factor
 
-    def gap(self, theta: Vector, gradient: Vector) -> float:
-        """Return a bound of J(theta) - J*: -min over feasible theta + v of g'v + v'Kv/2."""
-        bounded = self.bounded
-        free_gradient = np.where(bounded, 0.0, gradient)
-        gap = 0.5 * dot(free_gradient, self.factor().solve(free_gradient))
-        if bounded.any():
-            g, K = gradient[bounded], self.diagonal[bounded]
-            move = np.maximum(0.0, theta[bounded] - g / K) - theta[bounded]
-            gap -= float((g * move + 0.5 * K * move * move).sum())
-        return float(max(gap, 0.0))
+    def gap(self, theta: Vector, gradient: Vector) -> float:  # noqa: ARG002 - no bounds
+        """Return a bound of J(theta) - J*: g' K^-1 g / 2."""
+        return 0.5 * dot(gradient, self.factor().solve(gradient))
 
 
 def least_penalty_parameters(
@@ -378,8 +354,6 @@ def least_penalty_parameters(
     theta = np.zeros(space.size)
     theta[: space.layout.size] = tables
     theta[space.size - space.n_linear :][: len(linear)] = linear
-    for j in np.flatnonzero(space.signs):
-        _monotone_parameters(penalty, int(j), theta)
     cells, moves, factors = _free_moves(space, counts)
     n_moves = int(moves.max(initial=-1)) + 1
 
@@ -408,32 +382,6 @@ def least_penalty_parameters(
 _LEAST_PENALTY_TOL, _LEAST_PENALTY_STEPS = 1e-6, 1000
 
 
-def _monotone_parameters(penalty: TablePenalty, j: int, theta: Vector) -> None:
-    """Replace the entries of a monotone curve in ``theta`` by steps, the first 0, and a slope."""
-    space = penalty.space
-    start, missing = space.layout.starts[j], space.layout.starts[j] + space.sizes[j] - 1
-    curve = space.signs[j] * theta[start:missing]
-    rises = np.maximum(np.diff(curve), 0.0)
-    centre_differences = np.diff(space.means[start:missing])
-    step, slope = penalty.diagonal[start], penalty.diagonal[space.layout.size + j]
-    steepest = np.divide(
-        rises,
-        centre_differences,
-        out=np.full(len(centre_differences), np.inf),
-        where=centre_differences > 0.0,
-    )
-    optimal_slope = (
-        step
-        * dot(rises, centre_differences)
-        / (step * dot(centre_differences, centre_differences) + slope)
-    )
-    slope_value = min(optimal_slope, float(steepest.min(initial=np.inf)))
-    theta[start] = 0.0
-    theta[start + 1 : missing] = rises - slope_value * centre_differences
-    theta[missing] += space.signs[j] * (slope_value * space.means[start] - curve[0])
-    theta[space.layout.size + j] = slope_value
-
-
 def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     """Return changes of parameters that do not change rankings.
 
@@ -441,7 +389,7 @@ def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     belongs to, and its coefficient in that change.
     """
     layout, moves = space.layout, []
-    for j in np.flatnonzero((space.sizes > 0) & (space.signs == 0)):
+    for j in np.flatnonzero(space.sizes):
         cells = np.arange(layout.starts[j], layout.starts[j] + space.sizes[j])
         moves.append((cells, np.ones(len(cells))))
         if space.means[cells].any():
@@ -450,13 +398,12 @@ def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
     for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
         grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
         for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
-            side_places = layout.offsets[2 * g + side, : space.sizes[j]].astype(np.int64)
-            grid_index = side_places // columns if side == 0 else side_places
+            grid_index = space.grid_positions(g, side)
             for index, grid_cells in enumerate(grid if side == 0 else grid.T):
                 curve = layout.starts[j] + np.flatnonzero(grid_index == index)
                 factors = np.repeat([1.0, -1.0], [len(grid_cells), len(curve)])
                 moves.append((np.concatenate([grid_cells, curve]), factors))
-    unseen = np.flatnonzero((counts == 0.0) & ~space.bounded[: layout.size])
+    unseen = np.flatnonzero(counts == 0.0)
     sizes = [len(cells) for cells, _ in moves] + [1] * len(unseen)
     cell = np.concatenate([*(cells for cells, _ in moves), unseen])
     factor = np.concatenate([*(factors for _, factors in moves), np.ones(len(unseen))])
@@ -468,17 +415,45 @@ _GRID_SHARDS = 4
 
 
 class _Factor:
-    """Factors of K + diagonal: LDL' of the tridiagonal part, banded Cholesky of each grid."""
+    """Factors of K + diagonal (+ A' D A): LDL' of the curves, banded Cholesky of each grid."""
 
-    def __init__(self, penalty: TablePenalty, diagonal: Vector) -> None:
+    def __init__(
+        self,
+        penalty: TablePenalty,
+        diagonal: Vector,
+        barrier: tuple[ShapeRows, Vector] | None = None,
+    ) -> None:
         space = penalty.space
         self._space = space
         self._curve = space.n_curve_cells
+        self._pivots, self._ratios = np.zeros(0), np.zeros(0)
+        #: Factors of curves whose shapes couple every bin to the next two.
+        self._band: Vector | None = None
+        # Strengths that shapes add between a grid's cells and the next ones along both sides.
+        below, beside = np.zeros((2, space.layout.size - self._curve))
+        if barrier is None:
+            self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
+        else:
+            shape_rows, ratios = barrier
+            diagonal = diagonal.copy()
+            band = np.zeros((self._curve, 3))
+            _add_shape_rows(
+                shape_rows.cells,
+                shape_rows.factors,
+                ratios,
+                self._curve,
+                space.layout.size,
+                band,
+                below,
+                beside,
+                diagonal,
+            )
+            _factor_band(penalty.links, diagonal[: self._curve], band)
+            self._band = band
         self._diagonal = diagonal
-        self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
         sides = space.grid_sides
-        self._band = int(sides[:, 1].max(initial=0))
-        self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
+        widest = int(sides[:, 1].max(initial=0))
+        self._rows = np.zeros((space.layout.size - self._curve, widest + 1))
         self._starts = space.layout.grid_starts - self._curve
         self._threads = penalty.threads
         grid_diagonal = diagonal[self._curve : space.layout.size]
@@ -489,6 +464,8 @@ class _Factor:
                 space.grid_ordered[first:last],
                 penalty.grid_strengths[first:last],
                 grid_diagonal,
+                below,
+                beside,
                 self._rows,
             )
         )
@@ -502,7 +479,10 @@ class _Factor:
         """Return (K + diag)^-1 b."""
         out = b / self._diagonal
         out[: self._curve] = b[: self._curve]
-        _solve_links(self._pivots, self._ratios, out)
+        if self._band is None:
+            _solve_links(self._pivots, self._ratios, out)
+        else:
+            _solve_band(self._band, out)
         space = self._space
         grids, sides = out[self._curve : space.layout.size], space.grid_sides
         grids[:] = b[self._curve : space.layout.size]
@@ -546,6 +526,75 @@ def _solve_links(pivots: Any, ratios: Any, x: Any) -> None:
 
 
 @jit
+def _add_shape_rows(
+    cells: Any,
+    factors: Any,
+    ratios: Any,
+    n_curve: int,
+    n_cells: int,
+    band: Any,
+    below: Any,
+    beside: Any,
+    diagonal: Any,
+) -> None:
+    """Add A' D A; ``band[c, k]`` is the entry of curves in row c, column c + k."""
+    for r in range(cells.shape[0]):
+        for i in range(3):
+            factor = ratios[r] * factors[r, i]
+            if factor == 0.0:
+                continue
+            c = cells[r, i]
+            if c < n_curve or c >= n_cells:
+                diagonal[c] += factor * factors[r, i]
+            for k in range(3):
+                distance = cells[r, k] - c
+                if distance <= 0 or factors[r, k] == 0.0:
+                    continue
+                if c < n_curve:
+                    band[c, distance] += factor * factors[r, k]
+                elif distance == 1:
+                    beside[c - n_curve] -= factor * factors[r, k]
+                else:
+                    below[c - n_curve] -= factor * factors[r, k]
+
+
+@jit
+def _factor_band(links: Any, diagonal: Any, band: Any) -> None:
+    """Replace ``band`` by LDL' factors of it, plus links and a diagonal: pivots and ratios."""
+    n = band.shape[0]
+    for c in range(n):
+        band[c, 0] += diagonal[c] + links[c]
+        band[c, 1] -= links[c]
+        if c > 0:
+            band[c, 0] += links[c - 1]
+    for c in range(n):
+        if c > 0:
+            band[c, 0] -= band[c - 1, 1] * band[c - 1, 1] * band[c - 1, 0]
+            band[c, 1] -= band[c - 1, 2] * band[c - 1, 1] * band[c - 1, 0]
+        if c > 1:
+            band[c, 0] -= band[c - 2, 2] * band[c - 2, 2] * band[c - 2, 0]
+        band[c, 1] /= band[c, 0]
+        band[c, 2] /= band[c, 0]
+
+
+@jit
+def _solve_band(band: Any, x: Any) -> None:
+    n = band.shape[0]
+    for c in range(n):
+        if c > 0:
+            x[c] -= band[c - 1, 1] * x[c - 1]
+        if c > 1:
+            x[c] -= band[c - 2, 2] * x[c - 2]
+    for c in range(n):
+        x[c] /= band[c, 0]
+    for c in range(n - 1, -1, -1):
+        if c + 1 < n:
+            x[c] -= band[c, 1] * x[c + 1]
+        if c + 2 < n:
+            x[c] -= band[c, 2] * x[c + 2]
+
+
+@jit
 def _has_upper_link(index: int, size: int, ordered: bool) -> bool:
     """Return whether a cell is linked to the next; the last, of missing values, has no links."""
     return ordered and index + 2 < size
@@ -572,9 +621,19 @@ def _add_grid_links(
 
 @jit
 def _factor_grids(
-    starts: Any, sides: Any, ordered: Any, strengths: Any, diagonal: Any, band: Any
+    starts: Any,
+    sides: Any,
+    ordered: Any,
+    strengths: Any,
+    diagonal: Any,
+    below: Any,
+    beside: Any,
+    band: Any,
 ) -> None:
-    """Compute banded Cholesky factors; ``band[c, k]`` is the entry in row c, column c - k."""
+    """Compute banded Cholesky factors; ``band[c, k]`` is the entry in row c, column c - k.
+
+    ``below`` and ``beside`` are added to the strengths between a cell and the next ones.
+    """
     for g in range(starts.shape[0]):
         rows, columns, weight = sides[g, 0], sides[g, 1], strengths[g]
         start = starts[g]
@@ -583,13 +642,15 @@ def _factor_grids(
                 c = start + a * columns + b
                 band[c, 0] += diagonal[c]
                 if _has_upper_link(a, rows, ordered[g, 0]):
-                    band[c, 0] += weight
-                    band[c + columns, 0] += weight
-                    band[c + columns, columns] -= weight
+                    link = weight + below[c]
+                    band[c, 0] += link
+                    band[c + columns, 0] += link
+                    band[c + columns, columns] -= link
                 if _has_upper_link(b, columns, ordered[g, 1]):
-                    band[c, 0] += weight
-                    band[c + 1, 0] += weight
-                    band[c + 1, 1] -= weight
+                    link = weight + beside[c]
+                    band[c, 0] += link
+                    band[c + 1, 0] += link
+                    band[c + 1, 1] -= link
         for c in range(start, start + rows * columns):
             for k in range(min(columns, c - start), -1, -1):
                 total = band[c, k]

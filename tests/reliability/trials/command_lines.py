@@ -42,8 +42,8 @@ TEXTS = (
 )  # fmt: skip
 SETTINGS = (
     "l2=0.1", "l2=-1", "l2=x", "l2=", "l2", "=1", "l1=nan", "pairs=3", "pairs=price*brand",
-    'pairs=[("price","brand")]', "pairs=[", "pairs=price", "monotone=price:-1", "monotone=1:9",
-    "monotone=price", "loss=logistic", "loss=nope", "scale=nope", "n_steps=10", "n_steps=-1",
+    'pairs=[("price","brand")]', "pairs=[", "pairs=price", "shapes=price:decreasing", "shapes=1:9",
+    "shapes=price", "loss=logistic", "loss=nope", "scale=nope", "n_steps=10", "n_steps=-1",
     "n_steps=1e3", "bins=1", "bins=4", "bins=1e9", "random_state=-1", "random_state=x", "C=1",
     "solver=rda", "eta0=0", "eta0=1e9", "max_iter=0", "tol=-1", "metric=nope", "smooth=[1,2]",
     "categorical=brand", "objective=softmax", "early_stopping=0", "callbacks=1", "l2=1..2",

@@ -14,6 +14,7 @@ from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer, distr
 from rankine.cli.train import app
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.metrics import evaluate_on
+from rankine.model.shapes import certify
 from rankine.rankers import additive, additive_search
 from rankine.transforms.bins import BinCoder, fit_bins
 
@@ -102,14 +103,55 @@ def test_missing_values_have_a_separate_cell():
     assert not any(term.name == "1" for term in ranker.to_model().explain(lone[0]).contributions)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_monotone_columns(sign):
+@pytest.mark.parametrize("shape", ["increasing", "decreasing"])
+def test_the_whole_effect_of_a_column_has_its_shape(shape):
     X, y, qid = shop(30)
-    ranker = AdditiveRanker(smooth=0.01, pairs=4, monotone={0: sign}).fit(X, y, qid=qid)
-    grid = np.zeros((200, 5))
-    grid[:, 0] = np.linspace(-4, 4, 200)
-    assert (sign * np.diff(ranker.predict(grid)) >= -1e-12).all()
-    assert not any(0 in pair for pair in ranker.pairs_)
+    X[::9, 1] = np.nan
+    sign = {"increasing": 1.0, "decreasing": -1.0}[shape]
+    shapes = {0: shape, 1: shape}
+    ranker = AdditiveRanker(smooth=0.01, pairs=[(0, 1), (0, 2), (1, 2)], shapes=shapes)
+    ranker.fit(X, y, qid=qid)
+    assert ranker.solution_.certificate["relative_gap"] <= ranker.tol
+    scorer = Scorer(ranker.to_model())
+    line = np.linspace(-4, 4, 200)
+    for row in X[:40]:
+        for j in (0, 1):
+            rows = np.tile(row, (200, 1))
+            rows[:, j] = line
+            for scores in (ranker.predict(rows), scorer.score(rows)):
+                assert (sign * np.diff(scores) >= 0.0).all()
+    assert all(proof.holds for proof in certify(ranker.to_model()))
+
+
+def test_convex_and_concave_columns_bend_one_way():
+    X, y, qid = shop(30)
+    ranker = AdditiveRanker(smooth=0.01, pairs=4, shapes={0: "concave", 3: "convex"})
+    ranker.fit(X, y, qid=qid)
+    assert not {0, 3} & {j for pair in ranker.pairs_ for j in pair}
+    assert all(proof.holds for proof in certify(ranker.to_model()))
+
+
+@pytest.mark.parametrize("shape", ["increasing", "convex"])
+def test_columns_of_few_values_have_shapes(shape):
+    X, y, qid = shop(12)
+    for column in (np.ones(len(X)), X[:, 0] > 0, np.full(len(X), np.nan)):
+        rows = np.column_stack([column, X[:, 1:]])
+        ranker = AdditiveRanker(smooth=1.0, pairs=0, shapes={0: shape}).fit(rows, y, qid=qid)
+        assert certify(ranker.to_model())[0].holds
+
+
+def test_a_warm_start_keeps_and_gains_shapes():
+    X, y, qid = shop(30)
+    free = AdditiveRanker(smooth=0.1, pairs=[(0, 1)]).fit(X, y, qid=qid)
+    for shapes in ({0: "increasing"}, {0: "convex"}):
+        told = {"smooth": 0.1, "pairs": [] if "convex" in shapes.values() else [(0, 1)]}
+        ranker = AdditiveRanker(**told, shapes=shapes)
+        cold = AdditiveRanker(**ranker.get_params()).fit(X, y, qid=qid)
+        warm = ranker.fit(X, y, qid=qid, coef_init=free.to_model())
+        again = AdditiveRanker(**told, shapes=shapes).fit(X, y, qid=qid, coef_init=warm.to_model())
+        for each in (cold, warm, again):
+            assert all(proof.holds for proof in certify(each.to_model()))
+            assert each.solution_.objective == pytest.approx(cold.solution_.objective, rel=5e-3)
 
 
 def test_sparse_rows_mean_zeros():
@@ -230,7 +272,10 @@ def test_named_columns():
     names = ["age", "price", "rating", "noise", "brand"]
     data = Dataset.from_arrays(X, y, qid, feature_names=names)
     ranker = AdditiveRanker(
-        smooth=1.0, pairs=[("price", "rating")], categorical=["brand"], monotone={"noise": 1}
+        smooth=1.0,
+        pairs=[("price", "rating")],
+        categorical=["brand"],
+        shapes={"noise": "increasing"},
     ).fit(data)
     assert ranker.pairs_ == [("price", "rating")]
     told = ranker.to_model().explain(dict(zip(names, X[0].tolist(), strict=True)))
@@ -253,9 +298,11 @@ def test_losses_and_rounds(loss):
         ({"smooth": 0}, "smooth"),
         ({"pairs": -1}, "pairs"),
         ({"pairs": [(0, 0)]}, "pairs"),
-        ({"pairs": [(0, 1)], "monotone": {0: 1}}, "pairs"),
+        ({"pairs": [(0, 1)], "shapes": {0: "convex"}}, "pairs"),
         ({"linear": [0], "pairs": [(0, 1)]}, "pairs"),
-        ({"monotone": {0: 2}}, "monotone"),
+        ({"shapes": {0: "rising"}}, "shapes"),
+        ({"shapes": ["increasing"]}, "shapes"),
+        ({"shapes": {0: "convex"}, "categorical": [0]}, "shapes"),
         ({"scale": "standard"}, "scale"),
         ({"reweight": -1}, "reweight"),
         ({"pair_smooth": 0.0}, "pair_smooth"),
@@ -284,7 +331,7 @@ def test_a_registered_smooth_loss_is_minimised():
 
 def test_coef_init_keeps_cuts_pairs_and_strengths_of_a_model():
     X, y, qid = shop(40)
-    told = {"pairs": 2, "linear": [3], "monotone": {0: 1}, "random_state": 0}
+    told = {"pairs": 2, "linear": [3], "shapes": {0: "increasing"}, "random_state": 0}
     first = AdditiveRanker(**told).fit(X, y, qid=qid)
     again = AdditiveRanker(**told).fit(X, y, qid=qid, coef_init=first.to_model())
     assert (again.bins_, again.pairs_, again.strengths_) == (
@@ -320,9 +367,8 @@ def test_data_that_does_not_match_the_start_model_is_refused(fitted):
     [
         {"pairs": 0, "linear": [3]},
         {"pairs": [(0, 1), (1, 2), (1, 4)], "categorical": [4]},
-        {"pairs": [(0, 2)], "monotone": {1: 1, 3: -1}, "linear": [4]},
+        {"pairs": [(0, 2)], "linear": [4]},
         {"pairs": [(1, 2)], "loss": "softmax"},
-        {"pairs": 0, "monotone": dict.fromkeys(range(5), 1)},
     ],
 )
 @pytest.mark.parametrize("smooth", [0.1, 10.0])
@@ -630,7 +676,8 @@ def test_two_columns_make_a_pair_and_may_rise_and_fall():
     assert both.pairs_ == [(0, 1)]
     sought = AdditiveRanker(smooth=1.0, pairs=3).fit(X[:, 1:3], y, qid=qid)
     assert sought.pairs_ == [(0, 1)]
-    signs = AdditiveRanker(smooth=1.0, pairs=0, monotone={0: 1, 1: -1}).fit(X[:, :2], y, qid=qid)
+    shapes = {0: "increasing", 1: "decreasing"}
+    signs = AdditiveRanker(smooth=1.0, pairs=0, shapes=shapes).fit(X[:, :2], y, qid=qid)
     line = np.linspace(-2, 2, 30)
     for j, sign in ((0, 1), (1, -1)):
         rows = np.zeros((30, 2))
@@ -641,8 +688,12 @@ def test_two_columns_make_a_pair_and_may_rise_and_fall():
 def test_pairs_are_searched_among_columns_with_cuts_and_without_constraints():
     X, y, qid = shop(12)
     wide = np.column_stack([X[:, 1:3], np.ones(len(X)), X[:, 0] > 0, np.where(y > 1, np.nan, 1.0)])
-    for monotone, wanted in (({}, {0, 1, 3}), ({0: 1}, {1, 3}), ({0: 1, 1: -1}, set())):
-        ranker = AdditiveRanker(smooth=1.0, pairs=20, monotone=monotone, tol=1e-2)
+    for shapes, wanted in (
+        ({0: "increasing"}, {0, 1, 3}),
+        ({0: "convex"}, {1, 3}),
+        ({0: "convex", 1: "concave"}, set()),
+    ):
+        ranker = AdditiveRanker(smooth=1.0, pairs=20, shapes=shapes, tol=1e-2)
         ranker.fit(wide, y, qid=qid)
         assert {j for pair in ranker.pairs_ for j in pair} == wanted
         assert len(ranker.pairs_) == len(wanted) * (len(wanted) - 1) // 2, "each once"

@@ -346,7 +346,7 @@ def test_intervals_are_solved_closer_to_the_optimum_than_tol(lists):
         (SPDRanker(), "intervals"),
         (ElasticRanker(), "intervals"),
         (RankSVM(positive=True), "intervals"),
-        (AdditiveRanker(monotone={0: 1}), "intervals"),
+        (AdditiveRanker(shapes={0: "increasing"}), "intervals"),
     ],
 )
 def test_rankers_without_a_formula_refuse(lists, ranker, parameter):

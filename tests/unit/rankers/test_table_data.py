@@ -36,7 +36,7 @@ def fitted():
         ({"categorical": ["brand"]}, "brand"),
         ({"categorical": [5]}, "column 5 of 5"),
         ({"categorical": [-1]}, "column -1 of 5"),
-        ({"linear": [0], "monotone": {0: 1}}, "column 0"),
+        ({"linear": [0], "shapes": {0: "increasing"}}, "column 0"),
     ],
 )
 def test_errors_name_the_column(wrong, fact):
