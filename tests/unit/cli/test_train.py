@@ -382,7 +382,13 @@ def test_the_summary_shows_what_the_result_contains(capsys, monkeypatch):
 def test_the_next_command_judges_on_held_out_lists(valid, options, paths, held_out):
     reading = ReadingOptions(**options)
     job = SimpleNamespace(
-        valid=valid, paths=paths, reading=reading, schema=None, out="m", state_folder=None
+        valid=valid,
+        paths=paths,
+        reading=reading,
+        schema=None,
+        out="m",
+        state_folder=None,
+        intervals=0,
     )
     assert _next_commands(job)[0] == ["rankine", "report", "m", *held_out]
 
