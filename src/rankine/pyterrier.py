@@ -38,9 +38,9 @@ class ModelTransformer(pyterrier.Transformer):
     ``**`` and ``FeaturesBatchRetrieve`` make it, in the order of training; or a column for each
     feature of the model.
 
-    Examples
-    --------
-    >>> pipeline = retrieve >> (bm25 ** pl2) >> ModelTransformer("ranker.rankine")  # doctest: +SKIP
+    In a pipeline::
+
+        retrieve >> (bm25 ** pl2) >> ModelTransformer("ranker.rankine")
     """
 
     def __init__(self, model: LinearModel | str | Path) -> None:
