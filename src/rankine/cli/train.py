@@ -104,6 +104,13 @@ def train(
             help="Also store the covariance of the weights: rankine inspect MODEL --intervals.",
         ),
     ] = False,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            help="Estimate intervals from this many trainings on resampled queries, for rankers "
+            "without a formula.",
+        ),
+    ] = None,
     *,
     checkpoints: CheckpointOptions,
     cluster: ClusterOptions,
@@ -179,6 +186,7 @@ def train(
         stream=stream or checkpoints.checkpoint is not None,
         state_folder=state_folder,
         intervals=intervals,
+        bootstrap=bootstrap,
     )
     result = job.run()
     if json:
@@ -368,8 +376,8 @@ class TrainingJob:
         Whether to read the data in blocks instead of loading it.
     state_folder
         Folder to save the state of history features to, or None.
-    intervals
-        Whether to compute the covariance of the weights.
+    intervals, bootstrap
+        Whether to compute the covariance of the weights; number of trainings for it, or None.
     """
 
     estimator: Any
@@ -385,6 +393,7 @@ class TrainingJob:
     stream: bool
     state_folder: str | None = None
     intervals: bool = False
+    bootstrap: int | None = None
 
     def run(self) -> dict[str, Any]:
         """Open the data, fit, save and evaluate the model; return what ``--json`` prints."""
@@ -491,6 +500,7 @@ class TrainingJob:
                 coef_init=self.start,
                 callbacks=callbacks,
                 intervals=self.intervals,
+                bootstrap=self.bootstrap,
                 **self.checkpoints,
             )
         if _is_loaded(train):

@@ -48,7 +48,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
 from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
-from rankine.rankers.inputs import FittedColumns, read_query_index
+from rankine.rankers.inputs import FitArguments, FittedColumns, read_query_index
 from rankine.rankers.intervals import covariance_of_rows, solve_to_intervals
 from rankine.rankers.path import Step, TablePath
 from rankine.rankers.path_fitting import PathGrid, PathMixin
@@ -336,6 +336,13 @@ class AdditiveRanker(PathMixin, BaseRanker):
             tables, weights = self._model_weights(plan, data, reader, theta)
             columns.append(np.concatenate([tables, weights[:n_linear]]))
         return covariance_of_rows(covariance, np.column_stack(columns))
+
+    def _check_bootstrap(self, arguments: FitArguments) -> None:  # noqa: ARG002
+        raise ParameterError(
+            "every training would choose other cuts, so that cells could not be compared",
+            parameter="bootstrap",
+            fix="Leave it out: additive rankers have a formula",
+        )
 
     def _check_intervals(self) -> None:
         if self.shapes:

@@ -131,6 +131,7 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
         every: int = 100_000,
         resume: bool = False,
         intervals: bool = False,
+        bootstrap: int | None = None,
     ) -> Self:
         """Learn weights from labelled lists. A fit that fails leaves the ranker as it was.
 
@@ -179,6 +180,9 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
             Also compute the covariance of the weights, so that ``intervals()`` and
             ``explain_pair`` give intervals; ``covariance_`` and the model hold it. See
             ``docs/how-to/intervals.md``.
+        bootstrap
+            Estimate intervals from this many trainings on queries drawn with replacement, for
+            rankers without a formula. Exact rankers start each from the solution.
         """
         self._fit(
             FitArguments(
@@ -199,6 +203,7 @@ class BaseRanker(GoalsMixin, PredictionMixin, ModelMixin, DisplayMixin, BaseEsti
                 every=every,
                 resume=resume,
                 intervals=intervals,
+                bootstrap=bootstrap,
             ),
         )
         return self

@@ -65,6 +65,7 @@ class FitArguments:
     every: int = 100_000
     resume: bool = False
     intervals: bool = False
+    bootstrap: int | None = None
 
 
 class InputsMixin:

@@ -12,13 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from rankine.core.errors import ParameterError
 from rankine.core.user_warnings import warn_user
 from rankine.model.covariance import CovarianceRecord, WeightCovariance
+from rankine.solvers.sandwich import Covariance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankine.rankers.fitting import FitResult
+    from rankine.rankers.sources import MemorySource
     from rankine.solvers.base import Solution
-    from rankine.solvers.sandwich import Covariance
     from rankine.transforms.scaling import Scaling
 
 #: Largest number of weights whose covariance is computed exactly: its matrices have the squared
@@ -37,7 +38,7 @@ def check_weight_count(n_weights: int) -> None:
         raise ParameterError(
             f"the covariance of {n_weights:,} weights is too large; the limit is {MAX_WEIGHTS:,}",
             parameter="intervals",
-            fix="Train on fewer features",
+            fix="Pass bootstrap=200, or train on fewer features",
         )
 
 
@@ -105,3 +106,16 @@ def covariance_of_rows(
     rows = np.flatnonzero(factor.any(axis=1))
     record = CovarianceRecord(method, covariance.n_queries, covariance.degrees)
     return WeightCovariance(rows, factor[rows].ravel(), record)
+
+
+def bootstrap_covariance(
+    coefs: NDArray[np.float64], coef: NDArray[np.float64], source: MemorySource
+) -> Covariance:
+    """Return the covariance of weights over resampled trainings, one row of ``coefs`` each.
+
+    Weights that are 0 in ``coef``, the training itself, have none: explanations leave them out.
+    """
+    deviations = (coefs - coefs.mean(axis=0)) / np.sqrt(len(coefs) - 1.0)
+    deviations[:, coef == 0.0] = 0.0
+    n_queries = int(np.count_nonzero(source.query_weight))
+    return Covariance(deviations.T, n_queries, len(coefs) - 1.0, 0.0)

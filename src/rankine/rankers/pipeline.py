@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +34,7 @@ from rankine.rankers.inputs import (
     read_eval_sets,
     read_rows,
 )
+from rankine.rankers.intervals import bootstrap_covariance, weight_covariance
 from rankine.rankers.provenance import json_parameters
 from rankine.rankers.scale_choice import CHOOSE, choose_scale
 from rankine.rankers.sources import (
@@ -83,8 +85,47 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             f"the weights of {type(self).__name__} are not the minimiser of a smooth objective, "
             "whose covariance has a formula",
             parameter="intervals",
-            fix="Use ranksvm, least-squares or additive",
+            fix="Pass bootstrap=200, or use ranksvm, least-squares or additive",
         )
+
+    def _check_bootstrap(self, arguments: FitArguments) -> None:
+        """Raise unless a bootstrap can be computed with these arguments."""
+        check_count("bootstrap", arguments.bootstrap)
+        if arguments.bootstrap == 1 or not arguments.intervals:
+            raise ParameterError(
+                "it estimates intervals from at least two trainings",
+                parameter="bootstrap",
+                fix="Pass intervals=True and, for example, bootstrap=200",
+            )
+        if self.early_stopping is not None:
+            raise ParameterError(
+                "early stopping would stop every training elsewhere",
+                parameter="bootstrap",
+                fix="Pass early_stopping=None",
+            )
+
+    def _bootstrap(self, task: FitTask, result: FitResult, n_resamples: int) -> FitResult:
+        """Add the covariance of the weights over trainings on resampled queries."""
+        source = task.source
+        if not isinstance(source, MemorySource) or len(result.solutions) > 1:
+            raise ParameterError(
+                "it repeats one training on rows in memory",
+                parameter="bootstrap",
+                fix="Load the rows, and pass a single strength",
+            )
+        start = task.start
+        if hasattr(self, "tol"):  # exact: the start changes the time and not the result
+            start = result.solution.coef
+        repetition = replace(
+            task, start=start, evaluator=None, patience=None, callbacks=(), intervals=False
+        )
+        coefs = [
+            self._solve(replace(repetition, source=resampled)).solution.coef
+            for resampled in source.resample_queries(n_resamples, task.seed)
+        ]
+        covariance = bootstrap_covariance(np.array(coefs), result.solution.coef, source)
+        weights = weight_covariance(covariance, task.scaling, "bootstrap")
+        return result.with_attributes(covariance_=weights)
 
     def _needs_pairs(self) -> bool:
         """Return whether a list whose rows all have the same label teaches nothing."""
@@ -116,6 +157,8 @@ class FitPipeline(InputsMixin, WarmStartMixin):
         task = self._prepare_task(arguments, "fit")
         try:
             result = self._solve(task)
+            if arguments.bootstrap is not None:
+                result = self._bootstrap(task, result, arguments.bootstrap)
         finally:
             task.source.close()
         # One assignment sets everything: an interrupt comes before or after it.
@@ -222,7 +265,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             seed=seed,
             checkpoint_metadata=metadata,
             reservoir=reservoir,
-            intervals=arguments.intervals,
+            intervals=arguments.intervals and arguments.bootstrap is None,
         )
 
     def _resolve_scale(
@@ -254,7 +297,9 @@ class FitPipeline(InputsMixin, WarmStartMixin):
                     fix="Pass an eval_set, or None",
                 )
         self._check()
-        if arguments.intervals:
+        if arguments.bootstrap is not None:
+            self._check_bootstrap(arguments)
+        elif arguments.intervals:
             self._check_intervals()
         self._check_effects(self.path_varies if action == "path" else ())
         if action == "path" and self._click_correction().n_positions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -41,6 +42,8 @@ _RULES_WITHOUT_STATISTICS = ("error", "bin", "zero", "query_min")
 #: Fewest lists with pairs in a sample that is limited by its rows, unless there are not that many.
 MIN_PAIRED_LISTS = 100
 NO_CORRECTION = PositionCorrection()
+#: Number of the random stream that draws queries.
+_RESAMPLES = 0x424F4F54
 
 
 class TrainingSource(ABC):
@@ -233,6 +236,19 @@ class MemorySource(TrainingSource):
     def sample(self) -> Dataset:
         """Return all rows before scaling."""
         return self._unscaled
+
+    def resample_queries(self, count: int, seed: int) -> Iterator[MemorySource]:
+        """Return the same rows ``count`` times, each time with queries drawn with replacement.
+
+        The weight of a query is multiplied by how often it was drawn.
+        """
+        weight, n_queries = self.query_weight, len(self.query_weight)
+        rng = np.random.default_rng([seed, _RESAMPLES])
+        for _ in range(count):
+            drawn = rng.integers(0, n_queries, n_queries)
+            resampled = copy(self)
+            resampled.query_weight = weight * np.bincount(drawn, minlength=n_queries)
+            yield resampled
 
     def blocks(self) -> Iterator[Dataset]:
         """Return all rows as one block."""

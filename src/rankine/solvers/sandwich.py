@@ -69,12 +69,17 @@ def degrees_of_freedom(n_queries: int, effective: float) -> float:
     """Return n - d; raise if there are too few queries."""
     degrees = n_queries - effective
     if degrees < 1.0:
-        raise DataError(
-            f"{n_queries} queries with pairs are too few for intervals of {effective:.0f} "
-            "effective weights",
-            fix="Use more queries or a larger l2",
-        )
+        raise too_few_queries(n_queries, effective)
     return degrees
+
+
+def too_few_queries(n_queries: int, effective: float) -> DataError:
+    """Build the error for fewer queries than the effective number of weights."""
+    return DataError(
+        f"{n_queries} queries with pairs are too few for intervals of {effective:.0f} effective "
+        "weights",
+        fix="Use more queries or a stronger penalty",
+    )
 
 
 def largest_distance(factor: NDArray[np.float64], move: NDArray[np.float64]) -> float:

@@ -1,18 +1,24 @@
-"""The covariance of many weights, from draws of the gradient instead of matrices.
+"""The covariance of many weights, by solving systems instead of forming matrices.
 
-With the contributions c_q of ``solvers.sandwich`` and random signs e_q, the sum of e_q c_q over
-all queries has the covariance B. The columns of
+With the contributions c_q and the curvature A of ``solvers.sandwich``, and H_q the curvature of
+query q's part of the risk, the columns of
 
-    F = A^-1 [ sum_q e_qk c_q ]_k / sqrt(r)          k = 1 ... r
+    F = sqrt((n - 1) / n) [ (A - H_q)^-1 c_q ]_q
 
-therefore have the mean F F' = A^-1 B A^-1 (the multiplier bootstrap, one Newton step per draw). A
-standard error has a relative error of 1 / sqrt(2 r). With at most ``MAX_EXACT`` queries there is a
-column for each query instead of draws, and F F' is exact. A is never formed: all systems are solved
-together by preconditioned conjugate gradients, a block of columns at a time.
+are the changes of the parameters, by one Newton step, when query q is left out. F F' is the
+covariance by the jackknife, which does not shrink where a few queries decide a parameter (CR3 of
+Bell and McCaffrey 2002).
+
+With more than ``MAX_EXACT`` queries F has r columns A^-1 (sum_q e_qk c_q) / sqrt(r) with random
+signs e_qk instead (the multiplier bootstrap), whose F F' has the mean A^-1 B A^-1. A standard error
+then has a relative error of 1 / sqrt(2 r). All systems are solved together by preconditioned
+conjugate gradients, a block of columns at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +27,16 @@ from numpy.typing import NDArray
 from rankine.kernels.blocks import BlockCurvature
 from rankine.solvers.newton import QuadraticPenalty
 from rankine.solvers.problem import RowsProblem
-from rankine.solvers.sandwich import Covariance, degrees_of_freedom, largest_distance
+from rankine.solvers.sandwich import (
+    Covariance,
+    degrees_of_freedom,
+    largest_distance,
+    too_few_queries,
+)
 
 Matrix = NDArray[np.float64]
 
-#: Queries up to which every one has a column of F; beyond, the number of draws.
+#: Queries up to which each is left out in turn; with more, the number of draws.
 MAX_EXACT, N_DRAWS = 512, 256
 #: Draws for the effective number of weights.
 N_TRACES = 16
@@ -57,16 +68,21 @@ def sketch(
     blocks = BlockCurvature(curvature, queries, len(scores), problem.products.threads)
     scale = penalty.factor(problem.curvature_scale(curvature))
     n = queries.n_queries
-    if n <= MAX_EXACT:
+    if n < 2:
+        raise too_few_queries(n, 1.0)
+    leave_out = n <= MAX_EXACT
+    if leave_out:
         signs = np.eye(n)
     else:
         rng = np.random.default_rng(_SEED)
         signs = rng.choice([-1.0, 1.0], (n, N_DRAWS)) / np.sqrt(N_DRAWS)
-    probes = np.random.default_rng(_SEED + 1).choice([-1.0, 1.0], (len(w), N_TRACES))
 
-    def times(V: Matrix) -> Matrix:
-        product = problem.gradients(blocks.times(problem.score_columns(V)))
-        return product + _by_column(penalty.times, V)
+    def times(V: Matrix, left_out: Sequence[int] = ()) -> Matrix:
+        """Return A V; column k without the query ``left_out[k]``."""
+        slopes_of_columns = blocks.times(problem.score_columns(V))
+        for k, q in enumerate(left_out):
+            slopes_of_columns[queries.rows[queries.starts[q] : queries.starts[q + 1]], k] = 0.0
+        return problem.gradients(slopes_of_columns) + _by_column(penalty.times, V)
 
     pull = penalty.times(w)
     gradient = problem.gradient(slopes) + pull
@@ -80,8 +96,18 @@ def sketch(
         out = problem.gradients(values) + np.outer(pull, shares @ block)
         return out - np.outer(gradient, block.sum(axis=0) / n)
 
-    solved = [_solve(times, scale, draw(k)) for k in range(0, signs.shape[1], BLOCK)]
+    solved = []
+    for k in range(0, signs.shape[1], BLOCK):
+        times_block = times
+        if leave_out:
+            times_block = partial(times, left_out=range(k, min(k + BLOCK, n)))
+        solved.append(_solve(times_block, scale, draw(k)))
     factor = np.concatenate(solved, axis=1)
+    if leave_out:
+        factor *= np.sqrt((n - 1) / n)
+        move = _solve(times, scale, gradient[:, None])[:, 0]
+        return Covariance(factor, n, n - 1.0, largest_distance(factor, move))
+    probes = np.random.default_rng(_SEED + 1).choice([-1.0, 1.0], (len(w), N_TRACES))
     extra = np.column_stack([gradient, probes])
     inverse = np.concatenate(
         [_solve(times, scale, extra[:, k : k + BLOCK]) for k in range(0, extra.shape[1], BLOCK)],

@@ -9,6 +9,7 @@ from scipy.stats import norm, t
 
 from rankine import (
     AdditiveRanker,
+    DominationRanker,
     ElasticRanker,
     LeastSquaresRanker,
     LinearModel,
@@ -252,12 +253,11 @@ def test_additive_has_the_covariance_of_its_parameters(lists, loss, linear):
         )
         ranker.fit(**data, intervals=True)
     problem, penalty, theta, shares = problems[-1]
-    p, n_rows = len(theta), len(data["y"])
+    p = len(theta)
     X = problem.score_columns(np.eye(p))
     K = np.column_stack([penalty.times(unit) for unit in np.eye(p)])
     scores = X @ theta
     _, slopes, curvature = problem.risk.evaluate_with_curvature(scores)
-    H = X.T @ np.column_stack([curvature.times(unit) for unit in np.eye(n_rows)]) @ X
     contributions = np.array(
         [X[rows].T @ slopes[rows] for rows in (data["qid"] == q for q in range(N_QUERIES))]
     )
@@ -274,10 +274,14 @@ def test_additive_has_the_covariance_of_its_parameters(lists, loss, linear):
         np.testing.assert_allclose(contributions, expected, atol=1e-10)
     contributions = contributions + np.outer(shares, K @ theta)
     contributions -= contributions.mean(axis=0)
-    inverse = np.linalg.inv(H + K)
-    degrees = ranker.covariance_.record.degrees
-    assert degrees == pytest.approx(N_QUERIES - np.trace(inverse @ H), rel=0.1)
-    covariance = inverse @ contributions.T @ contributions @ inverse * N_QUERIES / degrees
+    columns = []
+    for q in range(N_QUERIES):
+        kept = (data["qid"] != q)[:, None] * X
+        H_without = kept.T @ np.column_stack([curvature.times(x) for x in kept.T])
+        columns.append(np.linalg.solve(H_without + K, contributions[q]))
+    F = np.array(columns).T
+    covariance = F @ F.T * (N_QUERIES - 1) / N_QUERIES
+    assert ranker.covariance_.record.degrees == N_QUERIES - 1
     # Differences of scores do not depend on how tables are centred.
     a, b = data["X"][0], data["X"][5]
     error = np.sqrt((X[0] - X[5]) @ covariance @ (X[0] - X[5]))
@@ -300,9 +304,10 @@ def test_draws_estimate_the_covariance(lists, monkeypatch):
     exact = ranker.fit(**data, intervals=True).covariance_.standard_errors()
     monkeypatch.setattr("rankine.solvers.sketch.MAX_EXACT", 10)
     drawn = ranker.fit(**data, intervals=True).covariance_.standard_errors()
+    # With so few queries the two corrections for small samples differ.
     ratio = drawn[exact > 0] / exact[exact > 0]
-    assert np.abs(ratio - 1).mean() < 0.06
-    assert np.abs(ratio - 1).max() < 0.2
+    assert 0.8 < np.median(ratio) < 1.3
+    assert 0.6 < ratio.min() < ratio.max() < 1.4
 
 
 def test_additive_intervals_have_the_same_bits_for_any_number_of_threads(lists):
@@ -354,6 +359,50 @@ def test_rankers_without_a_formula_refuse(lists, ranker, parameter):
         ranker.fit(**lists, intervals=True)
     assert error.value.parameter == parameter
     assert not hasattr(ranker, "coef_")
+
+
+def test_a_bootstrap_has_about_the_widths_of_the_formula(lists):
+    ranker = RankSVM(loss="logistic", l2=0.05)
+    exact = ranker.fit(**lists, intervals=True).covariance_.standard_errors()
+    drawn = ranker.fit(**lists, intervals=True, bootstrap=100).covariance_
+    assert drawn.record.method == "bootstrap"
+    assert drawn.record.degrees == 99
+    np.testing.assert_allclose(drawn.standard_errors() / exact, 1.0, atol=0.3)
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        DominationRanker(l1=0.5, random_state=0),
+        SPDRanker(n_steps=500, random_state=0),
+        ElasticRanker(random_state=0),
+    ],
+)
+def test_rankers_without_a_formula_have_a_bootstrap(lists, ranker):
+    data = {name: lists[name] for name in ("X", "y", "qid")}
+    table = ranker.fit(**data, intervals=True, bootstrap=5).intervals()
+    assert table.num_rows == np.count_nonzero(ranker.coef_)
+    assert (table["low"].to_numpy() < table["high"].to_numpy()).all()
+    again = ranker.fit(**data, intervals=True, bootstrap=5).intervals()
+    assert again.equals(table)
+    plain = ranker.fit(**data).coef_
+    np.testing.assert_array_equal(plain[plain != 0], table["estimate"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("ranker", "options"),
+    [
+        (RankSVM(), {"bootstrap": 5}),
+        (RankSVM(), {"bootstrap": 1, "intervals": True}),
+        (RankSVM(), {"bootstrap": 0, "intervals": True}),
+        (RankSVM([1.0, 0.1]), {"bootstrap": 5, "intervals": True}),
+        (AdditiveRanker(), {"bootstrap": 5, "intervals": True}),
+    ],
+)
+def test_a_bootstrap_that_makes_no_sense_is_refused(lists, ranker, options):
+    with pytest.raises(ParameterError) as error:
+        ranker.fit(**lists, **options)
+    assert error.value.parameter == "bootstrap"
 
 
 def test_a_training_that_was_stopped_has_no_intervals(lists):
