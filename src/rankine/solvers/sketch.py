@@ -9,7 +9,7 @@ are the changes of the parameters, by one Newton step, when query q is left out.
 covariance by the jackknife, which does not shrink where a few queries decide a parameter (CR3 of
 Bell and McCaffrey 2002).
 
-With more than ``MAX_EXACT`` queries F has r columns A^-1 (sum_q e_qk c_q) / sqrt(r) with random
+With more queries (see ``MAX_EXACT``) F has r columns A^-1 (sum_q e_qk c_q) / sqrt(r) with random
 signs e_qk instead (the multiplier bootstrap), whose F F' has the mean A^-1 B A^-1. A standard error
 then has a relative error of 1 / sqrt(2 r). All systems are solved together by preconditioned
 conjugate gradients, a block of columns at a time.
@@ -36,14 +36,15 @@ from rankine.solvers.sandwich import (
 
 Matrix = NDArray[np.float64]
 
-#: Queries up to which each is left out in turn; with more, the number of draws.
-MAX_EXACT, N_DRAWS = 512, 256
+#: Each query is left out in turn if there are at most so many, and at most so many rows for all of
+#: these systems together; otherwise the number of draws.
+MAX_EXACT, MAX_WORK, N_DRAWS = 512, 10_000_000, 128
 #: Draws for the effective number of weights.
 N_TRACES = 16
 #: Columns that are solved together.
 BLOCK = 16
 #: Residual to which a system is solved, relative to its right-hand side, and iterations at most.
-TOL, MAX_ITER = 1e-3, 500
+TOL, MAX_ITER = 3e-3, 500
 _SEED = 0x49564C53
 
 
@@ -70,7 +71,7 @@ def sketch(
     n = queries.n_queries
     if n < 2:
         raise too_few_queries(n, 1.0)
-    leave_out = n <= MAX_EXACT
+    leave_out = n <= MAX_EXACT and n * len(scores) <= MAX_WORK
     if leave_out:
         signs = np.eye(n)
     else:

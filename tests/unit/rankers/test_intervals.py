@@ -223,6 +223,10 @@ def test_partitions_have_the_covariance_of_memory(lists, tmp_path):
         b = ranker.fit(parts, intervals=True).covariance_
         np.testing.assert_allclose(a.matrix @ a.matrix.T, b.matrix @ b.matrix.T, rtol=0.02)
         assert a.record.n_queries == b.record.n_queries
+    additive = AdditiveRanker(bins=6, pairs=0, smooth=5.0)
+    a = additive.fit(**{k: lists[k] for k in ("X", "y", "qid")}, intervals=True).covariance_
+    b = additive.fit(parts, intervals=True).covariance_
+    np.testing.assert_allclose(a.standard_errors(), b.standard_errors(), rtol=0.02)
 
 
 def test_the_interval_of_a_pair_is_that_of_its_difference(lists):
