@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
 #: A fit with intervals goes on to this share of ``tol``, since measuring how close it is costs as
 #: much as the covariance.
-FIRST_TOL = 1e-3
+FIRST_TOL = 1e-5
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,10 @@ covariance by the jackknife, which does not shrink where a few queries decide a 
 Bell and McCaffrey 2002).
 
 With more queries (see ``MAX_EXACT``) F has r columns A^-1 (sum_q e_qk c_q) / sqrt(r) with random
-signs e_qk instead (the multiplier bootstrap), whose F F' has the mean A^-1 B A^-1. A standard error
-then has a relative error of 1 / sqrt(2 r). All systems are solved together by preconditioned
-conjugate gradients, a block of columns at a time.
+signs e_qk instead (the multiplier bootstrap). A standard error then has a relative error of
+1 / sqrt(2 r). F is multiplied by the ratio of the two kinds of columns in ``N_LEFT_OUT`` queries,
+in the units of scores. All systems are solved together by preconditioned conjugate gradients, a
+block of columns at a time.
 """
 
 from __future__ import annotations
@@ -27,20 +28,15 @@ from numpy.typing import NDArray
 from rankine.kernels.blocks import BlockCurvature
 from rankine.solvers.newton import QuadraticPenalty
 from rankine.solvers.problem import RowsProblem
-from rankine.solvers.sandwich import (
-    Covariance,
-    degrees_of_freedom,
-    largest_distance,
-    too_few_queries,
-)
+from rankine.solvers.sandwich import Covariance, largest_distance, too_few_queries
 
 Matrix = NDArray[np.float64]
 
 #: Each query is left out in turn if there are at most so many, and at most so many rows for all of
 #: these systems together; otherwise the number of draws.
 MAX_EXACT, MAX_WORK, N_DRAWS = 512, 10_000_000, 128
-#: Draws for the effective number of weights.
-N_TRACES = 16
+#: Queries that are left out to compare with draws.
+N_LEFT_OUT = 32
 #: Columns that are solved together.
 BLOCK = 16
 #: Residual to which a system is solved, relative to its right-hand side, and iterations at most.
@@ -53,30 +49,19 @@ def sketch(
     penalty: QuadraticPenalty,
     w: NDArray[np.float64],
     shares: NDArray[np.float64],
-    curvature: Any = None,
 ) -> Covariance:
     """Return the covariance of the parameters ``w`` of a risk and a quadratic penalty.
 
-    ``shares`` are those of the queries of the risk; ``curvature`` replaces the curvature of a risk
-    that has none.
+    ``shares`` are those of the queries of the risk, which is smooth.
     """
-    risk, queries = problem.risk, problem.risk.queries
-    scores = problem.scores(w)
-    if curvature is None:
-        _, slopes, curvature = problem.evaluate_with_curvature(scores)
-    else:
-        slopes = risk.evaluate(scores)[1]
+    queries, scores = problem.risk.queries, problem.scores(w)
+    _, slopes, curvature = problem.evaluate_with_curvature(scores)
     blocks = BlockCurvature(curvature, queries, len(scores), problem.products.threads)
     scale = penalty.factor(problem.curvature_scale(curvature))
     n = queries.n_queries
     if n < 2:
         raise too_few_queries(n, 1.0)
     leave_out = n <= MAX_EXACT and n * len(scores) <= MAX_WORK
-    if leave_out:
-        signs = np.eye(n)
-    else:
-        rng = np.random.default_rng(_SEED)
-        signs = rng.choice([-1.0, 1.0], (n, N_DRAWS)) / np.sqrt(N_DRAWS)
 
     def times(V: Matrix, left_out: Sequence[int] = ()) -> Matrix:
         """Return A V; column k without the query ``left_out[k]``."""
@@ -89,36 +74,39 @@ def sketch(
     gradient = problem.gradient(slopes) + pull
     query_of_row = np.repeat(np.arange(n), np.diff(queries.starts))
 
-    def draw(first: int) -> Matrix:
-        """Return a block of the right-hand sides."""
-        block = signs[:, first : first + BLOCK]
+    def score_size(V: Matrix) -> float:
+        """Return the sum of v'R''v: how much changes of parameters change score differences."""
+        scores_of_columns = problem.score_columns(V)
+        return float(_dots(scores_of_columns, blocks.times(scores_of_columns)).sum())
+
+    def draw(block: Matrix) -> Matrix:
+        """Return the sums of signed contributions, a column for each column of signs."""
         values = np.zeros((len(scores), block.shape[1]))
         values[queries.rows] = slopes[queries.rows, None] * block[query_of_row]
         out = problem.gradients(values) + np.outer(pull, shares @ block)
         return out - np.outer(gradient, block.sum(axis=0) / n)
 
-    solved = []
-    for k in range(0, signs.shape[1], BLOCK):
-        times_block = times
-        if leave_out:
-            times_block = partial(times, left_out=range(k, min(k + BLOCK, n)))
-        solved.append(_solve(times_block, scale, draw(k)))
-    factor = np.concatenate(solved, axis=1)
+    def solve_blocks(signs: Matrix, left_out: Sequence[int] = ()) -> Matrix:
+        """Return A^-1 c for the contributions of the queries with these signs, by column."""
+        solved = []
+        for k in range(0, signs.shape[1], BLOCK):
+            columns = slice(k, k + BLOCK)
+            times_block = partial(times, left_out=left_out[columns])
+            solved.append(_solve(times_block, scale, draw(signs[:, columns])))
+        return np.concatenate(solved, axis=1)
+
     if leave_out:
-        factor *= np.sqrt((n - 1) / n)
-        move = _solve(times, scale, gradient[:, None])[:, 0]
-        return Covariance(factor, n, n - 1.0, largest_distance(factor, move))
-    probes = np.random.default_rng(_SEED + 1).choice([-1.0, 1.0], (len(w), N_TRACES))
-    extra = np.column_stack([gradient, probes])
-    inverse = np.concatenate(
-        [_solve(times, scale, extra[:, k : k + BLOCK]) for k in range(0, extra.shape[1], BLOCK)],
-        axis=1,
-    )
-    # tr(A^-1 R'') = p - tr(A^-1 K), of which z' K A^-1 z is an estimate.
-    traces = np.einsum("ik,ik->k", _by_column(penalty.times, probes), inverse[:, 1:])
-    degrees = degrees_of_freedom(n, max(len(w) - float(np.mean(traces)), 0.0))
-    factor *= np.sqrt(n / degrees)
-    return Covariance(factor, n, degrees, largest_distance(factor, inverse[:, 0]))
+        factor = solve_blocks(np.eye(n), range(n)) * np.sqrt((n - 1) / n)
+    else:
+        rng = np.random.default_rng(_SEED)
+        factor = solve_blocks(rng.choice([-1.0, 1.0], (n, N_DRAWS)) / np.sqrt(N_DRAWS))
+        chosen = rng.choice(n, min(n, N_LEFT_OUT), replace=False)
+        unit = np.eye(n)[:, chosen]
+        kept, left = solve_blocks(unit), solve_blocks(unit, chosen.tolist())
+        wider = score_size(left) / max(score_size(kept), np.finfo(np.float64).tiny)
+        factor *= np.sqrt((n - 1) / n * max(1.0, wider))
+    move = _solve(times, scale, gradient[:, None])[:, 0]
+    return Covariance(factor, n, n - 1.0, largest_distance(factor, move))
 
 
 def _by_column(function: Any, V: Matrix) -> Matrix:
