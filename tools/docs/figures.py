@@ -308,6 +308,23 @@ def probabilities() -> str:
     return "\n".join(lines)
 
 
+def shapes() -> str:
+    """Violations of shapes, what they cost, and their time."""
+    results = _results("shapes")
+    lost = results["lost"]
+    rows = [
+        ("data sets", f"{results['sets']}"),
+        ("unproved", f"{results['unproved']}"),
+        (f"wrong pairs of {results['pairs']:,}", ", ".join(
+            f"{name} {count:,}" for name, count in results["violations"].items()
+        )),
+        ("NDCG@10 that shapes cost", f"{lost['mean']:.4f} ± {2 * lost['error']:.4f}"),
+        ("time with shapes, default strengths", f"{results['time']['median']:.1f} times"),
+        ("time with shapes, `smooth` given", f"{results['time']['given']:.1f} times"),
+    ]  # fmt: skip
+    return "\n".join([_cells(("", "measured")), "|---|---|", *map(_cells, rows)])
+
+
 def arrow_scorer() -> str:
     """Rows a second of the Arrow scorer, alone and in Spark."""
     rates = figure("arrow-scorer", "rows_per_second")
@@ -626,6 +643,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed,
     "letor-map": letor_map,
     "probabilities": probabilities,
+    "shapes": shapes,
     "scoring-times": scoring_times,
     "arrow-scorer": arrow_scorer,
     "stores": stores,
