@@ -116,7 +116,7 @@ class _Diagonal:
 
 
 @dataclass
-class _Point:
+class Point:
     """Weights with the scores, slopes and curvature of the problem there."""
 
     w: NDArray[np.float64]
@@ -127,7 +127,7 @@ class _Point:
 
 
 @dataclass
-class _Direction:
+class Direction:
     """A Newton direction with its scores and the number of products it took."""
 
     d: NDArray[np.float64]
@@ -163,7 +163,7 @@ def solve_newton(
     resume = problem.resume_point("newton")
     if resume.state is not None:
         point_state, lower_bound, first_iteration, products, largest_gradient, trace = resume.state
-        point = _Point(**point_state)
+        point = Point(**point_state)
 
     def loop_state() -> Sequence[Any]:
         return vars(point), lower_bound, iteration, products, largest_gradient, trace
@@ -319,24 +319,24 @@ def solve_smoothed(
 
 def evaluate_point(
     problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
-) -> _Point:
+) -> Point:
     """Evaluate the problem at weights, whose scores may be given."""
     if scores is None:
         scores = problem.scores(w)
     risk, slopes, curvature = problem.evaluate_with_curvature(scores)
-    return _Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
+    return Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
 
 
 def newton_direction(
     problem: Problem,
     penalty: CurvaturePenalty,
-    point: _Point,
+    point: Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
     factor: Any,
     forcing: float,
     allowed_gap: float,
-) -> _Direction:
+) -> Direction:
     """Solve H d = -g for the free coordinates by preconditioned conjugate gradients.
 
     ``factor`` solves K plus about the diagonal of the risk's curvature. The iteration ends when the
@@ -375,16 +375,16 @@ def newton_direction(
         if allowed_gap and penalty.gap(point.w + d, -residual) <= allowed_gap:
             break
         search = preconditioned + (squared_residual / previous_squared) * search
-    return _Direction(d, scores, products)
+    return Direction(d, scores, products)
 
 
 def _step(
     problem: Problem,
     penalty: QuadraticPenalty,
-    point: _Point,
+    point: Point,
     gradient: NDArray[np.float64],
-    direction: _Direction,
-) -> _Point | None:
+    direction: Direction,
+) -> Point | None:
     """Backtrack to a sufficient decrease; return None if rounding leaves none."""
     step, bounded = 1.0, penalty.bounded
     while step >= MIN_STEP:

@@ -30,7 +30,7 @@ from rankine.solvers.base import (
     report_progress,
     require_finite,
 )
-from rankine.solvers.newton import PRECISION, evaluate_point, newton_direction
+from rankine.solvers.newton import PRECISION, Direction, Point, evaluate_point, newton_direction
 from rankine.solvers.problem import Problem
 
 if TYPE_CHECKING:
@@ -238,7 +238,6 @@ def solve_shaped(
     lower_bound, reason, largest_gradient, products = 0.0, "max_iter", 0.0, 0
     trace: list[dict[str, float]] = []
     factor: Any = None
-    centring = CENTRING
     for iteration in range(max_iter + 1):
         gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the interior-point method")
@@ -265,7 +264,7 @@ def solve_shaped(
                 break
         if iteration == max_iter:
             break
-        mu = max(centring * complementary / n_rows, smallest)
+        mu = max(CENTRING * complementary / n_rows, smallest)
         multipliers = np.clip(multipliers, mu / (SPREAD * slack), SPREAD * mu / slack)
         descent = rows.transpose_times(mu / slack, len(w)) - gradient
         residual_norm = norm(descent)
@@ -284,31 +283,51 @@ def solve_shaped(
         products += direction.products
         point.slopes = point.curvature = None
         slack_change = rows.times(direction.d)
-        multiplier_change = mu / slack - multipliers - ratios * slack_change
-        step = _largest_step(slack, slack_change)
-        slope = -dot(descent, direction.d)
-        barrier_value = point.objective - mu * float(np.log(slack).sum())
-        while step >= MIN_STEP:
-            trial_w = point.w + step * direction.d
-            scores = problem.combine(1.0, point.scores, step, direction.scores)
-            trial = evaluate_point(problem, penalty, trial_w, scores)
-            trial_slack = rows.times(trial_w)
-            if (trial_slack > 0.0).all():
-                value = trial.objective - mu * float(np.log(trial_slack).sum())
-                if value <= barrier_value + SUFFICIENT * step * slope + 1e-13 * abs(barrier_value):
-                    break
-            step *= 0.5
-        else:
+        change = mu / slack - multipliers - ratios * slack_change
+        decrease = dot(descent, direction.d)
+        accepted = _search_step(
+            problem, penalty, rows, point, direction, slack, slack_change, mu, decrease
+        )
+        if accepted is None:
             reason = "precision"
             break
-        multipliers = (
-            multipliers + _largest_step(multipliers, multiplier_change) * multiplier_change
-        )
-        point, slack = trial, trial_slack
+        multipliers = multipliers + _largest_step(multipliers, change) * change
+        point, slack = accepted
     certificate = gap_certificate(
         point.objective, lower_bound, problem.at_zero, products=float(products)
     )
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
+
+
+def _search_step(
+    problem: Problem,
+    penalty: TablePenalty,
+    rows: ShapeRows,
+    point: Point,
+    direction: Direction,
+    slack: Vector,
+    slack_change: Vector,
+    mu: float,
+    decrease: float,
+) -> tuple[Point, Vector] | None:
+    """Return the next point and its slack, or None where rounding hides any decrease.
+
+    The step is halved until every slack stays positive and the barrier function falls by a share of
+    the ``decrease`` that its slope promises.
+    """
+    value = point.objective - mu * float(np.log(slack).sum())
+    step = _largest_step(slack, slack_change)
+    while step >= MIN_STEP:
+        trial_w = point.w + step * direction.d
+        scores = problem.combine(1.0, point.scores, step, direction.scores)
+        trial = evaluate_point(problem, penalty, trial_w, scores)
+        trial_slack = rows.times(trial_w)
+        if (trial_slack > 0.0).all():
+            trial_value = trial.objective - mu * float(np.log(trial_slack).sum())
+            if trial_value <= value - SUFFICIENT * step * decrease + 1e-13 * abs(value):
+                return trial, trial_slack
+        step *= 0.5
+    return None
 
 
 def _largest_step(values: Vector, changes: Vector) -> float:

@@ -145,14 +145,14 @@ def test_directions_solve_newtons_equations_to_the_requested_accuracy(forcing, a
     problem, _ = smooth()
     rng = np.random.default_rng(1)
     penalty = module._Ridge(0.5, 5, positive=True)
-    point = module._evaluate_point(problem, penalty, np.abs(rng.normal(size=5)) / 9)
+    point = module.evaluate_point(problem, penalty, np.abs(rng.normal(size=5)) / 9)
     free = np.array([True, True, False, True, True])
     gradient = 0.5 * point.w + point.slopes
     H = np.array([problem.curvature_product(point.w, row) for row in np.eye(5)]) + 0.5 * np.eye(5)
     M, wanted = np.diag(H), -gradient * free
     factor = penalty.factor(np.diag(H) - 0.5)
     given = (problem, penalty, point, wanted, free, factor, forcing, allowed)
-    found = module._direction(*given)
+    found = module.newton_direction(*given)
     d, steps = slow_direction(H, M, wanted, free, forcing, penalty, allowed, point.w)
     np.testing.assert_allclose(found.d, d, rtol=1e-9)
     np.testing.assert_allclose(found.scores, d, rtol=1e-9)  # weights stand for scores
@@ -164,8 +164,8 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
     monkeypatch.setattr(module, "MAX_INNER", 2)
     problem, _ = smooth()
     penalty = module._Ridge(0.5, 5, positive=False)
-    point = module._evaluate_point(problem, penalty, np.zeros(5))
-    found = module._direction(
+    point = module.evaluate_point(problem, penalty, np.zeros(5))
+    found = module.newton_direction(
         problem,
         penalty,
         point,
@@ -176,7 +176,7 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
         0.0,
     )
     assert found.products == 2
-    nothing = module._direction(
+    nothing = module.newton_direction(
         problem, penalty, point, np.zeros(5), np.full(5, True), penalty.factor(np.ones(5)), 0.1, 0.0
     )
     assert (nothing.products, nothing.d.any()) == (0, False)
@@ -185,9 +185,9 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
 def test_an_underflowing_residual_gives_no_direction():
     problem, _ = smooth()
     penalty = module._Ridge(0.5, 5, positive=False)
-    point = module._evaluate_point(problem, penalty, np.zeros(5))
+    point = module.evaluate_point(problem, penalty, np.zeros(5))
     given = np.full(5, 1e-158), np.full(5, True), penalty.factor(np.full(5, 1e6)), 0.1, 0.0
-    found = module._direction(problem, penalty, point, *given)
+    found = module.newton_direction(problem, penalty, point, *given)
     assert (found.products, found.d.any()) == (1, False)
 
 
@@ -197,10 +197,10 @@ def test_steps_are_halved_until_the_decrease_suffices(size, positive):
     problem, X = smooth()
     penalty = module._Ridge(0.5, 5, positive=positive)
     objective = lambda w: 0.25 * w @ w + (np.maximum(0, 1 - X @ w) ** 2).sum()  # noqa: E731
-    point = module._evaluate_point(problem, penalty, np.full(5, 0.05))
+    point = module.evaluate_point(problem, penalty, np.full(5, 0.05))
     gradient = 0.5 * point.w + point.slopes
     d = -size * gradient / 100
-    found = module._step(problem, penalty, point, gradient, module._Direction(d, d, 1))
+    found = module._step(problem, penalty, point, gradient, module.Direction(d, d, 1))
     step = 1.0
     while step >= module.MIN_STEP:
         w = point.w + step * d
@@ -214,7 +214,7 @@ def test_steps_are_halved_until_the_decrease_suffices(size, positive):
         np.testing.assert_allclose(found.w, w, rtol=1e-12)
         np.testing.assert_allclose(found.scores, w, rtol=1e-12)
         assert found.objective == pytest.approx(objective(w))
-    still = module._Direction(np.zeros(5), np.zeros(5), 1)
+    still = module.Direction(np.zeros(5), np.zeros(5), 1)
     assert module._step(problem, penalty, point, gradient, still) is None
 
 
@@ -231,13 +231,13 @@ def test_newton_equations_are_solved_more_accurately_near_the_optimum(positive, 
     problem, X = smooth()
     penalty = 0.5 if kind is module._Ridge else kind(0.5, 5, positive=positive)
     asked = []
-    one = module._direction
+    one = module.newton_direction
 
     def noted(*given):
         asked.append((*given, one(*given)))
         return asked[-1][-1]
 
-    monkeypatch.setattr(module, "_direction", noted)
+    monkeypatch.setattr(module, "newton_direction", noted)
     solution = solve_newton(problem, penalty, tol=1e-10, positive=positive, start=-np.ones(5))
     best = optimize.minimize(
         lambda w: 0.25 * w @ w + (np.maximum(0, 1 - X @ w) ** 2).sum(),
