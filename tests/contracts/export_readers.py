@@ -177,6 +177,10 @@ def below(cut):
     return lambda x: x is None or np.float32(x) < np.float32(cut)
 
 
+def present_and_below(cut):
+    return lambda x: x is not None and np.float32(x) < np.float32(cut)
+
+
 def at_most(cut):
     return lambda x: x is None or np.float32(x) <= np.float32(cut)
 

@@ -3,8 +3,8 @@
 Elasticsearch and OpenSearch share a parser and the body of ``POST
 _ltr/_featureset/<set>/_createmodel``. Its ``definition`` is a string: an index that first saw an
 object there refuses strings, and vice versa. Only non-zero weights are written, without normalisers
-or intercept; engines compute in float32. Tables are trees, in which a missing value leads left
-(Solr from 9.2; plugins that replace missing values by 0 look up 0).
+or intercept; engines compute in float32. Tables are trees, in which a missing value leads left in
+Solr (from 9.2) and right in the plugins (those that replace missing values by 0 look up 0).
 """
 
 from __future__ import annotations
@@ -66,11 +66,15 @@ def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
         number = next(numbers)
         if left is None:
             return {"nodeid": number, "leaf": node.value}
+        cut = node.cut
+        if cut == -np.inf:
+            # OpenSearch 3.2 to 3.7 leads missing values right, whatever "missing" says. So numbers,
+            # which are below the largest float32, go left. JSON has no infinity.
+            cut, left, right = -LOWEST, right, left
         return {
-            "nodeid": number, "depth": 0, "split": names[node.column],
-            # The parser of the plugin reads no infinity: the smallest float32 stands for it.
-            "split_condition": max(node.cut, LOWEST), "yes": left["nodeid"], "no": right["nodeid"],
-            "missing": left["nodeid"], "children": [left, right],
+            "nodeid": number, "depth": 0, "split": names[node.column], "split_condition": cut,
+            "yes": left["nodeid"], "no": right["nodeid"], "missing": right["nodeid"],
+            "children": [left, right],
         }  # fmt: skip
 
     return write_tree(tree, write)
@@ -111,15 +115,15 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
 
 
 def field_query(feature: RawFeature) -> dict[str, Any]:
-    """Write the query whose score is a feature of a raw column."""
-    column = feature.column
+    """Write the query whose score is a feature of a raw column, as a template of Mustache."""
+    column = _without_tags(feature.column)
     if feature.kind == "number":
         # A document without the field does not match: its value is missing, or 0.
         exists = {"exists": {"field": column}}
         return {"function_score": {"query": exists, "field_value_factor": {"field": column}}}
     condition: dict[str, Any]
     if feature.kind == "value":
-        condition = {"term": {column: feature.value}}
+        condition = {"term": {column: _without_tags(feature.value)}}
     elif feature.kind == "missing":
         condition = {"bool": {"must_not": {"exists": {"field": column}}}}
     else:
@@ -130,6 +134,11 @@ def field_query(feature: RawFeature) -> dict[str, Any]:
         if not present:
             condition = {"exists": {"field": column}}
     return {"constant_score": {"filter": condition}}
+
+
+def _without_tags(text: str) -> str:
+    """Return a template of a text: around ``{{``, which starts a tag, ``<%`` starts one instead."""
+    return text.replace("{{", "{{=<% %>=}}{{<%={{ }}=%>")
 
 
 def _bound(cut: float | None) -> float | None:

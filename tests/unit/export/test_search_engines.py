@@ -60,9 +60,9 @@ def read_ltr_trees(content):
             return node["leaf"]
         left, right = node["children"]
         assert [node["yes"], node["no"], node["missing"]] == [
-            left["nodeid"], right["nodeid"], left["nodeid"],
+            left["nodeid"], right["nodeid"], right["nodeid"],
         ]  # fmt: skip
-        return node["split"], readers.below(node["split_condition"]), left, right
+        return node["split"], readers.present_and_below(node["split_condition"]), left, right
 
     return readers.read_trees(json.loads(body["definition"]), ask)
 
@@ -175,6 +175,35 @@ def test_engines_ask_the_fields_of_the_columns():
         f"+ 0.125 * isNan({age})",
     ):
         assert f"{term}\n" in vespa
+
+
+def fill(template):
+    """Fill a Mustache template without values: tags vanish, and may set new delimiters."""
+    start, end, filled = "{{", "}}", ""
+    while start in template:
+        text, _, rest = template.partition(start)
+        tag, _, template = rest.partition(end)
+        filled += text
+        if tag.startswith("="):
+            start, end = tag.strip("=").split()
+    return filled + template
+
+
+def test_braces_in_texts_are_no_tags_of_a_template():
+    assert fill("a{{x}}b") == "ab"
+    column, value = "{{brand", "{{{x}}}{{{{#y}}"
+    spec = LogColumns(one_hot=(OneHot(column, (value, "{z}")),))
+    model = LinearModel.from_weights([1.0, 2.0], weight_names=spec.names, transforms=[spec])
+    filters = [{"term": {column: text}} for text in (value, "{z}")]
+    for target in ("elasticsearch", "opensearch"):
+        made = export(model, target, ExportOptions(feature_set="shop"))
+        features = json.loads(made.extra_files[".featureset.json"])["featureset"]["features"]
+        asked = [json.loads(fill(json.dumps(one["template"]))) for one in features]
+        assert [query["constant_score"]["filter"] for query in asked] == filters
+    body = json.loads(export(model, "eland").content)
+    extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+    asked = [json.loads(fill(json.dumps(one["query_extractor"]["query"]))) for one in extractors]
+    assert [query["constant_score"]["filter"] for query in asked] == filters
 
 
 def test_a_column_without_cuts_is_there_or_missing():
