@@ -90,7 +90,7 @@ def _feature_expression(feature: RawFeature) -> str:
     if feature.kind == "number":
         return attribute
     if feature.kind == "value":
-        return f"if({attribute} == {json.dumps(feature.value)}, 1, 0)"
+        return f"if({attribute} == {_text(feature.value)}, 1, 0)"
     if feature.kind == "missing":
         return f"isNan({attribute})"
     factors = []
@@ -99,6 +99,12 @@ def _feature_expression(feature: RawFeature) -> str:
     if feature.high is not None:
         factors.append(f"if({attribute} < {feature.high!r}, 1, 0)")
     return " * ".join(factors) or f"(1 - isNan({attribute}))"
+
+
+def _text(value: str) -> str:
+    """Write a text as a string of a schema, whose parser also counts the braces within strings."""
+    escaped = re.sub(r'[\x00-\x1f\x7f{}"\\]', lambda found: f"\\u{ord(found[0]):04x}", value)
+    return f'"{escaped}"'
 
 
 def _table_terms(tables: Tables) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from contracts import export_readers as readers
 from rankine.core.errors import ExportError, ParameterError
+from rankine.core.specs import LogColumns, OneHot
 from rankine.export import ExportOptions, export
 from rankine.model import LinearModel
 
@@ -69,3 +70,14 @@ def test_vespa_refuses_names_that_would_break_the_profile():
 def test_a_profile_without_terms_scores_zero():
     model = LinearModel.from_weights([1e-60], ["a"])
     assert "            0\n" in export(model, "vespa").content.decode()
+
+
+def test_texts_leave_the_braces_of_a_schema_balanced():
+    value = "a}b{{\"\\u0041'\n\b\x7f é😀"
+    spec = LogColumns(one_hot=(OneHot("brand", (value,)),))
+    model = LinearModel.from_weights([1.0], weight_names=spec.names, transforms=[spec])
+    text = export(model, "vespa").content.decode()
+    assert text.count("{") == text.count("}") == 3
+    (literal,) = re.findall(r'== ("[^"]*"), 1, 0\)\n', text)
+    assert set(re.findall(r"\\.", literal)) == {r"\u"}
+    assert json.loads(literal) == value
