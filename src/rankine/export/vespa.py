@@ -103,7 +103,13 @@ def _feature_expression(feature: RawFeature) -> str:
 
 def _text(value: str) -> str:
     """Write a text as a string of a schema, whose parser also counts the braces within strings."""
-    escaped = re.sub(r'[\x00-\x1f\x7f{}"\\]', lambda found: f"\\u{ord(found[0]):04x}", value)
+    if re.search(r"[^ -~\t\n\f\r]", value):
+        # Vespa's configuration passes them on as \u escapes, which its content nodes do not parse.
+        raise ExportError(
+            f"Vespa's expressions have ASCII texts only, and {printable(value)!r} is a category",
+            fix="Rename the categories, or export with --form tensor, where names are labels",
+        )
+    escaped = re.sub(r'[\t\n\f\r{}"\\]', lambda found: f"\\u{ord(found[0]):04x}", value)
     return f'"{escaped}"'
 
 

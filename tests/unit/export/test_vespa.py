@@ -72,12 +72,24 @@ def test_a_profile_without_terms_scores_zero():
     assert "            0\n" in export(model, "vespa").content.decode()
 
 
+def one_category(text):
+    spec = LogColumns(one_hot=(OneHot("brand", (text,)),))
+    return LinearModel.from_weights([1.0], weight_names=spec.names, transforms=[spec])
+
+
 def test_texts_leave_the_braces_of_a_schema_balanced():
-    value = "a}b{{\"\\u0041'\n\b\x7f é😀"
-    spec = LogColumns(one_hot=(OneHot("brand", (value,)),))
-    model = LinearModel.from_weights([1.0], weight_names=spec.names, transforms=[spec])
-    text = export(model, "vespa").content.decode()
+    value = "a}b{{\"\\u0041'\n\t~ "
+    text = export(one_category(value), "vespa").content.decode()
     assert text.count("{") == text.count("}") == 3
     (literal,) = re.findall(r'== ("[^"]*"), 1, 0\)\n', text)
     assert set(re.findall(r"\\.", literal)) == {r"\u"}
     assert json.loads(literal) == value
+
+
+@pytest.mark.parametrize("value", ["é", "漢字", "\b", "\x7f"])
+def test_texts_beyond_ascii_are_labels_of_tensors_only(value):
+    model = one_category(value)
+    with pytest.raises(ExportError):
+        export(model, "vespa")
+    made = export(model, "vespa", ExportOptions(form="tensor"))
+    assert json.loads(made.content)["cells"] == {f"brand={value}": 1.0}
