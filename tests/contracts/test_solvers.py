@@ -27,8 +27,8 @@ FOUND = {
     )
     if name.startswith("solve_") and function.__module__ == module.name
 }
-#: Solvers of another shape: a problem of pairs or lists, several strengths, or a step of another.
-OTHERS = {"solve_pairs", "solve_shifted_cg", "solve_dual"}
+#: Solvers of another form: a problem of pairs, lists or tables, several strengths, or one step.
+OTHERS = {"solve_pairs", "solve_shaped", "solve_shifted_cg", "solve_dual"}
 
 
 def dataset():

@@ -17,6 +17,7 @@ from tools.docs.cli_reference import commands
 LINES = {
     "calibrate": "logged.rankine held-out.parquet --outcome clicked --position position "
     "--out calibrated.rankine",
+    "certify": "shaped.rankine --out certified.rankine",
     "clicks propensity": "log.parquet --item product_id --query session_id --search search "
     "--label clicked --min-rows 1 --n-resamples 5",
     "compare": "model.rankine additive.rankine test.txt --n-resamples 100",
@@ -151,6 +152,7 @@ def write_files(folder) -> None:
         "model": rankine.RankSVM().fit(train),
         "third": rankine.LeastSquaresRanker().fit(train),
         "additive": rankine.AdditiveRanker(bins=8, pairs=1).fit(train),
+        "shaped": rankine.AdditiveRanker(bins=8, pairs=1, shapes={0: "increasing"}).fit(train),
         "logged": rankine.ElasticRanker(missing="indicator").fit(click_log),
         "tables": rankine.AdditiveRanker(pairs=pairs).fit(click_log),
     }

@@ -86,7 +86,7 @@ def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
             made[len(made)] = options
             self.training_ = {"seconds": 1.0}
 
-        def fit(self, data):
+        def fit(self, data, intervals=False):
             self.data = data
             return self
 

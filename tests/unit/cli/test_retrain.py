@@ -139,7 +139,7 @@ def test_errors_say_what_to_do(days, shop, tmp_path):
     day = tmp_path / "day.txt"
     day.write_text("".join(f"{k % 2} qid:{k // 4} 1:{k} 2:{k % 3}\n" for k in range(80)))
     for words, reason in (
-        ([bare, day], "by which ranker"),
+        ([bare, day], "names no ranker"),
         ([shop, days[1], "--keep", "-1"], "--keep: "),
         ([shop, days[1], "--max-drift", "-1"], "--max-drift: "),
         ([shop, days[1], "--metric", "nonsense"], "nonsense"),

@@ -53,7 +53,7 @@ def test_svmrank_support_vectors_add_up(tmp_path, between):
     ("old", "new", "message"),
     [
         ("0 # kernel type", "2 # kernel type", "not linear"),
-        ("3 # number of support vectors", "9 # number of support vectors", "header says 8"),
+        ("3 # number of support vectors", "9 # number of support vectors", "header declares 8"),
         ("5 # highest feature index", "x # highest feature index", "not a number"),
         ("5 # highest", "9999999999 # highest", "features"),
         ("5:1e-3", "6:1e-3", "bad feature"),
