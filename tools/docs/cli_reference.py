@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
@@ -66,7 +67,8 @@ def _section(name: str, command: Any) -> str:
     if arguments:
         lines += ["\n| argument | meaning |\n|---|---|"]
         lines += [f"| `{_place(p).strip('[]')}` | {_cell(p.help or '')} |" for p in arguments]
-    hints = get_type_hints(command.callback)
+    # Since Python 3.14 a wrapper does not copy the annotations of what it wraps.
+    hints = get_type_hints(inspect.unwrap(command.callback))
     for title, members in _panels(options).items():
         lines += [f"\n| {title} | meaning | default |\n|---|---|---|"]
         lines += [_option(option, hints.get(option.name)) for option in members]
