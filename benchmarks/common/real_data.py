@@ -124,7 +124,7 @@ def one_file(folder, name):
     """Find a file by its name, with any compression suffix."""
     matches = [path for suffix in ("", *OPENERS) if (path := folder / (name + suffix)).is_file()]
     if not matches:
-        raise FileNotFoundError(f"there is no {name} (.gz, .bz2, .xz) in {folder}")
+        raise FileNotFoundError(f"there is no {name} (.gz, .bz2, .xz) in {folder.name}")
     return matches[0]
 
 

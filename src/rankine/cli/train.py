@@ -144,15 +144,7 @@ def train(
     # Settings of a model to start from have the lowest precedence, then options, then --set.
     settings = _ranker_settings(set_, options)
     correction = _prepare_correction(clicks, reading, schema, settings)
-    if correction.click_formula is not None:
-        # The rows are read with the clicks as labels; the correction replaces these later.
-        reading = replace(reading, label=correction.click_formula)
-        if schema is not None:
-            schema = msgspec.structs.replace(schema, label=correction.click_formula)
-    start_schema = log_schema_of(start)
-    if schema is not None and start_schema is not None:
-        schema = schema.with_propensity(start_schema)
-    schema = correction.complete_schema(schema, data, reading)
+    reading, schema = _correct_clicks(correction, reading, schema, start, data)
     state_folder = reading.state
     if state_folder is not None:
         _check_has_history(schema)
@@ -194,6 +186,25 @@ def train(
         return
     print_values(_summary_rows(result))
     _console.print_next_commands(_next_commands(job))
+
+
+def _correct_clicks(
+    correction: ClickCorrection,
+    reading: ReadingOptions,
+    schema: LogSchema | None,
+    start: LinearModel | None,
+    data: list[str],
+) -> tuple[ReadingOptions, LogSchema | None]:
+    """Return how the rows are read for a correction, and the schema with its propensities."""
+    if correction.click_formula is not None:
+        # The rows are read with the clicks as labels; the correction replaces these later.
+        reading = replace(reading, label=correction.click_formula)
+        if schema is not None:
+            schema = msgspec.structs.replace(schema, label=correction.click_formula)
+    start_schema = log_schema_of(start)
+    if schema is not None and start_schema is not None:
+        schema = schema.with_propensity(start_schema)
+    return reading, correction.complete_schema(schema, data, reading)
 
 
 def _check_has_history(schema: LogSchema | None) -> None:

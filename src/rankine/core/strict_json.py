@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
+
+#: Levels of nesting that are accepted. Python has a limit too, but since 3.14 it is the size of the
+#: stack, so that a small text could take many times its memory.
+MAX_NESTING = 200
+_TEXT_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 
 
 def canonical_json(value: Any) -> str:
@@ -17,12 +23,10 @@ def canonical_json(value: Any) -> str:
 
 
 def parse_json_strictly(text: str | bytes) -> Any:
-    """Parse JSON; duplicate keys, NaN, infinity and bad Unicode raise ValueError.
-
-    Nesting that is deeper than the interpreter's limit raises RecursionError.
-    """
+    """Parse JSON; duplicate keys, NaN, infinity, bad Unicode and deep nesting raise ValueError."""
     if isinstance(text, bytes):
         text = text.decode("utf-8")
+    _check_nesting(text)
     value = json.loads(
         text,
         object_pairs_hook=_without_duplicates,
@@ -56,6 +60,19 @@ def to_json_value(value: Any) -> Any:
             return f"array of shape {value.shape}"
         return to_json_value(value.tolist())
     return f"<{type(value).__name__}>"
+
+
+def _check_nesting(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_NESTING:
+        return
+    depth = 0
+    for token in _TEXT_OR_BRACKET.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        elif token[0] in "]}":
+            depth -= 1
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

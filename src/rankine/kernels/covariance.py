@@ -33,7 +33,7 @@ def cholesky(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @jit
-def solve_factored(factor: Any, columns: Any) -> None:
+def solve_columns(factor: Any, columns: Any) -> None:
     """Replace ``columns`` by (L L')^-1 columns, given the lower factor L."""
     n = factor.shape[0]
     for i in range(n):

@@ -86,6 +86,11 @@ class PairLoss(NamedTuple):
         """Whether the exact sum has ``smoothed(width)``, a sum of the loss without its kinks."""
         return hasattr(self.exact_sum, "smoothed")
 
+    @property
+    def has_query_curvature(self) -> bool:
+        """Whether the exact sum has ``query_curvature``, which intervals of weights need."""
+        return hasattr(self.exact_sum, "query_curvature")
+
     def spec(self, margin: float = 1.0) -> Any:
         """Create the specification; ``margin`` is ignored by losses without that field."""
         if "margin" in getattr(self.spec_type, "_fields", ()):
@@ -123,7 +128,9 @@ def register_pair_loss(
         * ``evaluate(scores)``: value of the sum, and its slopes by row;
         * ``evaluate_with_curvature(scores)``, if the loss is smooth: the same and the curvature, an
           object with ``times(values)`` and ``diagonal()``, for Newton's method;
-        * ``smoothed(width)``, if the kinks can be smoothed: a smooth sum below this one.
+        * ``smoothed(width)``, if the kinks can be smoothed: a smooth sum below this one;
+        * ``query_curvature(scores, width)``, if weights shall have intervals: the curvature within
+          each query, of kinks smoothed over ``width``.
 
         ``omega`` holds the factor of each query, with its weight; ``counting`` is the parameter
         ``oracle`` of ``RankSVM``. ``rankine.losses.AllPairsRisk`` works for every loss: it calls

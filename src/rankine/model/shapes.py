@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Shapes of an effect.
 SHAPES = ("increasing", "decreasing", "convex", "concave")
-#: Bends below this multiple of the entries' rounding errors are none.
+#: A bend counts from this multiple of the entries' rounding errors on.
 ROUNDING = 8.0
 
 
@@ -107,7 +107,9 @@ class _Violation(NamedTuple):
 def _prove(tables: Tables, column: Any, shape: str) -> ShapeProof:
     if shape not in SHAPES:
         raise ParameterError(
-            f"{shape!r} is none of {', '.join(SHAPES)}", parameter="shape", fix="Choose one of them"
+            f"{shape!r} is not one of {', '.join(SHAPES)}",
+            parameter="shape",
+            fix="Choose one of them",
         )
     j = _column_number(tables, column)
     name = tables.column_name(j)

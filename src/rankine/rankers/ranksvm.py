@@ -226,8 +226,7 @@ class RankSVM(BaseRanker):
                 parameter="intervals",
                 fix="Leave it out, or pass positive=False",
             )
-        exact_sum = find_pair_loss(self.loss, exact=True).exact_sum
-        if not hasattr(exact_sum, "query_curvature"):
+        if not find_pair_loss(self.loss, exact=True).has_query_curvature:
             raise ParameterError(
                 f"the sum of {self.loss!r} over pairs has no query_curvature",
                 parameter="intervals",

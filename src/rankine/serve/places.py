@@ -15,7 +15,7 @@ from rankine.core.stores import is_url, open_store
 
 
 class OpenFile(NamedTuple):
-    """An open file, and what tells its versions apart."""
+    """An open file, and a value that changes when the file does."""
 
     file: io.RawIOBase
     version: tuple[Any, ...]
@@ -42,11 +42,11 @@ class Place(ABC):
 
     @abstractmethod
     def existing(self, names: Iterable[str]) -> set[str]:
-        """Return the names of which there are files, in the folder or beside the file."""
+        """Return those of the names that exist, in the folder or next to the file."""
 
     @abstractmethod
     def open(self, name: str) -> OpenFile | None:
-        """Open a file of the folder, or beside the file; return None for a folder."""
+        """Open a file in the folder or next to the file; return None for a folder."""
 
 
 def find_place(path: str | os.PathLike[str]) -> Place:
@@ -72,12 +72,12 @@ class LocalPlace(Place):
         return sorted(os.listdir(self.path))  # noqa: PTH208 - names, not paths
 
     def existing(self, names: Iterable[str]) -> set[str]:
-        """Return the names of which there are files, in the folder or beside the file."""
+        """Return those of the names that exist, in the folder or next to the file."""
         folder = self.path if self.is_folder() else self.path.parent
         return {*names} & {*os.listdir(folder)}  # noqa: PTH208 - names, not paths
 
     def open(self, name: str) -> OpenFile | None:
-        """Open a file of the folder, or beside the file; return None for a folder."""
+        """Open a file in the folder or next to the file; return None for a folder."""
         descriptor = self._descriptor(name)
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
@@ -123,7 +123,7 @@ class StorePlace(Place):
         return [PurePosixPath(path).name for path in self.store.list_objects(str(self.path))]
 
     def existing(self, names: Iterable[str]) -> set[str]:
-        """Return the names of which there are objects, in the folder or beside the object."""
+        """Return those of the names that exist, in the folder or next to the object."""
         if self.is_folder():
             return {*names} & {*self.files()}
         if not self.store.has_folders:
@@ -133,7 +133,7 @@ class StorePlace(Place):
         return {PurePosixPath(info.path).name for info in infos if info.is_file}
 
     def open(self, name: str) -> OpenFile:
-        """Open an object of the folder, or beside the object."""
+        """Open an object in the folder or next to the object."""
         path = self.path.with_name(name)
         if self.is_folder():
             path = self.path / name

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError, DivergenceError
-from rankine.kernels.covariance import cholesky, pivoted_cholesky, solve_factored
+from rankine.kernels.covariance import cholesky, pivoted_cholesky, solve_columns
 from rankine.solvers.query_moments import QueryMoments
 
 #: Variances below this share of the largest one are rounding errors.
@@ -51,7 +51,7 @@ def sandwich(moments: QueryMoments, w: NDArray[np.float64], l2: float) -> Covari
             fix="Scale the features (scale='standard') or regularise more",
         )
     inverse = np.eye(n_features)
-    solve_factored(chol, inverse)
+    solve_columns(chol, inverse)
     degrees = degrees_of_freedom(n, n_features - l2 * float(np.trace(inverse)))
     penalty = l2 * w
     gradient = moments.gradient + penalty
@@ -60,8 +60,8 @@ def sandwich(moments: QueryMoments, w: NDArray[np.float64], l2: float) -> Covari
     outer += moments.squared_shares * np.outer(penalty, penalty)
     factor = pivoted_cholesky(outer * (n / degrees), RANK_TOL)
     move = gradient[:, None].copy()
-    solve_factored(chol, factor)
-    solve_factored(chol, move)
+    solve_columns(chol, factor)
+    solve_columns(chol, move)
     return Covariance(factor, n, degrees, largest_distance(factor, move[:, 0]))
 
 

@@ -28,6 +28,27 @@ def test_duplicate_keys_other_numbers_and_bad_unicode_are_rejected(text):
         parse_json_strictly(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 201 + "]" * 201,
+        '{"a":' * 201 + "1" + "}" * 201,
+        "[" * 100_000,
+        '["]]]]", ' * 201 + "1" + "]" * 201,
+    ],
+)
+def test_deep_nesting_is_rejected(text):
+    with pytest.raises(ValueError, match="200"):
+        parse_json_strictly(text)
+
+
+def test_many_lists_and_brackets_in_texts_are_no_nesting():
+    for value in ([[k] for k in range(500)], ["[" * 500, '\\"[' * 300], "[" * 1000):
+        assert parse_json_strictly(json.dumps(value)) == value
+    deepest = "[" * 200 + "]" * 200
+    assert canonical_json(parse_json_strictly(deepest)) == deepest
+
+
 def test_large_numbers_and_surrogate_pairs_are_accepted():
     assert parse_json_strictly("[1e308]") == [1e308]
     assert parse_json_strictly('["\\ud83d\\ude00"]') == ["\N{GRINNING FACE}"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankine.kernels.covariance import cholesky, pivoted_cholesky, solve_factored
+from rankine.kernels.covariance import cholesky, pivoted_cholesky, solve_columns
 
 
 def positive_definite(n: int) -> np.ndarray:
@@ -21,7 +21,7 @@ def test_an_indefinite_matrix_leaves_nan():
 
 def test_solving_gives_the_inverse():
     matrix, columns = positive_definite(6), np.eye(6)
-    solve_factored(cholesky(matrix), columns)
+    solve_columns(cholesky(matrix), columns)
     np.testing.assert_allclose(columns @ matrix, np.eye(6), atol=1e-9)
 
 
