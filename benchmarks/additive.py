@@ -150,10 +150,11 @@ def contest(parts, systems):
         if name == "additive":
             ranker = best[3]
             again = AdditiveRanker(
-                smooth=ranker.strengths_.smooth, pair_smooth=ranker.strengths_.pair_smooth,
-                anchor=ranker.strengths_.anchor, pairs=len(ranker.pairs_), n_threads=1,
-                loss=ranker.loss,
+                smooth=ranker.strengths_.smooth, anchor=ranker.strengths_.anchor,
+                pairs=len(ranker.pairs_), n_threads=1, loss=ranker.loss,
             )  # fmt: skip
+            if ranker.pairs_:
+                again.set_params(pair_smooth=ranker.strengths_.pair_smooth)
             results[name]["single_seconds"] = cpu_seconds(partial(again.fit, parts[0]))[0]
             results[name]["pairs"] = len(ranker.pairs_)
     return results

@@ -1,6 +1,6 @@
 """LeastSquaresRanker: time to a relative residual of 1e-4, compared with RLScore if installed.
 
-    python -m benchmarks.least_squares [--rows 781265] [--rlscore]
+    python -m benchmarks.least_squares [--rows 781265]
 
 CPU seconds, one thread, data in memory. Without RLScore, times are given in units of one product
 X w + X^T v on the same data.
@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.common.machine import save
 from benchmarks.common.memory import peak_above_import
+from benchmarks.common.peers import absent_packages
 from benchmarks.common.timing import cpu_seconds
 from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, LeastSquaresRanker
@@ -25,7 +26,6 @@ GAMMA = 1e-5
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=781_265)
-    parser.add_argument("--rlscore", action="store_true")
     options = parser.parse_args(argv)
     X, _, y = rcv1_like(options.rows)
     data = Dataset.from_arrays(X, y)
@@ -52,7 +52,7 @@ def main(argv=None):
             "residual": ranker.solution_.certificate["residual"],
         }
         print(name, results["solvers"][name], flush=True)
-    if options.rlscore:
+    if not absent_packages("rlscore"):
         from rlscore.learner import CGRankRLS
 
         seconds, _ = cpu_seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))

@@ -1,12 +1,11 @@
 """NDCG@10 of 10,000 queries x 100 documents: CPU time against ranx and scikit-learn.
 
-    python -m benchmarks.metrics [--peers PYTHON] [--repeat 7]
+    python -m benchmarks.metrics [--repeat 7]
 
 Every tool evaluates the same labels (0-4, exponential gain) and scores in a process of its own, on
 one core, best of ``--repeat`` by CPU time after a warm-up that compiles; rounds alternate between
 tools, so that a busy machine hits all alike. Building ranx's dictionaries is not counted. The
-values must agree. ``--peers`` names a Python with ranx installed (default: the one that
-``RANKINE_PEERS_PYTHON`` names).
+values must agree. ranx is measured where the Python that ``RANKINE_PEERS_PYTHON`` names has it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import subprocess
 import sys
 
 from benchmarks.common.machine import save
-from benchmarks.instead.comparison import PYTHON
+from benchmarks.common.peers import peers_python
 
 DOCUMENTS = 100
 
@@ -76,15 +75,13 @@ def run(tool, python, queries):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--peers", default=os.environ.get(PYTHON), help="a Python with ranx installed"
-    )
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--queries", type=int, default=10_000)
     arguments = parser.parse_args(argv)
     pythons = {"rankine": sys.executable, "scikit-learn": sys.executable}
-    if arguments.peers:
-        pythons["ranx"] = arguments.peers
+    ranx = peers_python("ranx")
+    if ranx:
+        pythons["ranx"] = ranx
     best, values = {}, {}
     for turn in range(arguments.repeat):
         for tool, python in pythons.items():

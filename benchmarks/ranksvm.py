@@ -1,12 +1,13 @@
 """RankSVM: training time against rows, compared with liblinear-ranksvm if given.
 
-    python -m benchmarks.ranksvm [--sizes 1000 ... 781265] [--distinct] [--peer TRAIN]
+    python -m benchmarks.ranksvm [--sizes 1000 ... 781265] [--distinct]
 
-``--peer`` names the user's own liblinear-ranksvm ``train`` binary; it is run on the same rows with
-C = 1 / (l2 N), N = m (m - 1) / 2, and our l2 is set to make the objectives equal. Squared
-hinge is run until it is at or below the peer's final objective (without a peer: to a certified gap
-of 2e-5), the hinge to a certified gap of 1e-3. CPU seconds, one thread, data in memory. Without a
-peer, times are compared with one product X w + X^T v and one sort on the same data.
+``RANKINE_LIBLINEAR_RANKSVM`` names the user's own liblinear-ranksvm ``train``; it is run on the
+same rows with C = 1 / (l2 N), N = m (m - 1) / 2, and our l2 is set to make the objectives equal.
+Squared hinge is run until it is at or below the peer's final objective (without a peer: to a
+certified gap of 2e-5), the hinge to a certified gap of 1e-3. CPU seconds, one thread, data in
+memory. Without a peer, times are compared with one product X w + X^T v and one sort on the same
+data.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from benchmarks.common.machine import save
 from benchmarks.common.memory import peak_above_import
+from benchmarks.common.peers import program
 from benchmarks.common.timing import cpu_seconds, exponent
 from benchmarks.common.workloads import rcv1_like
 from rankine import Dataset, RankSVM
@@ -96,8 +98,8 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--distinct", action="store_true", help="make all labels distinct")
-    parser.add_argument("--peer")
     options = parser.parse_args(argv)
+    peer = program("RANKINE_LIBLINEAR_RANKSVM")
     X, _, utility = rcv1_like(max(options.sizes))
     if options.distinct:
         utility = utility + 1e-9 * np.random.default_rng(0).random(len(utility))
@@ -106,7 +108,7 @@ def main(argv=None):
     entries = []
     measure(Dataset.from_arrays(X[:1000], utility[:1000]))  # compile
     for m in options.sizes:
-        entries.append(measure(Dataset.from_arrays(X[:m], utility[:m]), options.peer))
+        entries.append(measure(Dataset.from_arrays(X[:m], utility[:m]), peer))
         print(entries[-1], flush=True)
     results = {"lam": LAM, "distinct": options.distinct, "sizes": entries}
     if len(entries) > 2:

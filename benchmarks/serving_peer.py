@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.common.machine import save
-from benchmarks.instead.comparison import peers_python
+from benchmarks.common.peers import peers_python
 from benchmarks.serving import NAMES, Server, Wire, model, request_bytes
 
 CLIENTS = (1, 8, 64)
@@ -80,13 +80,6 @@ def ours(folder):
         server.stop()
 
 
-def peer_is_there():
-    """Return whether the peers' Python has what the service needs."""
-    code = "import " + ", ".join(PACKAGES)
-    done = subprocess.run([peers_python(), "-c", code], capture_output=True, check=False)
-    return done.returncode == 0
-
-
 def requests_a_second(port, clients, seconds):
     """Measure clients that send the next request when the reply has come."""
     request = request_bytes()
@@ -120,7 +113,7 @@ def connected(port):
 
 def measure(clients, seconds, repetitions):
     services = {"rankine": ours}
-    if peer_is_there():
+    if peers_python(*PACKAGES):
         services["peer"] = lambda _: peer()
     rates = {str(count): {name: [] for name in services} for count in clients}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
 """SPD: nanoseconds a step, index time, and time against data size, compared with sofia-ml if given.
 
-    python -m benchmarks.spd [--rows 781265] [--sofia PATH_TO_SOFIA_ML] [--text FILE]
+    RANKINE_SOFIA_ML=sofia-ml python -m benchmarks.spd [--rows 781265] [--text FILE]
 
-``--sofia`` names the user's own sofia-ml binary; ``--text`` a LETOR file with the same rows.
-CPU time, best of several runs, one thread.
+``RANKINE_SOFIA_ML`` names the user's own sofia-ml binary; ``--text`` a LETOR file with the same
+rows. CPU time, best of several runs, one thread.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common.machine import save
+from benchmarks.common.peers import program
 from benchmarks.common.workloads import letor_like, rcv1_like
 from rankine import Dataset, SPDRanker
 from rankine.metrics import evaluate
@@ -64,7 +65,6 @@ def main(argv=None):
     parser.add_argument("--rows", type=int, default=781_265)
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sofia")
     parser.add_argument("--text")
     options = parser.parse_args(argv)
     X, binary, utility = rcv1_like(options.rows + 20_000)
@@ -97,12 +97,13 @@ def main(argv=None):
         index, seconds, _ = measure(part, 100_000, options.repeats)
         results["sizes"][size] = {"index_s": index, "steps_s": seconds}
         print(size, results["sizes"][size], flush=True)
-    if options.sofia:
-        compare_with_sofia(options, tasks["rare topic"], held_X, held_y, results)
+    sofia = program("RANKINE_SOFIA_ML")
+    if sofia:
+        compare_with_sofia(sofia, options, tasks["rare topic"], held_X, held_y, results)
     save("spd", results)
 
 
-def compare_with_sofia(options, data, held, held_y, results):
+def compare_with_sofia(binary, options, data, held, held_y, results):
     """Train sofia-ml and rankine on the same rows with the same number of steps."""
     with tempfile.TemporaryDirectory() as folder:
         text = options.text or f"{folder}/train.txt"
@@ -111,7 +112,7 @@ def compare_with_sofia(options, data, held, held_y, results):
         results["sofia"] = {}
         for learner in ("pegasos", "sgd-svm", "passive-aggressive", "romma"):
             theirs = min(
-                (sofia_seconds(options.sofia, text, learner, options.steps) for _ in range(2)),
+                (sofia_seconds(binary, text, learner, options.steps) for _ in range(2)),
                 key=lambda pair: pair[0],
             )
             _, ours, _ = measure(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 
 #: Environment variable -> the program it names the path of.
 PROGRAMS = {
@@ -14,6 +16,20 @@ PROGRAMS = {
     "RANKINE_LIBLINEAR_RANKSVM": "liblinear-ranksvm's train",
     "RANKINE_VW": "Vowpal Wabbit's vw",
 }
+
+
+#: Names the Python that has the peers' packages; without it, this Python.
+PYTHON = "RANKINE_PEERS_PYTHON"
+
+
+def peers_python(*packages):
+    """Return the Python that has the peers' packages, or None if one of ``packages`` is absent."""
+    python = os.environ.get(PYTHON, sys.executable)
+    if packages:
+        code = "import " + ", ".join(packages)
+        if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode:
+            return None
+    return python
 
 
 def program(variable):

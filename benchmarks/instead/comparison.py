@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common.peers import PYTHON, peers_python
 from benchmarks.common.timing import spread
 from benchmarks.instead.data_files import PARTS
 from benchmarks.instead.learners import LEARNERS
@@ -26,18 +27,12 @@ from rankine import Dataset
 from rankine.metrics import evaluate
 
 METRIC = "ndcg@10"
-PYTHON = "RANKINE_PEERS_PYTHON"
 TREES = ("XGBoost trees", "LightGBM lambdarank", "CatBoost YetiRank")
 RESAMPLES = 4_000
 FIGURES = ("cpu_seconds", "peak_mb", "model_bytes", "us_per_candidate")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(THREADS, "1")
 WORKER = Path(__file__).parent / "worker.py"
-
-
-def peers_python():
-    """Return the Python interpreter that has the peers."""
-    return os.environ.get(PYTHON, sys.executable)
 
 
 def versions():

@@ -22,8 +22,8 @@ import venv
 from pathlib import Path
 
 from benchmarks.common.machine import FOLDER, QUICK, save
+from benchmarks.common.peers import PYTHON
 from benchmarks.common.provenance import ROOT, SIZE
-from benchmarks.instead.comparison import PYTHON
 from benchmarks.peers.ratios import ratios, shown
 
 PACKAGES = (

@@ -1,13 +1,13 @@
 """Speed and peak memory of loading LETOR text, compared with scikit-learn and XGBoost.
 
-    python -m benchmarks.reading.text [FILE ...] [--peers PYTHON] [--repeat 5]
-        [--no-docids] [--save]
+    python -m benchmarks.reading.text [FILE ...] [--repeat 5] [--no-docids]
 
 Without files two are generated: sparse (47,236 features, 73 per row) and dense (64 features). Each
 line has a query id and a document id; a document id is also added to given files unless
 ``--no-docids``. Every loader reads the same file in a separate process on one core. The smallest
 CPU time of ``--repeat`` rounds after a warm-up is reported; loaders alternate, so that other load
-on the machine affects all alike. ``--peers`` is a Python with xgboost. Prints one JSON object.
+on the machine affects all alike. XGBoost is measured where the Python that
+``RANKINE_PEERS_PYTHON`` names has it. Results of given files are printed only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.common import workloads
 from benchmarks.common.machine import save
+from benchmarks.common.peers import peers_python
 from rankine import Dataset
 from rankine.data.writers import write_letor
 
@@ -135,15 +136,14 @@ def compare(path: Path, pythons: dict[str, str], repeat: int, folder: Path) -> d
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--peers", default=None, help="a Python that has xgboost")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--rows", type=int, default=60_000, help="of the generated sparse set")
     parser.add_argument("--no-docids", action="store_true")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
     options = parser.parse_args(argv)
     pythons = {name: sys.executable for name in LOADERS if name != "xgboost"}
-    if options.peers:
-        pythons["xgboost"] = options.peers
+    xgboost = peers_python("xgboost")
+    if xgboost:
+        pythons["xgboost"] = xgboost
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = options.files or generate(folder, options.rows)
@@ -151,7 +151,7 @@ def main(argv=None):
             files = [with_docids(path, folder) for path in files]
         results = {p.name: compare(p, pythons, options.repeat, folder) for p in files}
     print(json.dumps(results, indent=1))
-    if options.save:
+    if not options.files:
         save("parsing", {"files": results})
 
 
@@ -162,7 +162,7 @@ def smoke():
 
 def quick():
     """Run a small size."""
-    main(["--repeat", "1", "--save"])
+    main(["--repeat", "1"])
 
 
 def full():

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from benchmarks.common.peers import absent_programs, program
+from benchmarks.common.peers import PYTHON, absent_programs, program
 from benchmarks.common.timing import exponent, median_and_range, ratio, repeated, spread
-from benchmarks.instead.comparison import PYTHON, versions
 from benchmarks.instead.comparison import run as run_learner
+from benchmarks.instead.comparison import versions
 from benchmarks.instead.data_files import write
 
 from papers.airola.utilities import LAM, SEED, TOL, large
