@@ -62,6 +62,24 @@ def test_every_parameter_and_method_is_described(name):
     assert ":math:" not in text
 
 
+def test_the_reference_of_a_module_holds_its_public_names():
+    text = api_reference("rankine.updates")
+    assert re.search(r"^### rankine\.updates\.UPDATES .*\n\n.*Keys: `'rda'`, ", text, re.MULTILINE)
+    assert "### rankine.updates.make_update { #rankine.updates.make_update }" in text
+    assert "attach_file_to_errors" not in api_reference("rankine.core.errors")
+
+
+def test_signatures_and_properties_show_types():
+    text = api_reference("rankine.Dataset")
+    assert "    y: NDArray[np.float64],\n" in text
+    assert "**Properties**\n\n- `queries` (`QueryIndex`): " in text
+    assert "take(rows: " in text
+
+
+def test_the_reference_of_mlflow_needs_no_mlflow():
+    assert "### rankine.mlflow.log_model " in api_reference("rankine.mlflow")
+
+
 def test_sections_of_a_docstring():
     summary, sections = split_docstring("Do it.\n\nMore.\n\nParameters\n----------\nx\n    A.\ny\n")
     assert summary == "Do it.\n\nMore."

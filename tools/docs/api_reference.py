@@ -1,12 +1,16 @@
-"""Reference of a class or function in Markdown, written from its docstring and signature."""
+"""Reference of a class, function or module in Markdown, from docstrings and signatures."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 __all__ = ["api_reference"]
 
@@ -14,34 +18,106 @@ _SECTION = re.compile(r"^(\S[^\n]*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"\n(?=\S)")
 #: Sections whose entries are named.
 _LISTS = ("Parameters", "Attributes", "Raises", "Returns", "Yields")
-#: Methods of scikit-learn's base class, described there.
-_NOT_OURS = "sklearn"
+#: Modules that need an optional package -> what they import of it.
+_OPTIONAL = {"rankine.mlflow": ("mlflow", "mlflow.models")}
+_PROPERTIES = (property, cached_property)
+#: Comments that document a constant.
+_CONSTANT = r"((?:^#: .*\n)+)^{name}\b"
 
 
 def api_reference(path: str) -> str:
-    """Return the reference of ``package.name``: options, attributes, example, methods."""
-    module, _, name = path.rpartition(".")
-    subject = getattr(importlib.import_module(module), name)
-    parts = [f"### {path} {{ #{path} }}", *_description(subject)]
+    """Return the reference of ``package.name``: options, attributes, example, methods.
+
+    Of a module it is the text before the first section of its docstring and the reference of its
+    public names.
+    """
+    module_path, _, name = path.rpartition(".")
+    module = _import(module_path)
+    # A function may have the name of its package's module, so an attribute does not tell.
+    if hasattr(module, "__path__") and importlib.util.find_spec(path) is not None:
+        return _module_reference(path)
+    subject = getattr(module, name)
+    parts = [f"### {path} {{ #{path} }}"]
+    if not callable(subject):
+        return "\n\n".join([*parts, *_constant(module, name)])
+    parts += _description(subject)
     if inspect.isclass(subject):
+        properties = list(_properties(subject))
+        if properties:
+            parts += ["**Properties**", "\n".join(properties)]
         for method_name, method in _methods(subject):
             parts.append(f"#### {method_name} {{ #{path}.{method_name} }}")
             parts += _description(method)
     return "\n\n".join(parts)
 
 
-def _methods(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods of a class, in the order in which they are written, bases last."""
+def _module_reference(path: str) -> str:
+    module = _import(path)
+    summary, _ = split_docstring(inspect.getdoc(module) or "")
+    names = [api_reference(f"{path}.{name}") for name in _public_names(module)]
+    return "\n\n".join([*_markdown(summary), *names])
+
+
+def _import(path: str) -> ModuleType:
+    """Import a module, with a stand-in for an optional package that is not installed."""
+    packages = _OPTIONAL.get(path, ())
+    if not packages or importlib.util.find_spec(packages[0]):
+        return importlib.import_module(path)
+    with patch.dict(sys.modules, {name: MagicMock() for name in packages}):
+        return importlib.import_module(path)
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    """Return the names of ``__all__``, or all that a module without it defines, as they stand."""
+    own = [
+        name for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]  # fmt: skip
+    names = getattr(module, "__all__", own)
+    position = {name: k for k, name in enumerate(vars(module))}
+    names = sorted(names, key=lambda name: position.get(name, len(position)))
+    return [name for name in names if not isinstance(getattr(module, name), ModuleType)]
+
+
+def _constant(module: ModuleType, name: str) -> list[str]:
+    """Return the comment above a constant and its value, of a mapping the keys."""
+    comment = re.search(_CONSTANT.format(name=name), inspect.getsource(module), re.MULTILINE)
+    blocks = []
+    if comment:
+        blocks = _markdown(comment[1].replace("#: ", ""))
+    value = getattr(module, name)
+    if isinstance(value, dict):
+        return [*blocks, "Keys: " + ", ".join(f"`{key!r}`" for key in value) + "."]
+    return [*blocks, f"```text\n{name} = {value!r}\n```"]
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public members that rankine defines, in the order of the source, bases last."""
     seen = set()
     for base in cls.__mro__:
         for name, value in vars(base).items():
-            if name.startswith("_") or name in seen or base.__module__.startswith(_NOT_OURS):
-                continue
-            seen.add(name)
-            method = getattr(value, "__func__", value)
-            method = getattr(method, "fn", method)  # a method that depends on the parameters
-            if inspect.isfunction(method) and method.__doc__:
-                yield name, method
+            ours = base.__module__.partition(".")[0] == "rankine"
+            if ours and not name.startswith("_") and name not in seen:
+                seen.add(name)
+                yield name, value
+
+
+def _methods(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods of a class."""
+    for name, value in _members(cls):
+        method = getattr(value, "__func__", value)
+        method = getattr(method, "fn", method)  # a method that depends on the parameters
+        if inspect.isfunction(method) and method.__doc__:
+            yield name, method
+
+
+def _properties(cls: type) -> Iterator[str]:
+    """Yield one line for each documented property of a class."""
+    for name, value in _members(cls):
+        if isinstance(value, _PROPERTIES) and value.__doc__:
+            getter = getattr(value, "fget", None) or value.func  # type: ignore[union-attr]
+            kind = getter.__annotations__.get("return", "")
+            yield _entry(f"{name} : ``{kind}``", " ".join(inspect.cleandoc(value.__doc__).split()))
 
 
 def _description(subject: Any) -> list[str]:
@@ -54,10 +130,16 @@ def _description(subject: Any) -> list[str]:
         elif title in _LISTS:
             blocks += [f"**{title}**", *_entries(text)]
         elif title == "Examples":
-            blocks += ["**Example**", f"```python-console\n{text}\n```"]
+            blocks += ["**Example**", *_example(text)]
         else:
             blocks += [f"**{title}**", *_markdown(text)]
     return blocks
+
+
+def _example(text: str) -> list[str]:
+    if text.startswith(">>>"):
+        return [f"```python-console\n{text}\n```"]
+    return _markdown(text)
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -72,21 +154,36 @@ def _signature(subject: Any) -> str:
     """Return the name with all parameters and defaults, one per line where there are many."""
     parameters = []
     keyword = False
-    for parameter in inspect.signature(subject).parameters.values():
-        if parameter.name == "self":
+    signature = inspect.signature(subject)
+    for parameter in signature.parameters.values():
+        if parameter.name in ("self", "cls"):
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             keyword = True
             parameters.append("*")
         text = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         text += parameter.name
+        kind = _type(parameter.annotation)
+        if kind:
+            text += f": {kind}"
         if parameter.default is not parameter.empty:
-            text += f"={_default(parameter.default)}"
+            equals = " = " if kind else "="
+            text += f"{equals}{_default(parameter.default)}"
         parameters.append(text)
-    line = f"{subject.__name__}({', '.join(parameters)})"
+    returned = "" if inspect.isclass(subject) else _type(signature.return_annotation)
+    if returned:
+        returned = f" -> {returned}"
+    line = f"{subject.__name__}({', '.join(parameters)}){returned}"
     if len(line) <= 88:
         return line
-    return f"{subject.__name__}(\n    " + ",\n    ".join(parameters) + ",\n)"
+    return f"{subject.__name__}(\n    " + ",\n    ".join(parameters) + f",\n){returned}"
+
+
+def _type(annotation: Any) -> str:
+    """Return an annotation as it is written; nothing where it says nothing."""
+    if annotation in (inspect.Signature.empty, "Any"):
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _default(value: Any) -> str:
@@ -143,10 +240,15 @@ def _markdown(text: str) -> list[str]:
         formula = re.match(r"\.\. math::\s*(.*)", paragraph, re.DOTALL)
         if formula is not None:
             blocks.append(f"$$\n{' '.join(formula[1].split())}\n$$")
-        elif paragraph.lstrip().startswith((">>>", "* ", "- ", "|")):
+        elif paragraph.lstrip().startswith((">>>", "|")):
             blocks.append(inspect.cleandoc(paragraph))
+        elif paragraph.lstrip().startswith(("* ", "- ")):
+            items = re.split(r"^[*-] ", inspect.cleandoc(paragraph), flags=re.MULTILINE)[1:]
+            blocks.append("\n".join(f"- {_inline(' '.join(item.split()))}" for item in items))
+        elif all(line.startswith("    ") for line in paragraph.splitlines()):
+            blocks.append(f"```text\n{inspect.cleandoc(paragraph)}\n```")
         elif paragraph.strip():
-            blocks.append(_inline(" ".join(paragraph.split())))
+            blocks.append(_inline(re.sub("::$", ":", " ".join(paragraph.split()))))
     return blocks
 
 

@@ -1,8 +1,8 @@
 """Write the pages of the site as plain Markdown: ``python -m tools.docs.site_pages``.
 
 The folder ``build/site-pages`` then holds copies of the pages in which formulas are MathML and
-drawings are part of the page, so that they follow its colours, and CHANGELOG and CONTRIBUTING. Any
-program that builds sites from Markdown can read it.
+drawings are part of the page, so that they follow its colours, and of CHANGELOG, CONTRIBUTING and
+CODE_OF_CONDUCT. Any program that builds sites from Markdown can read it (seen: MkDocs, Zensical).
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ __all__ = ["write_site_pages"]
 
 FOLDER = ROOT / "build" / "site-pages"
 #: Pages that are files of the repository's root.
-_ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+_ROOT_PAGES = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "code-of-conduct.md": "CODE_OF_CONDUCT.md",
+}
 _DRAWING = re.compile(r"^!\[([^\]]*)\]\(([^):]*pictures/[^):]+\.svg)\)$", re.MULTILINE)
 
 
