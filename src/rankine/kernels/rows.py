@@ -142,7 +142,8 @@ def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any
 def rows_add_outer(rows: Rows, items: Any, X: Any, Z: Any, out: Any) -> None:
     """Add the lower triangle of the sum of x_i z_i' over the rows ``items`` to ``out``.
 
-    ``X`` holds these rows as a dense matrix, and ``Z`` the vectors z_i.
+    Entries above the diagonal have no meaning. ``X`` holds these rows as a dense matrix, and ``Z``
+    the vectors z_i.
     """
 
 
@@ -317,16 +318,26 @@ def _csr_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
 
 @jit(fastmath=REDUCE)
 def _add_outer(X: Any, Z: Any, out: Any) -> None:
-    # Four rows at a time: each entry of the sum is loaded and stored once for all of them.
-    for j in range(X.shape[1]):
-        whole = X.shape[0] - X.shape[0] % 4
+    # Blocks of two columns and four rows: entries are loaded and stored once for all of them.
+    n_rows, n_columns = X.shape
+    whole = n_rows - n_rows % 4
+    for j in range(0, n_columns - n_columns % 2, 2):
+        first, second = out[j], out[j + 1]
         for i in range(0, whole, 4):
             a, b, c, d = X[i, j], X[i + 1, j], X[i + 2, j], X[i + 3, j]
-            for k in range(j + 1):
-                out[j, k] += a * Z[i, k] + b * Z[i + 1, k] + c * Z[i + 2, k] + d * Z[i + 3, k]
-        for i in range(whole, X.shape[0]):
-            for k in range(j + 1):
-                out[j, k] += X[i, j] * Z[i, k]
+            e, f, g, h = X[i, j + 1], X[i + 1, j + 1], X[i + 2, j + 1], X[i + 3, j + 1]
+            for k in range(j + 2):
+                s, t, u, v = Z[i, k], Z[i + 1, k], Z[i + 2, k], Z[i + 3, k]
+                first[k] += a * s + b * t + c * u + d * v
+                second[k] += e * s + f * t + g * u + h * v
+        for i in range(whole, n_rows):
+            for k in range(j + 2):
+                first[k] += X[i, j] * Z[i, k]
+                second[k] += X[i, j + 1] * Z[i, k]
+    if n_columns % 2:
+        for i in range(n_rows):
+            for k in range(n_columns):
+                out[n_columns - 1, k] += X[i, n_columns - 1] * Z[i, k]
 
 
 @rows_add_outer.implementation(DenseRows)

@@ -39,7 +39,7 @@ from rankine.losses.pair_queries import (
     check_normalization,
     query_shares,
 )
-from rankine.losses.query_curvature import curvature_times_rows
+from rankine.losses.query_curvature import query_derivatives
 
 #: Values of ``pairs``: all pairs of rows of a query, or those of rows with different labels.
 PAIR_CHOICES = ("all", "untied")
@@ -131,10 +131,20 @@ def _add_normal_products(
         add_normal_product(lap, rows, q, v, y, False, 1.0, out)
 
 
-@curvature_times_rows.implementation(Laplacian)
-def _curvature_times_rows(lap: Any, q: Any, X: Any, out: Any) -> Any:
-    """Write 2 L_q X, as ``_apply`` computes it for one column."""
+class SquareCurvature(NamedTuple):
+    """2 L for compiled code, with slopes in row order."""
+
+    laplacian: Laplacian
+    slopes: NDArray[np.float64]
+
+
+@query_derivatives.implementation(SquareCurvature)
+def _square_derivatives(curvature: Any, q: Any, X: Any, slopes: Any, out: Any) -> Any:
+    # As ``_apply`` computes it for one column.
+    lap = curvature.laplacian
     start, n_rows = lap.starts[q], X.shape[0]
+    for k in range(n_rows):
+        slopes[k] = curvature.slopes[lap.rows[start + k]]
     out[:] = X
     total = 0.0
     # Twice, because rounding leaves a small mean of the centred values.
@@ -252,9 +262,9 @@ class LeastSquaresRisk:
         product = self.times(residual)
         return float(dot(residual, product)), 2.0 * product
 
-    def query_curvature(self, scores: NDArray[np.float64], width: float) -> Laplacian:  # noqa: ARG002
-        """Return L, which is the same at all scores."""
-        return self.laplacian
+    def query_curvature(self, scores: NDArray[np.float64], width: float) -> SquareCurvature:  # noqa: ARG002
+        """Return 2 L, which is the same at all scores, with the slopes."""
+        return SquareCurvature(self.laplacian, self.evaluate(scores)[1])
 
     def value(self, scores: NDArray[np.float64]) -> float:
         """Return (p - y)^T L (p - y)."""

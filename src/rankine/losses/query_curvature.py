@@ -24,10 +24,17 @@ LONG_ON_AVERAGE, LONGEST = 1000.0, 4000
 
 
 @generic
-def curvature_times_rows(
-    curvature: Any, q: int, X: NDArray[np.float64], out: NDArray[np.float64]
+def query_derivatives(
+    curvature: Any,
+    q: int,
+    X: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    out: NDArray[np.float64],
 ) -> None:
-    """Write K_q X to ``out``; ``X`` has a row for each row of query q."""
+    """Write the slopes of query q's rows to ``slopes``, and K_q X to ``out``.
+
+    ``X`` has a row for each row of query q.
+    """
 
 
 class PairCurvature(NamedTuple):
@@ -48,33 +55,60 @@ class PairCurvature(NamedTuple):
     width: float
 
 
-@curvature_times_rows.implementation(PairCurvature)
-def _pair_curvature_times_rows(curvature: Any, q: Any, X: Any, out: Any) -> Any:
-    start = curvature.starts[q]
-    n_rows = X.shape[0]
-    matrix = np.zeros((n_rows, n_rows))
-    for a in range(n_rows):
-        score, rank = curvature.scores[curvature.rows[start + a]], curvature.ranks[start + a]
-        for b in range(n_rows):
-            if curvature.ranks[start + b] >= rank:
-                continue
-            difference = score - curvature.scores[curvature.rows[start + b]]
-            if curvature.width > 0.0:
-                factor = 0.0
-                if abs(difference - 1.0) < 0.5 * curvature.width:
-                    factor = 1.0 / curvature.width
-            else:
-                factor = pair_loss(curvature.loss, difference)[2]
-            if factor == 0.0:
-                continue
-            factor *= curvature.omega[q]
-            if curvature.weighted:
-                factor *= curvature.weight[start + a] * curvature.weight[start + b]
-            matrix[a, a] += factor
-            matrix[b, b] += factor
-            matrix[a, b] = -factor
-            matrix[b, a] = -factor
+@query_derivatives.implementation(PairCurvature)
+def _pair_derivatives(curvature: Any, q: Any, X: Any, slopes: Any, out: Any) -> Any:
+    matrix = np.zeros((X.shape[0], X.shape[0]))
+    slopes[:] = 0.0
+    _add_pairs(curvature, q, matrix, slopes)
     _multiply(matrix, X, out)
+
+
+@jit
+def _add_pairs(curvature: Any, q: int, matrix: Any, slopes: Any) -> None:
+    """Add the derivatives of all pairs of query q."""
+    start, n_rows = curvature.starts[q], slopes.shape[0]
+    order, level_starts = _sort_by_rank(curvature.ranks[start : start + n_rows])
+    scores, weight = np.empty(n_rows), np.ones(n_rows)
+    for k in range(n_rows):
+        scores[k] = curvature.scores[curvature.rows[start + order[k]]]
+        if curvature.weighted:
+            weight[k] = curvature.weight[start + order[k]]
+    pair_slopes, pair_curvatures = np.empty(n_rows), np.empty(n_rows)
+    for k in range(n_rows):
+        a = order[k]
+        n_worse = level_starts[curvature.ranks[start + a] - 1]
+        factor = curvature.omega[q] * weight[k]
+        for l in range(n_worse):
+            difference = scores[k] - scores[l]
+            _, slope, second = pair_loss(curvature.loss, difference)
+            if curvature.width > 0.0:
+                second = 0.0
+                if abs(difference - 1.0) < 0.5 * curvature.width:
+                    second = 1.0 / curvature.width
+            pair_slopes[l] = factor * weight[l] * slope
+            pair_curvatures[l] = factor * weight[l] * second
+        for l in range(n_worse):
+            b = order[l]
+            slopes[a] += pair_slopes[l]
+            slopes[b] -= pair_slopes[l]
+            if pair_curvatures[l] != 0.0:
+                matrix[a, a] += pair_curvatures[l]
+                matrix[b, b] += pair_curvatures[l]
+                matrix[a, b] = matrix[b, a] = -pair_curvatures[l]
+
+
+@jit
+def _sort_by_rank(ranks: Any) -> Any:
+    """Return the positions of ranks 1, 2, ... in this order, and where each rank begins."""
+    starts = np.zeros(ranks.max() + 1, dtype=np.int64)
+    for rank in ranks:
+        starts[rank] += 1
+    starts = np.cumsum(starts)
+    following, order = starts.copy(), np.empty(len(ranks), dtype=np.int64)
+    for k in range(len(ranks)):
+        order[following[ranks[k] - 1]] = k
+        following[ranks[k] - 1] += 1
+    return order, starts
 
 
 @jit(fastmath=REDUCE)

@@ -61,6 +61,7 @@ from rankine.rankers.table_data import (
     unordered_columns,
 )
 from rankine.solvers.base import report_progress
+from rankine.solvers.newton import move_solution
 from rankine.solvers.shapes import CURVED, keep_shapes
 from rankine.solvers.sketch import sketch
 from rankine.solvers.tables import (
@@ -84,8 +85,8 @@ if TYPE_CHECKING:
     from rankine.solvers.base import Solution
     from rankine.solvers.sandwich import Covariance
 
-#: A fit with intervals goes on to this share of ``tol``, since measuring how close it is costs as
-#: much as the covariance.
+#: A fit with intervals goes on to this share of ``tol``, which costs less than computing the
+#: covariance twice.
 FIRST_TOL = 1e-5
 
 
@@ -311,18 +312,17 @@ class AdditiveRanker(PathMixin, BaseRanker):
         n = problem.risk.queries.n_queries
         # J is a sum over lists, which all have the same share of the penalty.
         shares = np.full(n, 1.0 / n)
+
+        def solve(start: NDArray[np.float64], tol: float) -> Solution:
+            options: dict[str, Any] = {"max_iter": self.max_iter, "callbacks": task.callbacks}
+            return minimise(problem, penalty, start=start, tol=tol, **options)
+
         return solve_to_intervals(
             result,
             self.tol,
             lambda theta: sketch(problem, penalty, theta, shares),
-            lambda start, tol: minimise(
-                problem,
-                penalty,
-                start=start,
-                tol=tol,
-                max_iter=self.max_iter,
-                callbacks=task.callbacks,
-            ),
+            solve,
+            partial(move_solution, problem, penalty),
             first_tol=FIRST_TOL * self.tol,
         )
 

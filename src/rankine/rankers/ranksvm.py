@@ -24,7 +24,7 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import MemorySource, PartitionSource
 from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
-from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_smoothed
+from rankine.solvers.newton import move_solution, solve_newton, solve_nonsmooth, solve_smoothed
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
 from rankine.solvers.sandwich import sandwich
 
@@ -216,6 +216,7 @@ class RankSVM(BaseRanker):
             self.tol,
             lambda w: sandwich(problem.query_moments(w, width), w, l2),
             lambda start, tol: solve(l2, start=start, tol=tol, callbacks=task.callbacks),
+            partial(move_solution, problem, l2),
         )
         return result.with_attributes(covariance_=weight_covariance(covariance, task.scaling))
 

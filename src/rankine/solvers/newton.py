@@ -20,7 +20,7 @@ Newton's method independent of the scale of columns, unlike the bundle method.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -315,6 +315,37 @@ def solve_smoothed(
             width *= NARROWER
     certificate = gap_certificate(best_value, lower_bound, problem.at_zero, products=products)
     return Solution(best, best_value, certificate, n_done, trace, reason)
+
+
+def move_solution(
+    problem: Problem,
+    penalty: float | QuadraticPenalty,
+    solution: Solution,
+    w: NDArray[np.float64],
+) -> tuple[Solution, NDArray[np.float64]]:
+    """Return a solution at other weights with its certificate, and the gradient there.
+
+    The weights have no bounds. The risk may have kinks: its subgradients certify as well.
+    """
+    if isinstance(penalty, (int, float)):
+        penalty = _Ridge(float(penalty), problem.n_features, positive=False)
+    risk, gradient = problem.value_and_gradient(w)
+    pull = penalty.times(w)
+    gradient = gradient + pull
+    objective = risk + 0.5 * dot(w, pull)
+    lower_bound = max(solution.certificate["lower_bound"], objective - penalty.gap(w, gradient))
+    certificate = gap_certificate(objective, lower_bound, problem.at_zero)
+    n_iter = solution.n_iter + 1
+    record = {"iteration": n_iter, "objective": objective, "lower_bound": lower_bound}
+    moved = replace(
+        solution,
+        coef=w,
+        objective=objective,
+        certificate={**solution.certificate, **certificate},
+        n_iter=n_iter,
+        trace=[*solution.trace, {**record, "gap": objective - lower_bound}],
+    )
+    return moved, gradient
 
 
 def evaluate_point(

@@ -11,7 +11,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.products import Products
 from rankine.kernels.rows import row_add, rows_add_outer
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
-from rankine.losses.query_curvature import curvature_times_rows
+from rankine.losses.query_curvature import query_derivatives
 
 #: Each shard of queries has two matrices of the size of the covariance. Together they may take at
 #: most this share of the memory of the rows, unless there is a single shard.
@@ -69,22 +69,28 @@ def _add_gradients(
 
 @jit
 def _add_curvature(
-    rows: Any, queries: Any, curvature: Any, first: int, last: int, out: Any
+    rows: Any, queries: Any, curvature: Any, first: int, last: int, slopes: Any, out: Any
 ) -> None:
-    """Add X_q' K_q X_q of the queries ``first`` to ``last`` to the lower triangle of ``out``."""
+    """Add X_q' K_q X_q of the queries ``first`` to ``last`` to the lower triangle of ``out``.
+
+    Writes the slopes of their rows to ``slopes``.
+    """
     query_rows, starts = queries
     longest = 0
     for q in range(first, last):
         longest = max(longest, starts[q + 1] - starts[q])
     X, products = np.empty((longest, out.shape[0])), np.empty((longest, out.shape[0]))
+    query_slopes = np.empty(longest)
     for q in range(first, last):
-        start = starts[q]
-        n_rows = starts[q + 1] - start
+        items = query_rows[starts[q] : starts[q + 1]]
+        n_rows = len(items)
         X[:n_rows] = 0.0
         for k in range(n_rows):
-            row_add(rows, query_rows[start + k], 1.0, X[k])
-        curvature_times_rows(curvature, q, X[:n_rows], products[:n_rows])
-        rows_add_outer(rows, query_rows[start : start + n_rows], X[:n_rows], products[:n_rows], out)
+            row_add(rows, items[k], 1.0, X[k])
+        query_derivatives(curvature, q, X[:n_rows], query_slopes[:n_rows], products[:n_rows])
+        for k in range(n_rows):
+            slopes[items[k]] = query_slopes[k]
+        rows_add_outer(rows, items, X[:n_rows], products[:n_rows], out)
 
 
 def measure_queries(
@@ -92,9 +98,13 @@ def measure_queries(
 ) -> QueryMoments:
     """Sum over the queries of a risk at these scores; ``width`` smooths the kinks of a hinge."""
     n_features, queries = products.n_features, risk.queries
-    slopes = risk.evaluate(scores)[1]
     curvature = risk.query_curvature(scores, width)
     by_query = isinstance(curvature, tuple)
+    if by_query:
+        # Queries share no row, so that threads write to different places.
+        slopes = np.zeros(len(scores))
+    else:
+        slopes = risk.evaluate(scores)[1]
     n_values = len(queries.rows) * n_features
     n_shards = min(N_SHARDS, max(1, n_values // (MATRIX_SHARE * max(n_features, 1) ** 2)))
     cuts = cut_by_weight(queries.starts, n_shards)
@@ -103,9 +113,9 @@ def measure_queries(
     def measure_shard(first: int, last: int) -> tuple[NDArray[np.float64], ...]:
         size = (n_features, n_features)
         sums = np.zeros(size), np.zeros(size), np.zeros(n_features), np.zeros(n_features)
-        _add_gradients(products.rows, layout, slopes, risk.shares, first, last, *sums[1:])
         if by_query:
-            _add_curvature(products.rows, layout, curvature, first, last, sums[0])
+            _add_curvature(products.rows, layout, curvature, first, last, slopes, sums[0])
+        _add_gradients(products.rows, layout, slopes, risk.shares, first, last, *sums[1:])
         return sums
 
     parts = map_shards(measure_shard, cuts, products.threads)

@@ -16,6 +16,8 @@ freedom.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,11 +39,25 @@ class Covariance(NamedTuple):
     n_queries: int
     #: n - d.
     degrees: float
-    #: The largest distance of a parameter from the optimum, A^-1 c, in its standard errors.
-    distance: float
+
+    def largest_distance(self, move: NDArray[np.float64]) -> float:
+        """Return the largest change of a parameter in its standard errors."""
+        errors = np.sqrt(np.square(self.factor).sum(axis=1))
+        varying = errors > 0.0
+        return float(np.max(np.abs(move[varying]) / errors[varying], initial=0.0))
 
 
-def sandwich(moments: QueryMoments, w: NDArray[np.float64], l2: float) -> Covariance:
+class Sandwich(NamedTuple):
+    """A covariance, and the Newton steps that lead to the optimum around which it is measured."""
+
+    covariance: Covariance
+    #: A^-1 c, the distance from the optimum.
+    step: NDArray[np.float64]
+    #: Returns A^-1 g for a gradient g.
+    solve: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def sandwich(moments: QueryMoments, w: NDArray[np.float64], l2: float) -> Sandwich:
     """Return the covariance of the weights ``w`` under the penalty l2/2 |w|^2."""
     n, n_features = moments.n_queries, len(w)
     chol = cholesky(moments.curvature + l2 * np.eye(n_features))
@@ -50,19 +66,22 @@ def sandwich(moments: QueryMoments, w: NDArray[np.float64], l2: float) -> Covari
             "the curvature of the objective is not positive definite, so there are no intervals",
             fix="Scale the features (scale='standard') or regularise more",
         )
-    inverse = np.eye(n_features)
-    solve_columns(chol, inverse)
-    degrees = degrees_of_freedom(n, n_features - l2 * float(np.trace(inverse)))
+    solve = partial(_solve, chol)
+    degrees = degrees_of_freedom(n, n_features - l2 * float(np.trace(solve(np.eye(n_features)))))
     penalty = l2 * w
     gradient = moments.gradient + penalty
     cross = np.outer(moments.shared, penalty)
     outer = moments.outer + cross + cross.T - np.outer(gradient, gradient) / n
     outer += moments.squared_shares * np.outer(penalty, penalty)
-    factor = pivoted_cholesky(outer * (n / degrees), RANK_TOL)
-    move = gradient[:, None].copy()
-    solve_columns(chol, factor)
-    solve_columns(chol, move)
-    return Covariance(factor, n, degrees, largest_distance(factor, move[:, 0]))
+    factor = solve(pivoted_cholesky(outer * (n / degrees), RANK_TOL))
+    return Sandwich(Covariance(factor, n, degrees), solve(gradient), solve)
+
+
+def _solve(chol: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (L L')^-1 b for a vector, or for every column of a matrix."""
+    columns = b.reshape(len(b), -1).copy()
+    solve_columns(chol, columns)
+    return columns.reshape(b.shape)
 
 
 def degrees_of_freedom(n_queries: int, effective: float) -> float:
@@ -80,10 +99,3 @@ def too_few_queries(n_queries: int, effective: float) -> DataError:
         "weights",
         fix="Use more queries or a stronger penalty",
     )
-
-
-def largest_distance(factor: NDArray[np.float64], move: NDArray[np.float64]) -> float:
-    """Return the largest change of a parameter in its standard errors."""
-    errors = np.sqrt(np.square(factor).sum(axis=1))
-    varying = errors > 0.0
-    return float(np.max(np.abs(move[varying]) / errors[varying], initial=0.0))

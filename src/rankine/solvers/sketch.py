@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rankine.kernels.blocks import BlockCurvature
 from rankine.solvers.newton import QuadraticPenalty
 from rankine.solvers.problem import RowsProblem
-from rankine.solvers.sandwich import Covariance, largest_distance, too_few_queries
+from rankine.solvers.sandwich import Covariance, Sandwich, too_few_queries
 
 Matrix = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def sketch(
     penalty: QuadraticPenalty,
     w: NDArray[np.float64],
     shares: NDArray[np.float64],
-) -> Covariance:
+) -> Sandwich:
     """Return the covariance of the parameters ``w`` of a risk and a quadratic penalty.
 
     ``shares`` are those of the queries of the risk, which is smooth.
@@ -105,8 +105,11 @@ def sketch(
         kept, left = solve_blocks(unit), solve_blocks(unit, chosen.tolist())
         wider = score_size(left) / max(score_size(kept), np.finfo(np.float64).tiny)
         factor *= np.sqrt((n - 1) / n * max(1.0, wider))
-    move = _solve(times, scale, gradient[:, None])[:, 0]
-    return Covariance(factor, n, n - 1.0, largest_distance(factor, move))
+
+    def solve(g: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _solve(times, scale, g[:, None])[:, 0]
+
+    return Sandwich(Covariance(factor, n, n - 1.0), solve(gradient), solve)
 
 
 def _by_column(function: Any, V: Matrix) -> Matrix:

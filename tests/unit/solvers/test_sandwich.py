@@ -30,10 +30,14 @@ def test_the_covariance_is_that_of_the_contributions():
     effective = 1 / 1.5 + 2 / 2.5 + 3 / 3.5
     expected = inverse @ contributions.T @ contributions @ inverse * 50 / (50 - effective)
     found = sandwich(sums, w, l2)
-    np.testing.assert_allclose(found.factor @ found.factor.T, expected)
-    assert found.degrees == pytest.approx(50 - effective)
+    covariance = found.covariance
+    np.testing.assert_allclose(covariance.factor @ covariance.factor.T, expected)
+    assert covariance.degrees == pytest.approx(50 - effective)
     step = inverse @ (gradients.sum(axis=0) + l2 * w)
-    assert found.distance == pytest.approx(np.max(np.abs(step) / np.sqrt(np.diag(expected))))
+    np.testing.assert_allclose(found.step, step)
+    np.testing.assert_allclose(found.solve(2.0 * gradients.sum(axis=0) + l2 * w * 2.0), 2.0 * step)
+    largest = np.max(np.abs(step) / np.sqrt(np.diag(expected)))
+    assert covariance.largest_distance(step) == pytest.approx(largest)
 
 
 def test_fewer_queries_than_weights_are_refused():
