@@ -253,5 +253,5 @@ def _dtype_name(dtype: Any) -> str:
     """Return the name of a NumPy type, or the value itself as text if it is none."""
     try:
         return np.dtype(dtype).name
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses text such as "," as Python
         return str(dtype)  # refused as not one of the choices

@@ -125,8 +125,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         Bins of a column at most, 2 to 255.
     pairs
         Pairs of columns that get a grid: how many at most, sought where the curves leave most
-        to gain (the best of a third and an eighth as many is kept); or the pairs themselves, by
-        name or number.
+        to gain (on held-out queries: all, a third, an eighth or none of them); or the pairs
+        themselves, by name or number, which are kept.
     smooth
         Strength on differences of neighbouring bins: the price of a ramp of height 1 over a whole
         column. None chooses all strengths along warm-started paths, on ``eval_set`` or on a fifth

@@ -473,8 +473,14 @@ def search(
     curves = plans.plan
     if isinstance(pairs, int):
         pairs = best_pairs(curves, plans.train, plans.theta, pairs)
-    if len(pairs):
-        search_grids(plans, curves.with_pairs(pairs), pairs, patience)
+        if len(pairs):
+            search_grids(plans, curves.with_pairs(pairs), pairs, patience)
+    elif len(pairs):
+        # Pairs by name stay, also where curves alone rank held-out lists better.
+        plans.best_value = -np.inf
+        plans.path(curves.with_pairs(pairs), "pair_smooth", DECADES[1:], patience)
+        plans.refine("pair_smooth")
+        plans.refine("smooth", 2)
     plans.add_rounds(rounds)
     return plans.plan, plans.theta
 

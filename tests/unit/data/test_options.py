@@ -21,6 +21,8 @@ from rankine.data.options import ReadOptions
         ({"qid_type": "float"}, "qid_type"),
         ({"on_bad_row": "ignore"}, "on_bad_row"),
         ({"dtype": "float16"}, "dtype"),
+        ({"dtype": "\udcff"}, "dtype"),
+        ({"dtype": ","}, "dtype"),
         ({"block_rows": 0}, "block_rows"),
         ({"max_features": 0}, "max_features"),
         ({"max_features": 2**31}, "max_features"),
