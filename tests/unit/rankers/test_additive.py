@@ -282,16 +282,6 @@ def test_named_columns():
     assert told.total == pytest.approx(ranker.predict(data)[0], abs=1e-9)
 
 
-def test_pairs_by_name_stay_where_curves_alone_are_as_good():
-    X, y, qid = shop(20)
-    y = np.digitize(X[:, 0], [-0.5, 0.5, 1.5])
-    ranker = AdditiveRanker(pairs=[(1, 3)], tol=1e-3, bins=8).fit(X, y, qid=qid)
-    curves = [plan["value"] for plan in ranker.evals_ if plan["pairs"] == 0]
-    grids = [plan["value"] for plan in ranker.evals_ if plan["pairs"] == 1]
-    assert max(curves) >= max(grids)
-    assert ranker.pairs_ == [(1, 3)]
-
-
 @pytest.mark.parametrize("loss", ["softmax", "squared_hinge"])
 def test_losses_and_rounds(loss):
     X, y, qid = shop(40)

@@ -173,6 +173,15 @@ def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypa
     assert told.walk.plan.pairs == pairs[:kept]
 
 
+def test_pairs_by_name_stay_where_curves_alone_rank_better(monkeypatch):
+    told = Told(lambda s, plan: (0.5 if plan.pairs else 0.9) - 0.01 * s.smooth, monkeypatch)
+    pairs = [(0, 1), (2, 3), (1, 4)]
+    plan, theta = additive_search.search(told.walk, told.plan, pairs, rounds=1, patience=1)
+    assert plan.pairs == pairs
+    assert len(theta) == plan.space.size
+    assert {one["pairs"] for one in told.tried} == {0, 3}
+
+
 def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 3))
     bins = fit_bins(X, 64)
