@@ -272,7 +272,7 @@ def smoke():
 
 def quick():
     """Measure two sets that need no files."""
-    main(("generated LETOR", "generated click log"))
+    main(("generated LETOR", "generated hashed log"))
 
 
 def full():

@@ -19,7 +19,8 @@ def main(package, description, tasks_of, arguments=None):
     ``tasks_of(size, changes)`` maps names to functions without arguments; ``size`` is "smoke",
     "quick" or "full", and ``changes`` are parameters to replace. Several tasks run one after the
     other, each in a process of its own, so that neither a setting nor a crash of one reaches the
-    next. Those that fail are named at the end, and the exit code is 1.
+    next. Each one's time and CPU time are printed, of its own processes too. Those that fail are
+    named at the end, and the exit code is 1.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -60,15 +61,22 @@ def run_all(package, size, names):
     failed = []
     for name in names:
         print(f"\n=== {name}", flush=True)
-        started = time.monotonic()
+        started, cpu = time.monotonic(), children_seconds()
         command = [sys.executable, "-m", package, *flags, name]
         status = subprocess.run(command, check=False).returncode
         if status != 0:
             failed.append(f"{name} (exit status {status})")
-        print(f"    {time.monotonic() - started:.1f} s", flush=True)
+        wall, cpu = time.monotonic() - started, children_seconds() - cpu
+        print(f"    {wall:.1f} s, CPU {cpu:.1f} s", flush=True)
     if failed:
         print("failed: " + ", ".join(failed), flush=True)
     return 1 if failed else 0
+
+
+def children_seconds():
+    """Return the CPU seconds of all child processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def select(tasks, names):
