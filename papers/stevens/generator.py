@@ -96,7 +96,8 @@ def draw(results):
         ax.plot(place, found["difference"], "o", color=COLOURS[0])
     ax.axhline(0.0, color="black", lw=0.8)
     ax.axhline(-0.001, color=COLOURS[1], lw=0.9, ls=":")
-    ax.text(len(shapes) - 0.5, -0.001, "paper", color=COLOURS[1], fontsize=8.5, ha="right")
+    label = {"color": COLOURS[1], "fontsize": 8.5, "ha": "right", "va": "top"}
+    ax.text(0.99, 0.8, "dotted: the paper", transform=ax.transAxes, **label)
     ax.set_xticks(range(len(shapes)), [named(s).replace(", ", "\n") for s in shapes])
     axis(ax, "words of a theme, their share of an image", "AP of l1 minus PAMIR's, 95 %")
     return figure

@@ -122,12 +122,18 @@ def draw(results):
     from benchmarks.common.drawing import COLOURS, axis, label_lines, line, panels
 
     figure, axes = panels(3, width=4.0, height=3.1)
-    fields = {"test_error": "test pairwise error", "iterations": "iterations", "seconds": "CPU s"}
+    errors_of_cg = [run["test_error"] for run in results["methods"]["CG"]]
+    fields = {"test_error": "test error minus CG's", "iterations": "iterations", "seconds": "CPU s"}
     for ax, (field, name) in zip(axes, fields.items(), strict=True):
         for colour, (method, runs) in zip(COLOURS, results["methods"].items(), strict=False):
-            line(ax, results["gammas"], [run[field] for run in runs], method, colour)
+            values = [run[field] for run in runs]
+            if field == "test_error":
+                values = np.subtract(values, errors_of_cg)
+            line(ax, results["gammas"], values, method, colour)
         if field != "iterations":
             values = [run[field] for run in results["sgd"]]
+            if field == "test_error":
+                values = np.subtract(values, errors_of_cg)
             line(ax, results["gammas"], values, "sgd", COLOURS[len(results["methods"])])
         axis(ax, "gamma", name, logx=True, logy=field != "test_error")
         label_lines(ax, apart=0.08)
