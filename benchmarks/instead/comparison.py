@@ -27,6 +27,7 @@ from rankine import Dataset
 from rankine.metrics import evaluate
 
 METRIC = "ndcg@10"
+ADDITIVE = "rankine additive"
 TREES = ("XGBoost trees", "LightGBM lambdarank", "CatBoost YetiRank")
 RESAMPLES = 4_000
 FIGURES = ("cpu_seconds", "peak_mb", "model_bytes", "us_per_candidate")
@@ -119,21 +120,28 @@ def one_learner(folder, name, settings, truth, repetitions, limit):
 
 
 def differences(learners, values):
-    """Compute mean differences to rankine's ranker with the best validation value."""
+    """Compare all with rankine's ranker of the best validation value, and with the additive one."""
     ours = [name for name in learners if name in NAMES]
     reference = max(ours, key=lambda name: learners[name]["validation"])
     for name, figures in learners.items():
-        gap = values[name] - values[reference]
-        gap = gap[~np.isnan(gap)]
-        draws = np.random.default_rng(0).integers(len(gap), size=(RESAMPLES, len(gap)))
-        low, high = np.quantile(gap[draws].mean(axis=1), (0.025, 0.975))
-        figures["against_ours"] = {
-            "mean": float(gap.mean()),
-            "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
-            "low": float(low),
-            "high": float(high),
-        }
+        figures["against_ours"] = mean_difference(values[name], values[reference])
+        if ADDITIVE in values and name not in NAMES:
+            figures["against_additive"] = mean_difference(values[name], values[ADDITIVE])
     return reference
+
+
+def mean_difference(values, others):
+    """Return the mean of paired differences with its 95 % interval, queries resampled."""
+    gap = values - others
+    gap = gap[~np.isnan(gap)]
+    draws = np.random.default_rng(0).integers(len(gap), size=(RESAMPLES, len(gap)))
+    low, high = np.quantile(gap[draws].mean(axis=1), (0.025, 0.975))
+    return {
+        "mean": float(gap.mean()),
+        "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
+        "low": float(low),
+        "high": float(high),
+    }
 
 
 def compare(write_rows, grids, *, seeds, repetitions, limit, most):

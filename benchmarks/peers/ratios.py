@@ -1,4 +1,7 @@
-"""Ratios of other libraries' figures to rankine's, from the stored results of one run."""
+"""Ratios of other libraries' figures to rankine's, from the stored results of one run.
+
+What no other library does the same way is a row of rankine alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 from papers.runs import table
 
 from benchmarks.common.machine import results_path
+from benchmarks.instead.comparison import ADDITIVE
 
 
 def ratios(since):
@@ -35,6 +39,11 @@ def row(task, peer, ours, theirs, *, more_is_faster=False):
     return {"task": task, "peer": peer, "ours": ours, "theirs": theirs, "ratio": ratio}
 
 
+def alone(task, ours):
+    """Return a figure of rankine that nothing is compared with."""
+    return {"task": task, "peer": "", "ours": ours}
+
+
 def of_file(found):
     """Megabytes of text a second."""
     for name, file in found["files"].items():
@@ -57,6 +66,21 @@ def of_ranksvm(found):
     for size in found["sizes"]:
         yield row(f"RankSVM, squared hinge, {size['rows']:,} rows, s", "liblinear-ranksvm",
                   size.get("squared_s"), size.get("peer_s"))  # fmt: skip
+
+
+def of_domination(found):
+    """The optimum with L1, to a certified gap."""
+    yield alone(f"domination, {found['rows']:,} rows, gap 1e-3, s", found["seconds"])
+
+
+def of_elastic(found):
+    """One pass over lists with one purchase: from memory, from text and from Parquet."""
+    if "speed" in found:
+        yield alone(f"one pass from memory, {found['speed']['rows']:,} rows, s",
+                    min(found["speed"]["cpu_s"]))  # fmt: skip
+    for file in found.get("stream", ()):
+        task = f"one pass from {file['format'][1:]}, {file['rows']:,} rows, reading included, s"
+        yield alone(task, file["learn_wall_cpu_s"][1])
 
 
 def of_least_squares(found):
@@ -105,9 +129,23 @@ def of_additive(found):
 
 
 def of_real_sets(found):
-    """Training time of our preferred ranker and of every peer, by set."""
+    """The additive ranker beside trees and EBM, by set: training, memory, latency, quality."""
+    measured = {"cpu_seconds": "CPU s", "peak_mb": "peak MB", "us_per_candidate": "us a candidate"}
     for name, one in found["sets"].items():
-        yield from of_learners(f"{name}, {one['ours']}", one["ours"])(one)
+        learners = one["learners"]
+        for peer, figures in learners.items():
+            if "against_additive" not in figures:
+                continue
+            for key, unit in measured.items():
+                medians = (learners[each][key]["median"] for each in (ADDITIVE, peer))
+                yield row(f"additive, {name}, {unit}", peer, *medians)
+            yield {
+                "task": f"additive, {name}, NDCG@10 on test",
+                "peer": peer,
+                "ours": learners[ADDITIVE]["test"],
+                "theirs": figures["test"],
+                "peer_minus_ours": figures["against_additive"],
+            }
 
 
 def of_history(found):
@@ -135,6 +173,11 @@ def of_airola(found):
                 times = (m["seconds"]["median"] for m in
                          (methods["rankine, hinge"], figures))  # fmt: skip
                 yield row(f"RankSVM, hinge, {size['rows']:,} rows, s", peer, *times)
+        dlib = size.get("two_grades", {}).get("dlib", {})
+        if "seconds" in dlib:
+            ours = size["two_grades"]["rankine, hinge"]["seconds"]["median"]
+            yield row(f"RankSVM, hinge, two grades, {size['rows']:,} rows, s", "dlib", ours,
+                      dlib["seconds"]["median"])  # fmt: skip
 
 
 READERS = {
@@ -142,6 +185,8 @@ READERS = {
     "spd": of_spd,
     "ranksvm": of_ranksvm,
     "least_squares": of_least_squares,
+    "domination": of_domination,
+    "elastic": of_elastic,
     "instead.click_log": of_learners("one pass over purchase lists", "rankine ElasticRank"),
     "scoring": of_scoring,
     "metrics": of_metrics,
@@ -155,10 +200,16 @@ READERS = {
 
 def shown(rows):
     """Return the table of ratios."""
-    cells = [
-        [one["task"], one["peer"], f"{one['ours']:.4g}", f"{one['theirs']:.4g}",
-         f"{one['ratio']:.3g}"]
-        for one in rows
-    ]  # fmt: skip
-    header = ("task", "peer", "rankine", "peer's figure", "times faster")
+    cells = []
+    for one in rows:
+        theirs, compared = "", ""
+        if "theirs" in one:
+            theirs = f"{one['theirs']:.4g}"
+        if "ratio" in one:
+            compared = f"{one['ratio']:.3g}"
+        elif "peer_minus_ours" in one:
+            gap = one["peer_minus_ours"]
+            compared = f"{gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]"
+        cells.append([one["task"], one["peer"], f"{one['ours']:.4g}", theirs, compared])
+    header = ("task", "peer", "rankine", "peer's figure", "times faster; difference in quality")
     return table(header, cells, left=2)

@@ -64,3 +64,26 @@ def test_a_set_that_is_not_there_is_named(tmp_path, monkeypatch):
     found = real_sets.measure(["WANDS", "Expedia"], seeds=[1], repetitions=1)
     assert found["sets"] == {}
     assert [name.partition(" ")[0] for name in found["absent"]] == ["WANDS", "Expedia"]
+
+
+def test_the_additive_ranker_is_compared_in_cost_and_quality(folder):
+    cost = {"cpu_seconds": {"median": 1.0}, "peak_mb": {"median": 10.0}, "test": 0.5,
+            "us_per_candidate": {"median": 2.0}}  # fmt: skip
+    gap = {"mean": -0.01, "low": -0.03, "high": 0.01}
+    learners = {"rankine additive": cost, "EBM": {**cost, "test": 0.49, "against_additive": gap}}
+    found = {"sets": {"MQ2008": {"learners": learners}}}
+    (folder / "instead.real_sets.json").write_text(json.dumps(found))
+    rows, _ = peers.ratios(0.0)
+    assert [row["task"].rpartition(", ")[2] for row in rows] == [
+        "CPU s",
+        "peak MB",
+        "us a candidate",
+        "NDCG@10 on test",
+    ]
+    assert "| EBM | 0.5 | 0.49 | -0.0100 [-0.0300, +0.0100] |" in peers.shown(rows)
+
+
+def test_what_no_peer_does_is_a_row_of_rankine_alone(folder):
+    (folder / "domination.json").write_text(json.dumps({"rows": 1000, "seconds": 0.5}))
+    rows, _ = peers.ratios(0.0)
+    assert "| domination, 1,000 rows, gap 1e-3, s |  | 0.5 |  |  |" in peers.shown(rows)
