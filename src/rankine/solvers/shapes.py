@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,18 @@ from rankine.solvers.base import (
     report_progress,
     require_finite,
 )
-from rankine.solvers.newton import PRECISION, Direction, Point, evaluate_point, newton_direction
+from rankine.solvers.newton import (
+    PRECISION,
+    Direction,
+    Point,
+    QuadraticPenalty,
+    evaluate_point,
+    newton_direction,
+)
 from rankine.solvers.problem import Problem
 
 if TYPE_CHECKING:
-    from rankine.solvers.tables import TablePenalty, TableSpace
+    from rankine.solvers.tables import TableSpace
 
 Vector = NDArray[np.float64]
 
@@ -188,6 +195,18 @@ def keep_shapes(space: TableSpace, tables: Vector) -> Vector:
     return out
 
 
+class ShapedPenalty(QuadraticPenalty, Protocol):
+    """The penalty of tables with shapes."""
+
+    def factor(
+        self, diagonal: Vector, barrier: tuple[ShapeRows, Vector] | None = None, /
+    ) -> Any:
+        """Return an object whose ``solve(b)`` returns (K + diag + A'DA)^-1 b."""
+
+    def shape_start(self, theta: Vector, /) -> tuple[ShapeRows, Vector]:
+        """Return the constraints of shapes, and parameters near ``theta`` inside them."""
+
+
 class _BarrierPenalty:
     """K + A' D A with D = lambda / A theta, for the Newton equations of one step."""
 
@@ -195,7 +214,7 @@ class _BarrierPenalty:
     predicted_gap_share = 0.3
 
     def __init__(
-        self, penalty: TablePenalty, rows: ShapeRows, theta: Vector, ratios: Vector
+        self, penalty: ShapedPenalty, rows: ShapeRows, theta: Vector, ratios: Vector
     ) -> None:
         self.penalty = penalty
         self.rows = rows
@@ -212,7 +231,7 @@ class _BarrierPenalty:
 
 def solve_shaped(
     problem: Problem,
-    penalty: TablePenalty,
+    penalty: ShapedPenalty,
     *,
     start: Vector | None = None,
     tol: float = 1e-3,
@@ -225,10 +244,8 @@ def solve_shaped(
     Ends at a certified gap of ``tol`` J(0), as ``newton.solve_newton`` does; without ``certify``
     the preconditioner of the last step replaces K in the bound.
     """
-    space = penalty.space
-    rows = ShapeRows.build(space)
+    rows, w = penalty.shape_start(initial_weights(start, problem.n_features))
     n_rows = max(len(rows.cells), 1)
-    w = move_inside(space, initial_weights(start, problem.n_features))
     slack = rows.times(w)
     smallest = COMPLEMENTARY_SHARE * tol * problem.at_zero / n_rows
     mu = max(FIRST_SHARE * problem.at_zero / n_rows, smallest)
@@ -301,7 +318,7 @@ def solve_shaped(
 
 def _search_step(
     problem: Problem,
-    penalty: TablePenalty,
+    penalty: ShapedPenalty,
     rows: ShapeRows,
     point: Point,
     direction: Direction,

@@ -30,7 +30,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, map_shards
 from rankine.model.tables import bin_centres
 from rankine.solvers.problem import RowsProblem
-from rankine.solvers.shapes import SHAPE_NUMBERS, ShapeRows
+from rankine.solvers.shapes import SHAPE_NUMBERS, ShapeRows, move_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -338,6 +338,10 @@ class TablePenalty:
     def gap(self, theta: Vector, gradient: Vector) -> float:  # noqa: ARG002 - no bounds
         """Return a bound of J(theta) - J*: g' K^-1 g / 2."""
         return 0.5 * dot(gradient, self.factor().solve(gradient))
+
+    def shape_start(self, theta: Vector) -> tuple[ShapeRows, Vector]:
+        """Return the constraints of shapes, and parameters near ``theta`` inside them."""
+        return ShapeRows.build(self.space), move_inside(self.space, theta)
 
 
 def least_penalty_parameters(
