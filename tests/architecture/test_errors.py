@@ -41,6 +41,7 @@ def test_codes_are_unique_and_the_drawing_is_complete():
 #: fix; and Python's own protocols (attributes, keys).
 PLAIN = {
     "core/column_values.py",
+    "core/edits.py",
     "core/lazy_import.py",
     "core/log_summary.py",
     "core/specs.py",

@@ -23,6 +23,7 @@ LINES = {
     "compare": "model.rankine additive.rankine test.txt --n-resamples 100",
     "convert": "train.txt out.parquet",
     "demo": "--n-queries 30 --out demo",
+    "edit": "tables.rankine log.parquet --fixed edits.toml --out edited.rankine",
     "evaluate": "model.rankine test.txt --metric ndcg@10 --metric map",
     "explain": "logged.rankine log.parquet --qid s1",
     "export": "tables.rankine --to python --out model.py",
@@ -188,6 +189,7 @@ def write_files(folder) -> None:
     (folder / "pairs.csv").write_text("\n".join(["winner,loser", *lines]) + "\n")
     (folder / "bad.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:zero\n")
     (folder / "empty.txt").write_text("")
+    (folder / "edits.toml").write_text('[[fixed]]\ncolumn = "price"\nvalue = 0.0\n')
     (folder / "limits.json").write_text('{"price": [1, 20.5]}')
     (folder / "names.txt").write_text("\n".join(log.feature_names) + "\n")
     (folder / "sizes.txt").write_text("8\n" * 10)

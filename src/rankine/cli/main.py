@@ -32,7 +32,7 @@ _INTERRUPTED = 130
 
 #: Commands by the heading under which help shows them, in the order in which they are needed.
 COMMAND_GROUPS = {
-    "Learn": ("train", "tune", "path", "pareto", "retrain", "fuse"),
+    "Learn": ("train", "tune", "path", "pareto", "retrain", "edit", "fuse"),
     "Judge": ("evaluate", "compare", "report", "explain", "strengths", "letor", "interleave"),
     "Use": ("calibrate", "certify", "predict", "serve", "export", "watch"),
     "Data": ("inspect", "convert", "sort", "clicks", "history"),

@@ -10,7 +10,8 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_values, training_progress
-from rankine.cli._options import AsJson, Files, ModelFile, make_ranker
+from rankine.cli._continue import open_like_training, ranker_of_model
+from rankine.cli._options import AsJson, Files, ModelFile
 from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
 from rankine.core.atomic import atomic_file
@@ -18,8 +19,6 @@ from rankine.core.errors import ParameterError
 from rankine.core.stores import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rankine.metrics import Metric
     from rankine.model import LinearModel
 
@@ -114,7 +113,7 @@ def retrain(
     target = parse_metric(metric or live.metric or "ndcg@10")
     if reading.split is None:
         reading = replace(reading, split=DEFAULT_SPLIT)
-    data = _open(log, live, reading, target.columns)
+    data = open_like_training(log, live, reading, target.columns)
     drift = _measure_drift(live, data, max_drift, max_unseen, max_missing)
     result: dict[str, Any] = {"model": model, "out": out, "live": live.digest, "drift": drift}
     reasons = list(drift["alarms"]) if drift else []
@@ -142,24 +141,6 @@ def retrain(
         raise typer.Exit(KEPT)
 
 
-def _open(
-    paths: list[str], live: LinearModel, reading: ModelReadingOptions, columns: Sequence[str]
-) -> Any:
-    """Open the new log as the model's training was read."""
-    from rankine.logs.clicks import coec_formula
-
-    schema = reading.log_schema(live)
-    if schema is None:
-        return reading.open(paths, n_features=live.n_columns, base=live.base, columns=columns)
-    if schema.label is not None and coec_formula(schema.label) is not None:
-        raise ParameterError(
-            "clicks over expected clicks are estimated from more than one day",
-            parameter="label",
-            fix="Train on all days with rankine train --warm-start MODEL --label coec",
-        )
-    return reading.open(paths, stream=True, like=live, log_schema=schema, columns=columns)
-
-
 def _measure_drift(
     live: LinearModel, data: Any, max_drift: float, max_unseen: float, max_missing: float
 ) -> dict[str, Any] | None:
@@ -175,24 +156,12 @@ def _measure_drift(
 
 def _train_on(live: LinearModel, train: Any) -> tuple[LinearModel, dict[str, Any]]:
     """Train on from a model with its ranker and settings; return the new model and its counts."""
-    from rankine.rankers.registry import RANKERS, ranker_class
-    from rankine.rankers.warm_start import settings_of
-
-    name = live.parameters.get("ranker")
-    if name not in RANKERS:
-        raise ParameterError(
-            "the model file names no ranker",
-            parameter="model",
-            fix="Use rankine train --warm-start MODEL --ranker NAME",
-        )
-    names = set(ranker_class(name)().get_params(deep=False))
-    # The newest lists judge the result, so they cannot stop the training.
-    estimator = make_ranker(name, settings_of(live, names - {"warm_start", "early_stopping"}))
+    estimator = ranker_of_model(live)
     with training_progress(f"training {type(estimator).__name__}") as callbacks:
         estimator.fit(train, coef_init=live, callbacks=callbacks)
     model: LinearModel = replace(estimator.to_model(), base=live.base)
     counts = {key: estimator.training_[key] for key in ("rows", "queries", "queries_used")}
-    return model, {"ranker": name, **counts, "n_iter": int(estimator.n_iter_)}
+    return model, {"ranker": estimator.system, **counts, "n_iter": int(estimator.n_iter_)}
 
 
 def _compare(live: LinearModel, candidate: LinearModel, newest: Any, metric: Metric) -> Any:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from rankine.core.edits import Edit
 from rankine.core.errors import ModelError
 from rankine.core.log_summary import LogSummary
 from rankine.core.specs import Bins, Grids, History, ListRange, LogColumns, MissingValues, RunScores
@@ -50,6 +51,8 @@ class SavedProgress(msgspec.Struct, frozen=True):
     log: LogSummary | None = None
     #: Packed hashes of the ids of training lists (``rankine.data.list_ids``).
     lists: str | None = None
+    #: Entries of curves that people fixed, in the order of the edits.
+    edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the packed hashes; binascii.Error is a ValueError."""

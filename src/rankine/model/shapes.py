@@ -111,7 +111,7 @@ def _prove(tables: Tables, column: Any, shape: str) -> ShapeProof:
             parameter="shape",
             fix="Choose one of them",
         )
-    j = _column_number(tables, column)
+    j = tables.column_number(column, "shape")
     name = tables.column_name(j)
     if j in tables.bins.linear:
         return _prove_linear(tables, j, shape)
@@ -131,21 +131,6 @@ def _prove(tables: Tables, column: Any, shape: str) -> ShapeProof:
         return ShapeProof(name, shape, holds=True, n_cells=n_cells)
     worst = max(violations, key=lambda violation: violation.change)
     return ShapeProof(name, shape, False, n_cells, worst.cell, worst.change)
-
-
-def _column_number(tables: Tables, column: Any) -> int:
-    """Return the number of a column that is given by its name, or by its number from 0."""
-    names, n_columns = tables.bins.names or (), len(tables.bins.cuts)
-    if column in names:
-        return names.index(column)
-    # Numbers are texts on the command line and in a model's parameters.
-    if str(column).isdecimal() and int(column) < n_columns:
-        return int(column)
-    raise ParameterError(
-        f"the model has no column {column!r}",
-        parameter="shape",
-        fix="Check the spelling, or pass its number, counted from 0",
-    )
 
 
 def _prove_linear(tables: Tables, j: int, shape: str) -> ShapeProof:

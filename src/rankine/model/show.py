@@ -22,6 +22,7 @@ from rankine.core.safe_text import (
 from rankine.core.specs import encode_transforms
 from rankine.core.text_table import table_lines, wrap_text
 from rankine.model.bundle import ModelBundle
+from rankine.model.checks import read_progress
 from rankine.model.explain import Contribution, Explanation
 from rankine.model.linear import LinearModel
 from rankine.model.tables import find_tables
@@ -239,8 +240,12 @@ def summary_text(data: dict[str, Any], width: int | None = None) -> str:
     if data.get("calibration"):
         rows.append(("calibration", printable(data["calibration"])))
     rows += [("transform", _transform_text(spec)) for spec in data["transforms"]]
+    for number, edit in enumerate(read_progress(data["provenance"]).edits, 1):
+        rows += [(f"edit {number}", printable(line, _MAX_NAME)) for line in edit.lines]
     for section in ("parameters", "provenance"):
         for key, value in _flatten(data[section]):
+            if key == "edits":
+                continue
             rows.append((section, f"{printable(key)} = {_summary_value(value)}"))
     lines = wrap_text(
         f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted", width

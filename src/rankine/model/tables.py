@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.column_values import category_text, number_of
-from rankine.core.errors import FeatureMismatchError
+from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import Bins, GridAxis, Grids, LogColumns
 from rankine.model.checks import find_spec
 
@@ -139,6 +139,20 @@ class Tables:
         """Return the name of a table: a column's name, or two names joined by ``x``."""
         return " x ".join(self.column_name(j) for j in term.columns)
 
+    def column_number(self, column: Any, parameter: str) -> int:
+        """Return the number of a column that is given by its name, or by its number from 0."""
+        names = self.bins.names or ()
+        if column in names:
+            return names.index(column)
+        # Numbers are texts on the command line and in a model's parameters.
+        if str(column).isdecimal() and int(column) < len(self.bins.cuts):
+            return int(column)
+        raise ParameterError(
+            f"the model has no column {column!r}",
+            parameter=parameter,
+            fix="Check the spelling, or pass its number, counted from 0",
+        )
+
     def cells(self, j: int, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cells of values of column j."""
         cuts = np.array(self.bins.cuts[j])
@@ -214,7 +228,7 @@ class Tables:
 
     def cell_label(self, j: int, cell: int) -> str:
         """Describe the values of a cell of a column."""
-        return self._span_label(j, cell, cell)
+        return self.span_label(j, cell, cell)
 
     def value(self, j: int, cell: int) -> str:
         """Return the value of a cell of an unordered column, as text."""
@@ -230,7 +244,7 @@ class Tables:
         for position in range(axis.size):
             members = np.flatnonzero(cells == position)
             if axis.column not in self.bins.unordered:
-                label = self._span_label(axis.column, int(members[0]), int(members[-1]))
+                label = self.span_label(axis.column, int(members[0]), int(members[-1]))
             # Rare categories share the position of unseen ones.
             elif len(self.bins.cuts[axis.column]) in members:
                 label = f"{self.column_name(axis.column)} other"
@@ -239,7 +253,7 @@ class Tables:
             labels.append(label)
         return tuple(labels)
 
-    def _span_label(self, j: int, first: int, last: int) -> str:
+    def span_label(self, j: int, first: int, last: int) -> str:
         """Describe the values of the neighbouring cells ``first`` to ``last``."""
         cuts, name = self.bins.cuts[j], self.column_name(j)
         if last == len(cuts) + 1:
@@ -312,9 +326,13 @@ def find_tables(model: LinearModel) -> Tables | None:
     if model.bins is None:
         return None
     grids = find_spec(model.transforms, Grids)
-    log_columns = find_spec(model.transforms, LogColumns)
     texts = {}
+    log_columns = find_spec(model.transforms, LogColumns)
     if log_columns is not None:
-        n_numeric = len(log_columns.numeric)
-        texts = {j: field.values for j, field in enumerate(log_columns.one_hot, n_numeric)}
+        texts = texts_of(log_columns)
     return Tables(model.bins, grids, model.to_dense(), model.base, texts, model.covariance)
+
+
+def texts_of(log_columns: LogColumns) -> dict[int, tuple[str, ...]]:
+    """Return the texts that the numbers of each categorical column represent."""
+    return {j: f.values for j, f in enumerate(log_columns.one_hot, len(log_columns.numeric))}

@@ -9,19 +9,21 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from rankine.core.checks import check_choice, check_count, check_list, check_positive
+from rankine.core.edits import Edit, check_edit
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.data.frames import in_memory
 from rankine.kernels.binned import BinnedProducts
 from rankine.metrics import parse_metric
 from rankine.model import LinearModel
-from rankine.model.checks import MAX_ROUNDS, Certificate, read_progress
+from rankine.model.checks import MAX_ROUNDS, SavedProgress, read_progress
 from rankine.model.shapes import SHAPES
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
@@ -47,7 +49,7 @@ from rankine.rankers.additive_search import (
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import QueryDivisor
-from rankine.rankers.fitting import FitResult, FitTask, warn_not_converged
+from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
 from rankine.rankers.inputs import FitArguments, FittedColumns, read_query_index
 from rankine.rankers.intervals import covariance_of_rows, solve_to_intervals
 from rankine.rankers.path import Step, TablePath
@@ -60,7 +62,9 @@ from rankine.rankers.table_data import (
     read_tables,
     unordered_columns,
 )
-from rankine.solvers.base import report_progress
+from rankine.rankers.table_edits import EditableTables, measured
+from rankine.solvers.base import Callback, report_progress
+from rankine.solvers.fixed import FixedEntries, FixedPenalty
 from rankine.solvers.newton import move_solution
 from rankine.solvers.shapes import CURVED, keep_shapes
 from rankine.solvers.sketch import sketch
@@ -99,6 +103,8 @@ class FittedTables:
     linear_scaling: Scaling
     #: Numbers of the columns that stay linear.
     linear: tuple[int, ...]
+    #: Entries of curves that people fixed, in the order of the edits.
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -163,7 +169,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         See ``BaseRanker``. A warm start, or a model of this ranker as ``coef_init``, keeps cuts,
         pairs, strengths and rounds and starts from its tables. Parameters that differ
         replace these (strengths that are numbers, pairs by name or fewer of them, ``reweight``) or
-        raise (``bins``, ``categorical``, ``linear``, more pairs).
+        raise (``bins``, ``categorical``, ``linear``, more pairs). Entries that were fixed by
+        ``edit`` stay fixed.
     scale
         ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
@@ -185,7 +192,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
     strengths_
         Chosen strengths.
     evals_
-        Every plan tried on held-out queries with its metric.
+        Every plan tried on held-out queries with its metric; of an edit, the metric before and
+        after.
+    edits_
+        Entries that ``edit`` fixed, and what each edit changed.
     solution_
         Objective, certificate, trace and reason to stop; ``coef`` holds the parameters.
 
@@ -262,6 +272,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
         data, reader = read_tables(task.source, columns, bins, linear_scaling, self.n_threads)
 
         evals: list[dict[str, float]] = []
+        edits: tuple[Edit, ...] = ()
         start: NDArray[np.float64] | None
         if previous is None:
             plan, start = self._search_plan(task, data, reader, evals)
@@ -270,43 +281,61 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 previous = self._tables_of_model(previous, task.start_model, data, reader)
             plan = self._update_plan(previous, task, data, reader, evals)
             start = plan.convert_parameters(previous.theta, previous.plan)
+            edits = previous.edits
+
+        counts = self._cell_counts(plan.space.layout, data)
+        editable = EditableTables.from_task(task, plan, counts, reader)
+        penalty = editable.penalty(edits)
+        if task.edit is not None:
+            edit = editable.resolve(task.edit)
+            edited_penalty = editable.penalty((*edits, edit))
 
         # The search evaluates plans; only the user's callbacks follow the final solution.
-        options: dict[str, Any] = {"max_iter": self.max_iter}
-        risk, start = final_risk(
-            plan, data, start, tol=self.tol, callbacks=task.callbacks, **options
-        )
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        risk, round_start = final_risk(plan, data, start, callbacks=task.callbacks, **options)
+        if task.edit is None:
+            start = round_start
         problem = plan.problem(data, risk)
-        penalty = TablePenalty(plan.space, plan.strengths, self.n_threads)
+        before: Solution | None = None
+        if task.edit is not None:
+            # Solved on these rows, so that the change is that of the edit alone.
+            before = minimise(problem, penalty, start=start, callbacks=task.callbacks, **options)
+            entries_before, start, penalty = penalty.entries, before.coef, edited_penalty
         result = replace(task, evaluator=None).run(
             lambda _, monitor: minimise(
-                problem,
-                penalty,
-                start=start,
-                tol=self.tol,
-                callbacks=monitor.callbacks,
-                **options,
+                problem, penalty, start=start, callbacks=monitor.callbacks, **options
             )
         )
         covariance = None
         if task.intervals:
             result, covariance = self._measure_covariance(task, result, problem, penalty)
-        theta = result.solution.coef
-        if task.evaluator is not None and task.evaluator.named:
-            values = {
-                name: evaluate_plan(plan, reader.read_eval_set(evaluator), theta)
-                for name, evaluator in task.evaluator.named.items()
-            }
-            evals.append({"value": [*values.values()][-1], **values})
+        theta, entries = result.solution.coef, penalty.entries
+        evaluator = task.evaluator
+        if evaluator is not None and (evaluator.named or before is not None):
+            solutions = [theta]
+            if before is not None:
+                # As they are stored: equal entries are ties, and rounding would break them.
+                solutions = []
+                for solved, fixed in ((before.coef, entries_before), (theta, entries)):
+                    tables, _ = self._model_weights(plan, data, reader, solved, fixed)
+                    solutions.append(plan.with_tables(solved, tables))
+            evals += _evaluate_sets(plan, reader, evaluator, solutions)
+        if before is not None:
+            values = [record["value"] for record in evals]
+            edits = (*edits, measured(edit, before, result.solution, self.metric, values))
         numbered = [{"step": step, **record} for step, record in enumerate(evals)]
         result = replace(result, evals=[numbered]).with_parameters(**plan.chosen())
         if covariance is not None:
-            weights = self._weight_covariance(covariance, plan, data, reader)
+            weights = self._weight_covariance(covariance, plan, data, reader, entries)
             result = result.with_attributes(covariance_=weights)
-        return self._describe(result, plan, data, reader)
+        return self._describe(result, plan, data, reader, edits, entries)
 
     def _measure_covariance(
-        self, task: FitTask, result: FitResult, problem: TableProblem, penalty: TablePenalty
+        self,
+        task: FitTask,
+        result: FitResult,
+        problem: TableProblem,
+        penalty: TablePenalty | FixedPenalty,
     ) -> tuple[FitResult, Covariance]:
         """Solve close enough to the optimum for intervals, and compute the covariance."""
         n = problem.risk.queries.n_queries
@@ -327,13 +356,20 @@ class AdditiveRanker(PathMixin, BaseRanker):
         )
 
     def _weight_covariance(
-        self, covariance: Covariance, plan: Plan, data: TableData, reader: TableReader
+        self,
+        covariance: Covariance,
+        plan: Plan,
+        data: TableData,
+        reader: TableReader,
+        entries: FixedEntries | None,
     ) -> WeightCovariance:
         """Return the covariance of table entries and linear weights, from that of parameters."""
         n_linear = len(reader.columns.linear)
         columns = []
         for theta in np.ascontiguousarray(covariance.factor.T):
             tables, weights = self._model_weights(plan, data, reader, theta)
+            if entries is not None:
+                tables[entries.cells] = 0.0  # up to rounding they have no variance
             columns.append(np.concatenate([tables, weights[:n_linear]]))
         return covariance_of_rows(covariance, np.column_stack(columns))
 
@@ -353,11 +389,17 @@ class AdditiveRanker(PathMixin, BaseRanker):
             )
 
     def _describe(
-        self, result: FitResult, plan: Plan, data: TableData, reader: TableReader
+        self,
+        result: FitResult,
+        plan: Plan,
+        data: TableData,
+        reader: TableReader,
+        edits: Sequence[Edit] = (),
+        entries: FixedEntries | None = None,
     ) -> FitResult:
         """Add the fitted attributes of tables to a result."""
         columns, theta = reader.columns, result.solution.coef
-        tables, weights = self._model_weights(plan, data, reader, theta)
+        tables, weights = self._model_weights(plan, data, reader, theta, entries)
         # Linear columns come first, then the offsets of positions.
         linear, offsets = np.split(weights, [len(columns.linear)])
         bins, grids = columns.over_all_columns(plan.bins, plan.grids)
@@ -370,18 +412,28 @@ class AdditiveRanker(PathMixin, BaseRanker):
             grids_=grids,
             pairs_=pairs,
             strengths_=plan.strengths,
-            _last_fit=FittedTables(plan, theta, reader.linear_scaling, columns.linear),
+            edits_=[edit.to_dict() for edit in edits],
+            _last_fit=FittedTables(
+                plan, theta, reader.linear_scaling, columns.linear, tuple(edits)
+            ),
         )
         if len(offsets):
             result = result.with_attributes(position_offset_=np.r_[0.0, offsets])
         return replace(result, training={"interactions": [list(pair) for pair in pairs]})
 
     def _model_weights(
-        self, plan: Plan, data: TableData, reader: TableReader, theta: NDArray[np.float64]
+        self,
+        plan: Plan,
+        data: TableData,
+        reader: TableReader,
+        theta: NDArray[np.float64],
+        entries: FixedEntries | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return tables with centred curves and pure grids, and weights of unscaled columns."""
         space = plan.space
         tables = purify(space, space.tables(theta), self._cell_counts(space.layout, data))
+        if entries is not None:
+            tables = entries.restore(tables)
         if space.shapes.any():
             tables = keep_shapes(space, tables)
         weights = theta[space.size - space.n_linear :]
@@ -509,7 +561,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
             previous = columns.over_table_columns(model_tables)
             self._require_same_cells(previous.bins, task.start_model.parameters, task, columns)
             return previous
-        previous = getattr(self, "_last_fit", None) if self.warm_start else None
+        previous = None
+        if self.warm_start or task.edit is not None:
+            previous = getattr(self, "_last_fit", None)
         if previous is not None:
             columns.require_linear(previous.linear)
             parameters = self._fitted_parameters
@@ -542,9 +596,10 @@ class AdditiveRanker(PathMixin, BaseRanker):
     ) -> FittedTables:
         """Return plan and parameters of a model's tables, with the cell counts of these rows."""
         plan = self._first_plan(data, reader)
-        certificate = Certificate()
+        progress = SavedProgress()
         if model is not None:
-            certificate = read_progress(model.provenance).certificate
+            progress = read_progress(model.provenance)
+        certificate = progress.certificate
         saved = {name: getattr(certificate, name) for name in ("smooth", "pair_smooth", "anchor")}
         saved = {name: value for name, value in saved.items() if value is not None}
         strengths = replace(plan.strengths, **saved)
@@ -559,7 +614,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         penalty = TablePenalty(space, plan.strengths)
         counts = self._cell_counts(space.layout, data)
         theta = least_penalty_parameters(penalty, weights, linear, counts)
-        return FittedTables(plan, theta, reader.linear_scaling, reader.columns.linear)
+        return FittedTables(
+            plan, theta, reader.linear_scaling, reader.columns.linear, progress.edits
+        )
 
     def _update_plan(
         self,
@@ -588,7 +645,7 @@ class AdditiveRanker(PathMixin, BaseRanker):
             pairs = free[:pairs]
         if pairs != plan.pairs:
             plan = plan.with_pairs(pairs)
-        if self.reweight is None:
+        if self.reweight is None or task.edit is not None:
             return plan
         plan = replace(plan, rounds=0)
         if self.reweight == 0:
@@ -707,6 +764,88 @@ class AdditiveRanker(PathMixin, BaseRanker):
                 plans.append(replace(paired, strengths=changed))
         return plans
 
+    # -------------------------------------------------------------------- edit
+    def edit(
+        self,
+        fixed: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+        coef_init: LinearModel | None = None,
+        callbacks: Sequence[Callback] = (),
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Self:
+        """Fix entries of curves at given values and solve for all others again.
+
+        Continues from the last fit, or from the model ``coef_init``, with its cuts, pairs and
+        strengths. A curve is the one in ``coef_`` and in the model: its mean over the rows is 0.
+        An edit that fails leaves the ranker as it was. See ``docs/how-to/edit.md``.
+
+        Parameters
+        ----------
+        fixed
+            Column -> entries: ``{"price": {(100, 200): 0.1}, "brand": {"acme": 0.0}}``. A key is a
+            range ``(low, high)``, which fixes the bins that it meets, a category, None for missing
+            values or infinity for all other categories. The value None frees entries that an
+            earlier edit fixed; those that are not named stay fixed. Or a list of
+            ``rankine.core.edits.FixedEntry``.
+        X, y, qid, group, sample_weight, query_weight
+            Rows to learn from, as in ``fit``: a fitted ranker keeps none.
+        eval_set, eval_qid, eval_group
+            Held-out rows, as in ``fit``: ``edits_`` records ``metric`` on them before and after.
+        coef_init
+            Model of an additive ranker to edit in place of the last fit.
+        callbacks
+            Functions of a ``Progress``; one that returns True stops training.
+        by, note
+            Who fixes the entries, and why; ``edits_`` and the model record both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankine import AdditiveRanker
+        >>> X = np.arange(80.0)[:, None] % 8
+        >>> y, qid = (X[:, 0] > 3).astype(int), np.repeat(np.arange(10), 8)
+        >>> ranker = AdditiveRanker(smooth=0.1, pairs=0).fit(X, y, qid=qid)
+        >>> ranker = ranker.edit({0: {(6, 8): 0.25}}, X, y, qid=qid)
+        >>> ranker.coef_[6:8].tolist()
+        [0.25, 0.25]
+        """
+        if coef_init is None:
+            check_is_fitted(self, "_last_fit")
+        edit = check_edit(fixed, by, note)
+        self._fit(
+            FitArguments(
+                X=X,
+                y=y,
+                qid=qid,
+                group=group,
+                sample_weight=sample_weight,
+                query_weight=query_weight,
+                eval_set=eval_set,
+                eval_qid=eval_qid,
+                eval_group=eval_group,
+                coef_init=coef_init,
+                callbacks=callbacks,
+                edit=edit,
+            )
+        )
+        return self
+
+    def _provenance(self) -> dict[str, Any]:
+        provenance = super()._provenance()
+        if self.edits_:
+            provenance["edits"] = self.edits_
+        return provenance
+
     # --------------------------------------------------------------------- use
     def predict(
         self,
@@ -819,6 +958,24 @@ def _fixed_in_warm_start(name: str, start_value: Any) -> ParameterError:
         parameter=name,
         fix=f"Pass {start_value}, or train without a warm start",
     )
+
+
+def _evaluate_sets(
+    plan: Plan,
+    reader: TableReader,
+    evaluator: Evaluator,
+    solutions: Sequence[NDArray[np.float64]],
+) -> list[dict[str, float]]:
+    """Return the metric of each solution on all evaluation sets; the last one decides."""
+    sets = {
+        name: reader.read_eval_set(named)
+        for name, named in (evaluator.named or {"value": evaluator}).items()
+    }
+    records = []
+    for theta in solutions:
+        values = {name: evaluate_plan(plan, data, theta) for name, data in sets.items()}
+        records.append({"value": [*values.values()][-1], **values})
+    return records
 
 
 def _without_none(*specs: Any) -> tuple[Any, ...]:

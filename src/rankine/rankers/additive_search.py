@@ -26,6 +26,8 @@ from rankine.losses.base import find_pair_loss
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
 from rankine.metrics import evaluate_on, parse_metric
+from rankine.solvers.base import initial_weights
+from rankine.solvers.fixed import FixedPenalty
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
 from rankine.solvers.shapes import CURVED, solve_shaped
@@ -203,6 +205,14 @@ class Plan:
                 out[start : start + size] = theta[previous_start : previous_start + size]
         return out
 
+    def with_tables(
+        self, theta: NDArray[np.float64], tables: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return parameters that score with these tables, and linear columns as ``theta`` does."""
+        out = np.concatenate([tables, theta[self.space.layout.size :]])
+        out[self.space.layout.size :][: len(self.bins.cuts)] = 0.0  # slopes
+        return out
+
     def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> Plan:
         """Return the plan with grids over these pairs of columns; columns keep their axes."""
         if not len(pairs):
@@ -339,11 +349,19 @@ def solve_plan(
     return minimise(plan.problem(data, risk), penalty, start=start, **options)
 
 
-def minimise(problem: TableProblem, penalty: TablePenalty, **options: Any) -> Solution:
-    """Minimise a risk and a penalty under the shapes of the penalty's space."""
+def minimise(
+    problem: TableProblem,
+    penalty: TablePenalty | FixedPenalty,
+    *,
+    start: NDArray[np.float64] | None = None,
+    **options: Any,
+) -> Solution:
+    """Minimise a risk and a penalty under the shapes and the fixed entries of the penalty."""
     if penalty.space.shapes.any():
-        return solve_shaped(problem, penalty, **options)
-    return solve_newton(problem, penalty, **options)
+        return solve_shaped(problem, penalty, start=start, **options)
+    if penalty.entries is not None:
+        start = penalty.move_onto(initial_weights(start, penalty.space.size))
+    return solve_newton(problem, penalty, start=start, **options)
 
 
 def final_risk(

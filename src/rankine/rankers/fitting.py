@@ -22,6 +22,7 @@ from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
+    from rankine.core.edits import Edit
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
     from rankine.model import LinearModel
@@ -232,6 +233,8 @@ class FitTask:
     checkpoint_metadata: Mapping[str, Any] = field(default_factory=dict)
     #: Whether the covariance of the weights is computed as well.
     intervals: bool = False
+    #: Entries to fix in the model to start from.
+    edit: Edit | None = None
     #: The sample of a stream that the source holds in memory, for ``sampling="reservoir"``.
     reservoir: Reservoir | None = None
 

@@ -37,6 +37,7 @@ from rankine.solvers.base import Callback
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rankine.core.edits import Edit
     from rankine.logs.encoding import LogRecord
     from rankine.rankers.base import BaseRanker
 
@@ -46,7 +47,7 @@ _LONG_LIST = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class FitArguments:
-    """Arguments of ``fit``, ``partial_fit`` and ``path``; see ``BaseRanker.fit``."""
+    """Arguments of ``fit``, ``partial_fit``, ``path`` and ``edit``; see ``BaseRanker.fit``."""
 
     X: Any
     y: ArrayLike | None = None
@@ -66,6 +67,8 @@ class FitArguments:
     resume: bool = False
     intervals: bool = False
     bootstrap: int | None = None
+    #: Entries to fix in the last fit or in ``coef_init``.
+    edit: Edit | None = None
 
 
 class InputsMixin:

@@ -231,7 +231,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             if source.log_record is not None:
                 source.log_record.check_start(start_model)
             self._check_start_model(start_model, columns)
-        elif coef_init is None and self._starts_warm():
+        elif coef_init is None and (self._starts_warm() or arguments.edit is not None):
             self._check_last_fit(columns, source)
         earlier = None
         if not isinstance(source, PartitionSource):
@@ -266,6 +266,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
             checkpoint_metadata=metadata,
             reservoir=reservoir,
             intervals=arguments.intervals and arguments.bootstrap is None,
+            edit=arguments.edit,
         )
 
     def _resolve_scale(
@@ -290,7 +291,7 @@ class FitPipeline(InputsMixin, WarmStartMixin):
         reject_sets(eval_names=arguments.eval_names, **ranker.get_params(deep=False))
         if self.early_stopping is not None:
             check_count("early_stopping", self.early_stopping)
-            if arguments.eval_set is None and action == "fit":
+            if arguments.eval_set is None and action == "fit" and arguments.edit is None:
                 raise ParameterError(
                     "there is no evaluation data to watch",
                     parameter="early_stopping",

@@ -119,7 +119,7 @@ class FixedEntries:
                     space, j, rows, targets, shape_rows
                 )
             independent = _independent(rows[:, support])
-            all_rows.append(rows[np.ix_(independent, support)])
+            all_rows.append(rows[independent][:, support])
             all_targets.append(targets[independent])
             n_added = len(targets) - len(cells_here)
             row_cells.append(np.append(cells_here, np.full(n_added, -1))[independent])
@@ -175,8 +175,8 @@ def _parameters_of(
     for j in columns.tolist():
         parts.append(np.arange(layout.starts[j], layout.starts[j] + space.sizes[j]))
         parts.append(np.array([layout.size + j]))
-    for g in grids:
-        parts.append(layout.grid_starts[g] + np.arange(int(space.grid_sides[g].prod())))
+    cells = [np.arange(int(size)) for size in space.grid_sides.prod(axis=1)]
+    parts += [layout.grid_starts[g] + cells[g] for g in grids]
     return np.unique(np.concatenate(parts))
 
 
@@ -199,7 +199,7 @@ def _entry_rows(
                 continue
             positions = space.grid_positions(g, side)
             share_of_position = np.bincount(positions, shares[span], minlength=len(parts[side]))
-            mean = add_rows(parts[side], share_of_position)
+            mean = add_rows(parts[side], share_of_position.astype(np.float64))
             grid = slice(layout.grid_starts[g], layout.grid_starts[g] + len(mean))
             tables[:, grid] += parts[side][positions[cells - layout.starts[j]]] - mean
     return np.array([space.adjoint(row) for row in tables])
@@ -239,21 +239,24 @@ def _curve_parts(space: TableSpace, counts: Vector, g: int) -> tuple[Matrix, Mat
 
 def _connected_columns(weight: Matrix) -> list[NDArray[np.bool_]]:
     """Return the columns of each connected part of a grid's cells with rows."""
-    parts, left = [], weight.any(axis=0)
+    parts: list[NDArray[np.bool_]] = []
+    left: NDArray[np.bool_] = np.asarray(weight.any(axis=0))
     while left.any():
-        members = np.zeros_like(left)
+        members: NDArray[np.bool_] = np.zeros(len(left), dtype=np.bool_)
         members[np.argmax(left)] = True
         while True:
-            reached = weight[weight[:, members].any(axis=1)].any(axis=0)
+            reached: NDArray[np.bool_] = np.asarray(
+                weight[weight[:, members].any(axis=1)].any(axis=0)
+            )
             if (reached == members).all():
                 break
             members = reached
         parts.append(members)
-        left = left & ~members
+        left = np.asarray(left & ~members)
     return parts
 
 
-def _independent(rows: Matrix) -> list[int]:
+def _independent(rows: Matrix) -> NDArray[np.int64]:
     """Return the numbers of rows that are no combination of earlier ones."""
     basis = np.zeros((0, rows.shape[1]))
     chosen = []
@@ -265,7 +268,7 @@ def _independent(rows: Matrix) -> list[int]:
         if length > DEPENDENT * norm(row):
             basis = np.concatenate([basis, [rest / length]])
             chosen.append(k)
-    return chosen
+    return np.array(chosen, dtype=np.int64)
 
 
 def _with_shape(
@@ -277,7 +280,6 @@ def _with_shape(
     no slope. Returns the equations, the constraints of shapes that are left, and parameters of the
     column that satisfy all of them. Columns with a shape and fixed entries are in no grid.
     """
-    layout = space.layout
     parameters = _parameters_of(space, np.array([j]), [])
     in_column = np.isin(shape_rows.cells[:, 0], parameters)
     steps = np.zeros((int(in_column.sum()), len(parameters)))
@@ -395,16 +397,14 @@ class FixedPenalty:
         """Return the constraints of shapes, and parameters inside them with C theta = v."""
         entries, space = self.entries, self.space
         out = move_inside(space, theta)
-        for j, parameters in entries.interiors.items():
-            out[_parameters_of(space, np.array([j]), [])] = parameters
+        for column, parameters in entries.interiors.items():
+            out[_parameters_of(space, np.array([column]), [])] = parameters
         # Of the other columns, only the fixed cells change: steps along their grids may be those of
         # a column with a shape.
         missing = entries.targets - entries.times(out)
         for j in np.flatnonzero(space.shapes == 0):
-            start = space.layout.starts[j]
-            in_column = (entries.row_cells >= start) & (
-                entries.row_cells < start + space.sizes[j]
-            )
+            start, size = int(space.layout.starts[j]), int(space.sizes[j])
+            in_column = (entries.row_cells >= start) & (entries.row_cells < start + size)
             cells = entries.row_cells[in_column]
             share, change = entries.shares[cells], missing[in_column]
             out[cells] += change + dot(share, change) / (1.0 - share.sum())

@@ -198,9 +198,7 @@ def keep_shapes(space: TableSpace, tables: Vector) -> Vector:
 class ShapedPenalty(QuadraticPenalty, Protocol):
     """The penalty of tables with shapes."""
 
-    def factor(
-        self, diagonal: Vector, barrier: tuple[ShapeRows, Vector] | None = None, /
-    ) -> Any:
+    def factor(self, diagonal: Vector, barrier: tuple[ShapeRows, Vector] | None = None, /) -> Any:
         """Return an object whose ``solve(b)`` returns (K + diag + A'DA)^-1 b."""
 
     def shape_start(self, theta: Vector, /) -> tuple[ShapeRows, Vector]:

@@ -262,6 +262,8 @@ class TablePenalty:
 
     forcing = 0.25
     predicted_gap_share = 0.5
+    #: ``fixed.FixedPenalty`` has entries of curves that are fixed.
+    entries = None
 
     def __init__(
         self,

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from unit.solvers.test_shapes import require_shapes, setting
 
 from rankine.solvers.fixed import ContradictionError, FixedEntries, FixedPenalty
 from rankine.solvers.newton import solve_newton
 from rankine.solvers.shapes import keep_shapes, solve_shaped
 from rankine.solvers.tables import purify
+from unit.solvers.test_shapes import require_shapes, setting
 
 
 def stored(space, theta, counts):
@@ -98,7 +98,7 @@ def test_a_wholly_fixed_curve_is_not_centred():
     [
         ({2: "increasing"}, {2: -0.1, 3: -0.1, 5: 0.2}),
         ({2: "decreasing"}, {0: 0.5, 7: -0.5}),
-        ({2: "increasing"}, {k: 0.0 for k in range(8)}),
+        ({2: "increasing"}, dict.fromkeys(range(8), 0.0)),
         ({2: "convex"}, {0: 0.4, 4: -0.2, 7: 0.3}),
         ({4: "concave"}, {3: 0.1, 4: 0.1}),
         ({2: "increasing", 0: "increasing"}, {2: -0.1, 5: 0.2}),
