@@ -30,7 +30,7 @@ class FixedEntry(
     Attributes
     ----------
     column
-        Name of the column, or its number from 0 if columns have no names.
+        Name of the column, or its number, from 0, if columns have no names.
     value
         Value of the curve.
     low, high

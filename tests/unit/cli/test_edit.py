@@ -90,7 +90,7 @@ def test_entries_of_an_edited_model_stay_when_it_is_trained_on(folder, tmp_path)
     ("model", "text", "parameter", "place"),
     [
         ("m.rankine", EDITS.replace("price_log", "prize"), "--fixed", "prize"),
-        ("m.rankine", EDITS.replace("value", "valu"), "--fixed", "entry 1"),
+        ("m.rankine", EDITS.replace("value", "number"), "--fixed", "entry 1"),
         ("m.rankine", EDITS.replace("[[fixed]]", "[fixed]"), "--fixed", "wrong.toml"),
         ("linear.rankine", EDITS, "MODEL", "ranksvm"),
     ],
