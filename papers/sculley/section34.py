@@ -14,7 +14,7 @@ from rankine import SPDRanker
 TITLE = "Section 3.4: things that did not help"
 SMOKE = {"seeds": [0], "folds": 1}
 QUICK = {"seeds": [0], "folds": 1}
-FULL = {"seeds": [0, 1, 2], "folds": 5}
+FULL = {"seeds": [0, 1, 2, 3], "folds": 5}
 
 REFERENCE = "Pegasos"
 
