@@ -181,6 +181,7 @@ def _signature(subject: Any) -> str:
 
 def _type(annotation: Any) -> str:
     """Return an annotation as it is written; nothing where it says nothing."""
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
     if annotation in (inspect.Signature.empty, "Any"):
         return ""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
