@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import check_output_paths, print_next_commands, print_values
 from rankine.cli._continue import open_like_training, ranker_of_model
+from rankine.cli._groups import reject_options
 from rankine.cli._options import AsJson, Files, ModelFile, ValidFile
 from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.main import app
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """
 [bold]Examples[/bold]
+
+  rankine edit model.rankine train.parquet --valid valid.parquet
 
   rankine edit model.rankine train.parquet --fixed edits.toml --out edited.rankine
 
@@ -34,15 +38,22 @@ def edit(
     model: ModelFile,
     log: Files,
     fixed: Annotated[
-        str,
-        typer.Option(help="TOML file of the entries to fix: tables [[fixed]].", metavar="FILE"),
-    ],
+        str | None,
+        typer.Option(
+            help="Fix the entries in the tables [[fixed]] of this TOML file "
+            "(default: open a page on which curves can be dragged).",
+            metavar="FILE",
+        ),
+    ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Write the edited model to this file.")
     ] = None,
     valid: ValidFile = None,
     by: Annotated[str | None, typer.Option(help="Record who fixes the entries.")] = None,
     note: Annotated[str | None, typer.Option(help="Record why.")] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page (0: any free port).")
+    ] = 0,
     *,
     reading: ModelReadingOptions,
     json: AsJson = False,
@@ -51,7 +62,8 @@ def edit(
 
     LOG is the log that the model was trained on, or a newer one. Starts from the model, keeps
     its cuts, pairs and strengths, and records what was fixed and by how much the objective and the
-    metric on held-out lists changed. Nothing is saved without --out.
+    metric on held-out lists changed. Nothing is saved without --out. Without --fixed a page on
+    this machine shows the curves; it saves to the file that you name there.
     """
     import msgspec
 
@@ -61,6 +73,17 @@ def edit(
 
     check_output_paths(out=out)
     start = LinearModel.load(model)
+    if not hasattr(ranker_of_model(start), "edit"):
+        raise ParameterError(
+            f"the model was trained by {start.parameters.get('ranker')} and has no curves",
+            parameter="model",
+            fix="Train with --ranker additive",
+        )
+    if fixed is None:
+        reject_options(("by", "note", "json"), "applies to --fixed")
+        _serve_page(start, log, valid, reading, out, port)
+        return
+    reject_options(("port",), "cannot be combined with --fixed")
     request = read_edit(fixed)
     given = check_edit(request.fixed, by, note)
     request = msgspec.structs.replace(
@@ -95,18 +118,8 @@ def _edit(
     reading: ModelReadingOptions,
 ) -> tuple[LinearModel, dict[str, Any]]:
     """Return the edited model, and what the edit changed."""
-    from rankine.metrics import parse_metric
-
+    train, eval_set = _read(start, log, valid, reading)
     ranker = ranker_of_model(start)
-    if not hasattr(ranker, "edit"):
-        raise ParameterError(
-            f"the model was trained by {ranker.system} and has no curves",
-            parameter="model",
-            fix="Train with --ranker additive",
-        )
-    data = open_like_training(log, start, reading, parse_metric(ranker.metric).columns)
-    train, *held_out = reading.parts_with(data, {"valid": valid}).values()
-    eval_set = _loaded(held_out[-1]) if held_out else None
     with _console.training_progress("editing") as callbacks:
         ranker.edit(
             request.fixed,
@@ -119,6 +132,44 @@ def _edit(
         )
     model: LinearModel = replace(ranker.to_model(), base=start.base)
     return model, ranker.edits_[-1]
+
+
+def _read(
+    start: LinearModel, log: list[str], valid: str | None, reading: ModelReadingOptions
+) -> tuple[Any, Any]:
+    """Return the rows to learn from, and held-out rows or None."""
+    from rankine.metrics import parse_metric
+
+    columns = parse_metric(start.metric or "ndcg@10").columns
+    data = open_like_training(log, start, reading, columns)
+    train, *held_out = reading.parts_with(data, {"valid": valid}).values()
+    return train, _loaded(held_out[-1]) if held_out else None
+
+
+def _serve_page(
+    start: LinearModel,
+    log: list[str],
+    valid: str | None,
+    reading: ModelReadingOptions,
+    out: str | None,
+    port: int,
+) -> None:
+    """Serve the page on which curves are dragged, until Ctrl-C."""
+    from functools import partial
+
+    from rankine.cli._edit_server import EditServer
+    from rankine.reporting.editor import EditSession
+
+    train, held_out = _read(start, log, valid, reading)
+    session = EditSession(start, partial(ranker_of_model, start), _loaded(train), held_out, out)
+    with EditServer(session, port) as server:
+        _console.print_result(f"Open {server.url}")
+        sys.stdout.flush()
+        _console.print_status("Ctrl-C ends it; only what the page has saved is kept.")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            _console.print_status("stopped")
 
 
 def _loaded(data: Any) -> Any:
