@@ -149,7 +149,9 @@ def test_keyboard_and_number_field_change_entries_as_well(server, browser):
 
 
 def test_the_page_needs_the_token(server, browser):
-    browser.open(server.url.split("#", maxsplit=1)[0], "document.querySelector('#status.bad')")
+    browser.open(
+        server.url.split("#", maxsplit=1)[0], "document.querySelector('#status.bad') !== null"
+    )
     assert "address" in text(browser, "#status")
 
 
