@@ -128,9 +128,13 @@ def option_names(*groups: type) -> tuple[str, ...]:
 def option_of(parameter: str, context: typer.Context) -> str:
     """Return how the user of a command sets a Python parameter, for error messages.
 
-    This is the corresponding option or argument, or ``--set NAME`` for a parameter of a ranker that
-    has no option. A parameter that the command cannot set keeps its Python name.
+    This is the corresponding option or argument, or ``--set NAME`` if the user has written that and
+    not the option, or for a parameter of a ranker that has no option. A parameter that the command
+    cannot set keeps its Python name.
     """
+    is_set = any(text.startswith(f"{parameter}=") for text in context.params.get("set_") or ())
+    if is_set and not is_written(parameter):
+        return f"--set {parameter}"
     for name in (parameter, _OPTION_OF_PARAMETER.get(parameter)):
         for declared in context.command.params:
             if name is not None and str(declared.name).rstrip("_") == name:

@@ -109,6 +109,15 @@ def stream_seed(seed: int, *path: int) -> np.uint64:
     return np.uint64(state)
 
 
+def numpy_generator(random_state: int, *path: int) -> np.random.Generator:
+    """Return NumPy's generator of a seed and a path; NumPy itself refuses negative seeds."""
+    if not isinstance(random_state, (int, np.integer)):
+        raise ParameterError(
+            f"{random_state!r} is not a seed", parameter="random_state", fix="Pass an int"
+        )
+    return np.random.default_rng([int(random_state) & _MASK, *path])
+
+
 def resolve_seed(random_state: Any) -> int:
     """Return a 64-bit seed from an int, a NumPy generator, or None for a new random one."""
     if random_state is None:

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import reject_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.core.stores import read_bytes
+from rankine.kernels.random import numpy_generator
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 from rankine.transforms.clicks import row_positions
 
@@ -349,7 +350,7 @@ def _estimate(
         # Each resample has a separate generator, so the first ones do not depend on their number.
         draws = np.empty((n_resamples, n_positions))
         for b in range(n_resamples):
-            rng = np.random.default_rng([random_state, b])
+            rng = numpy_generator(random_state, b)
             units = rng.integers(0, cells.n_units, cells.n_units)
             weight = np.bincount(units, minlength=cells.n_units).astype(np.float64)
             draws[b] = _relative(solve(weight, theta), clicks, falling)

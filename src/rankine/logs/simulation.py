@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_count
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
+from rankine.kernels.random import numpy_generator
 from rankine.logs.clicks import sum_by
 
 __all__ = [
@@ -305,11 +306,11 @@ def simulate(
     >>> bool(log.clicked[log.session == 0].sum() <= 1)
     True
     """
-    _check_arguments(random_state, n_sessions, list_length, drift, purchase, exploration)
+    _check_arguments(n_sessions, list_length, drift, purchase, exploration)
     user = _make_user(users)
     # Separate generators: other users must not change the catalogue, for example.
     catalogue_rng, taste_rng, session_rng = (
-        np.random.default_rng([random_state, part]) for part in range(3)
+        numpy_generator(random_state, part) for part in range(3)
     )
     if catalogue is None:
         catalogue = _make_catalogue(catalogue_rng, n_searches, n_items, n_features)
@@ -360,19 +361,12 @@ def simulate(
 
 
 def _check_arguments(
-    random_state: Any,
     n_sessions: int,
     list_length: int,
     drift: float,
     purchase: float,
     exploration: float,
 ) -> None:
-    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
-        raise ParameterError(
-            f"{random_state!r} is not a non-negative integer",
-            parameter="random_state",
-            fix="Use 0, for example",
-        )
     for name, count in (("n_sessions", n_sessions), ("list_length", list_length)):
         if count < 1:
             raise ParameterError(f"{count} is not positive", parameter=name, fix="Use at least 1")
@@ -577,7 +571,7 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
     """
     check_count("n_queries", n_queries)
     check_count("list_length", list_length)
-    rng = np.random.default_rng(random_state)
+    rng = numpy_generator(random_state)
     sizes = rng.integers(list_length // 2, list_length + list_length // 2 + 1, n_queries)
     n = int(sizes.sum())
     X = _shop_features(rng, n)
@@ -671,7 +665,7 @@ def market_log(
     dict
         Columns of a log, and ``relevance``, the true grade from 0 to 4 of the item at that time.
     """
-    rng = np.random.default_rng(random_state)
+    rng = numpy_generator(random_state)
     n_days, n_users, n_brands = 60, 200, 12
     price, rating = rng.normal(size=(2, n_items))
     brand = rng.integers(0, n_brands, n_items)

@@ -180,6 +180,13 @@ def test_an_option_without_effect_is_rejected_by_name(folder, words, option):
     assert not list(folder.glob("x*"))
 
 
+def test_an_error_names_set_where_an_option_has_the_name_of_a_parameter(folder):
+    words = [*RAW, "--numeric", "price", "--ranker", "additive", "--set", "pairs=price-brand"]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, ParameterError)
+    assert result.exception.parameter == "--set pairs"
+
+
 def test_the_same_commands_work_without_the_option(folder):
     for words in (EXPLAIN, EVALUATE, JUDGE, COMPARE, TRAIN, [*RAW, "--one-hot", "brand"]):
         assert call(*words).exit_code == 0

@@ -1,6 +1,7 @@
 """``rankine inspect``: models, topics, foreign models and schemas."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,9 @@ def test_a_log_is_described_with_the_commands_that_come_next(files):
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line}
     assert rows["price"][1:7] == ["double", "40.0%", "3", "1.5", "to", "9"]
     assert rows["brand"][1:] == ["string", "20.0%", "2", "x,", "y"]
+    ends = {line.split()[0]: re.search(r"missing|40.0%|20.0%|$", line).end()
+            for line in text.splitlines() if line}  # fmt: skip
+    assert ends["column"] == ends["price"] == ends["brand"], "numbers are aligned on the right"
     assert "(4 more columns: --top 6)" in run("inspect", files / "log.parquet", "--top", 2)
     plain = json.loads(run("inspect", files / "log.parquet", "--json"))
     assert (plain["rows"], plain["lists"], plain["contiguous"]) == (5, 2, True)

@@ -374,6 +374,23 @@ def test_reads_that_fail_are_repeated(memory, monkeypatch):
     assert min(attempts.values()) == 3
 
 
+def test_pauses_between_attempts_double_up_to_the_longest(memory, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(stores.time, "sleep", pauses.append)
+    monkeypatch.setattr(stores, "LONGEST_PAUSE", 0.5)
+
+    def fail(*_, **__):
+        raise ConnectionResetError
+
+    put("memory://shop/x", b"content")
+    monkeypatch.setattr(type(memory), "cat_file", fail)
+    with pytest.raises(DataError):
+        stores.read_bytes("memory://shop/x")
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.5]
+    assert set(pauses[3:]) == {0.5}
+    assert len(pauses) == stores.N_ATTEMPTS - 1
+
+
 def test_reads_at_any_place_give_the_bytes_there(memory, monkeypatch):
     monkeypatch.setattr(stores, "BLOCK_BYTES", 100)
     monkeypatch.setattr(stores, "N_KEPT", 5)

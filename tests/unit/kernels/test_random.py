@@ -10,6 +10,7 @@ import pytest
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.random import (
+    numpy_generator,
     permutation,
     random_below,
     random_bits,
@@ -80,4 +81,16 @@ def test_a_seed_comes_from_an_int_a_generator_or_the_system():
     assert 0 <= resolve_seed(None) < 2**64
     with pytest.raises(ParameterError) as caught:
         resolve_seed("seven")
+    assert caught.value.parameter == "random_state"
+
+
+def test_generators_of_numpy_take_every_seed():
+    first = [numpy_generator(seed).integers(2**60) for seed in (7, -7, 2**64 - 7, np.int32(-7))]
+    assert first[0] == np.random.default_rng(7).integers(2**60)
+    assert first[0] != first[1] == first[2] == first[3]
+    paths = [numpy_generator(7, *path).integers(2**60) for path in ((), (0,), (1,), (1, 2))]
+    assert len(set(paths)) >= 3
+    assert paths[2] == np.random.default_rng([7, 1]).integers(2**60)
+    with pytest.raises(ParameterError) as caught:
+        numpy_generator(None)
     assert caught.value.parameter == "random_state"

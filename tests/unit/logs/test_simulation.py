@@ -357,7 +357,6 @@ def test_the_shop_log_has_the_documented_features():
         {"list_length": 0},
         {"n_sessions": 0},
         {"random_state": None},
-        {"random_state": -1},
     ],
 )
 def test_bad_parameters_are_refused(bad):

@@ -402,6 +402,12 @@ def test_cells_of_a_heat_map_fill_the_frame(cells):
         assert one["fill-opacity"] == pytest.approx(abs(cells[a][b]) / most, abs=0.001)
         assert one["class"] == f"column {'plus' if cells[a][b] > 0 else 'minus'}"
         assert one["text"] == f"{a} {b}: {cells[a][b]:+.4g}"
+    for b, tick in enumerate(drawn.of("tick mid")):
+        assert tick["x"] == pytest.approx(min(LEFT + (b + 0.5) * width, svg.WIDTH - 24), abs=0.05)
+        assert BOTTOM < tick["y"] < svg.HEIGHT
+    for a, tick in enumerate(drawn.of("tick end")):
+        assert tick["x"] == LEFT - 6
+        assert tick["y"] == pytest.approx(BOTTOM - (a + 0.5) * height + 4, abs=0.05)
     across, up = drawn.of("name")
     assert (across["text"], up["text"]) == ("across", "up")
     assert across["x"] == (LEFT + RIGHT) / 2

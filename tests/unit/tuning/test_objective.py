@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import rankine
+from rankine.core.errors import DivergenceError
 from rankine.metrics import parse_metric
+from rankine.solvers.base import Progress
 from rankine.tuning.folds import make_folds
-from rankine.tuning.objective import CostLimits, Objective
+from rankine.tuning.objective import FIRST_REPORT, CostLimits, Objective
 from rankine.tuning.spaces import Space
 from unit.tuning.test_run import make_data
 
@@ -26,6 +28,22 @@ def test_costs_are_compared_on_a_logarithm():
     assert CostLimits().costs(np.ones(4), make_data()) == {}
     assert CostLimits(max_nonzero=1).costs(np.array([1.0, 0, 2, 0]), make_data()) == {"weights": 2}
     assert CostLimits(max_latency=1.0).costs(np.ones(4), make_data())["latency"] > 0
+
+
+def test_scores_that_are_not_finite_end_a_trial_as_diverged():
+    data = make_data()
+    folds = make_folds(data, None, 2, None, None, 0)
+    objective = Objective(
+        folds, Space({"spd": rankine.SPDRanker()}), parse_metric("ndcg@10"), CostLimits()
+    )
+    trial = SimpleNamespace(study=SimpleNamespace(pruner=None))
+    monitor = objective._monitor(trial, 0, rankine.SPDRanker(), [])
+    weights = np.full(data.n_features, np.inf)
+    progress = Progress("steps", 1, None, {}, lambda: weights)
+    for _ in range(FIRST_REPORT - 1):
+        assert not monitor(progress)
+    with pytest.raises(DivergenceError):
+        monitor(progress)
 
 
 def test_trials_are_monitored_with_the_scaling_of_their_ranker():
