@@ -21,7 +21,7 @@ from rankine.serve.security import AccessPolicy
 
 ROOT = Path(rankine.__file__).parent
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
-_, FIT, STREAM, REQUEST = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+_, FIT, STREAM, REQUEST, *_ = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 
 
 def numbered_files(section):

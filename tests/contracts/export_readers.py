@@ -62,6 +62,7 @@ def reader_of(target):
 
 def tree_reader_of(target):
     _import_exporter_tests()
+    assert target in _TREE_READERS, f"no test in tests/unit/export reads trees of {target!r}"
     return _TREE_READERS[target]
 
 

@@ -29,8 +29,9 @@ def test_the_targets_are_those_we_promise():
 
 
 def test_targets_of_trees_refuse_weights_of_numbers():
-    assert set(targets()) - set(weight_targets()) == {"eland", "xgboost"}
-    for target in ("eland", "xgboost"):
+    only_trees = set(targets()) - set(weight_targets())
+    assert only_trees >= {"eland", "xgboost"}
+    for target in only_trees:
         with pytest.raises(ExportError, match="trees"):
             export(readers.make_model(["a", "b", "c"]), target)
 
@@ -61,15 +62,20 @@ def test_a_model_of_two_thousand_weights(target, monkeypatch):
 @pytest.mark.parametrize("target", targets())
 def test_per_list_scaling_is_refused_where_it_cannot_be_expressed(target):
     model = LinearModel.from_weights([1.0, -2.0], ["a", "b"], transforms=(ListRange(),))
-    if target == "json":
-        assert b'"list_range"' in export(model, target).content
-    elif target in ("python", "sql", "javascript", "java"):
-        X = np.random.default_rng(0).normal(size=(30, 2))
-        scores = read(target, model, export(model, target), X)
-        np.testing.assert_allclose(scores, Scorer(model).score(X), atol=1e-12)
-    else:
-        with pytest.raises(ExportError, match=r"within each list.*scale='standard'"):
+    try:
+        result = export(model, target)
+    except ExportError:
+        if target in ("json", "python", "sql", "javascript", "java"):
+            raise
+        with pytest.raises(ExportError, match="scale='standard'"):
             export(model, target)
+        return
+    if target == "json":  # its reader is a sum; the document names the transform
+        assert b'"list_range"' in result.content
+        return
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    scores = read(target, model, result, X)
+    np.testing.assert_allclose(scores, Scorer(model).score(X), atol=1e-12)
 
 
 @pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "vespa", "sql"])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+from rankine.cli._console import print_status
 from rankine.core.errors import ParameterError, RankineError
 
 if TYPE_CHECKING:
@@ -94,11 +95,21 @@ def expand_groups(
     return run
 
 
-def call_at_end(function: Callable[[], None]) -> None:
-    """Call a function when the running command ends."""
+def print_at_end(text: Callable[[], str]) -> None:
+    """Print a status line when the running command ends, unless it is empty or a repetition."""
     context = _CONTEXT.get()
-    if context is not None:
-        context.call_on_close(function)
+    if context is None:
+        return
+    # The context of the command, because a later command of the same process starts with none.
+    printed: set[str] = context.meta.setdefault("rankine.printed_at_end", set())
+
+    def print_text() -> None:
+        line = text()
+        if line and line not in printed:
+            printed.add(line)
+            print_status(line)
+
+    context.call_on_close(print_text)
 
 
 def _group_parameters(group: type) -> list[inspect.Parameter]:

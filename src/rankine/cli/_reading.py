@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from rankine.cli import _console
-from rankine.cli._groups import call_at_end, option_names, option_panel, reject_options
+from rankine.cli._groups import option_names, option_panel, print_at_end, reject_options
 from rankine.cli._options import split_list
 from rankine.core.errors import ParameterError
 
@@ -465,12 +465,15 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
 
 
 def report_excluded(data: Any) -> None:
-    """Print, at the end of the command, how much of the data ``--where`` has left out."""
+    """Print, at the end of the command, how much of the data ``--where`` has left out.
+
+    A command may read the same files more than once, to estimate propensities for example.
+    """
     options = getattr(data, "options", None)
     if not isinstance(data, Mapping) and getattr(options, "where", "") is None:
         return
 
-    def report() -> None:
+    def text() -> str:
         read_counts = data
         if not isinstance(data, Mapping):
             read_counts = getattr(data, "read_counts", None) or {}
@@ -480,10 +483,11 @@ def report_excluded(data: Any) -> None:
             parts.append(f"{n_rows:,} rows")
         if n_files:
             parts.append(f"{n_files:,} files unread")
-        if parts:
-            _console.print_status(f"--where left out {' and '.join(parts)}")
+        if not parts:
+            return ""
+        return f"--where left out {' and '.join(parts)}"
 
-    call_at_end(report)
+    print_at_end(text)
 
 
 @dataclass(frozen=True)

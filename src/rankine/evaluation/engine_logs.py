@@ -35,6 +35,8 @@ from rankine.evaluation.systems import is_qrels
 from rankine.evaluation.trec import read_qrels
 
 _LOG_FIX = "Log with the ltr_log extension (fields._ltrlog), or with Solr's fl=id,[features]"
+#: Entry of ``_ltrlog`` with what a script of the plugin logs beside its own feature.
+_EXTRA_LOGGING = "extra_logging"
 # Accepted names of the columns of CSV judgements.
 _COLUMNS = (("query", "qid"), ("document", "docid"), ("grade", "label", "relevance"))
 
@@ -187,7 +189,7 @@ def _hits(
         try:
             docid, features = read_document(document)
         except SchemaError as cause:
-            raise error(f"hit {i} of query {qid!r}: {cause.reason}") from cause
+            raise error(f"hit {i} of query {qid!r}: {cause.reason}", cause.fix) from cause
         yield LoggedDocument(str(qid), docid, features, inner == "docs", location)
 
 
@@ -223,6 +225,11 @@ def _read_ltr_hit(hit: Any) -> tuple[str, dict[str, float | None]]:
     for name, value in _log_entries(log):
         if name in features:
             raise SchemaError(f"feature {name!r} was logged twice", fix=_LOG_FIX)
+        if name == _EXTRA_LOGGING and isinstance(value, dict):
+            raise SchemaError(
+                f"the extra_logging fields {', '.join(map(repr, value))} are not features",
+                fix="Leave the entry extra_logging out of the log, or define them as features",
+            )
         # Engines log a feature without a value where its query did not match.
         features[name] = None if value is None else _number(name, value)
     return docid, features

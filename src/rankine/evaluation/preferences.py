@@ -39,9 +39,11 @@ class ItemStrengths:
     ----------
     items
         Ids of the items.
-    strength, low, high
-        Strengths and their intervals. The mean of all items is 0; an item that is stronger by d
-        wins with probability 1 / (1 + e^-d).
+    strength
+        Strengths. The mean of all items is 0; an item that is stronger by d wins with probability
+        1 / (1 + e^-d).
+    low, high
+        Ends of their intervals; None without bootstrap rounds.
     coef
         Weights of all features: items and others.
     rounds
@@ -54,8 +56,8 @@ class ItemStrengths:
 
     items: tuple[str, ...]
     strength: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: NDArray[np.float64] | None
+    high: NDArray[np.float64] | None
     coef: dict[str, float]
     rounds: NDArray[np.float64]
     ranker: RankSVM
@@ -64,21 +66,24 @@ class ItemStrengths:
     def table(self) -> Table:
         """Return a table with one line per item."""
         rows = [
-            (name, f"{value:+.3f}", f"[{low:+.3f}, {high:+.3f}]")
-            for name, value, low, high in zip(
-                self.items, self.strength, self.low, self.high, strict=True
-            )
+            (name, f"{value:+.3f}") for name, value in zip(self.items, self.strength, strict=True)
         ]
-        if len(self.rounds) == 0:
-            return Table("", ("item", "strength"), [row[:2] for row in rows])
-        return Table("", ("item", "strength", f"{self.confidence:.0%} interval"), rows)
+        if self.low is None or self.high is None:
+            return Table("", ("item", "strength"), rows)
+        intervals = [
+            (f"[{low:+.3f}, {high:+.3f}]",) for low, high in zip(self.low, self.high, strict=True)
+        ]
+        header = ("item", "strength", f"{self.confidence:.0%} interval")
+        return Table("", header, [a + b for a, b in zip(rows, intervals, strict=True)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: every item with its interval, then the weights of other features."""
-        columns = zip(self.items, self.strength, self.low, self.high, strict=True)
+        numbers = {"strength": self.strength}
+        if self.low is not None and self.high is not None:
+            numbers |= {"low": self.low, "high": self.high}
         items = [
-            {"item": item, "strength": float(value), "low": float(low), "high": float(high)}
-            for item, value, low, high in columns
+            {"item": item, **{name: float(values[i]) for name, values in numbers.items()}}
+            for i, item in enumerate(self.items)
         ]
         features = {name: value for name, value in self.coef.items() if name not in self.items}
         certificate = dict(self.ranker.solution_.certificate)
@@ -148,15 +153,15 @@ def item_strengths(
         rounds[b] = weights
     # Only differences of strengths have a meaning, so their mean is set to 0.
     strength = _centre(ranker.coef_[item_columns])
-    low = high = strength
+    order = np.argsort(-strength, kind="stable")
+    low = high = None
     if n_resamples:
         tail = (1 - confidence) / 2
-        round_strengths = _centre(rounds[:, item_columns])
+        round_strengths = _centre(rounds[:, item_columns[order]])
         low, high = np.quantile(round_strengths, [tail, 1 - tail], axis=0)
-    order = np.argsort(-strength, kind="stable")
     coef = dict(zip(names.tolist(), ranker.coef_.tolist(), strict=True))
     return ItemStrengths(
-        tuple(names[item_columns][order].tolist()), strength[order], low[order], high[order],
+        tuple(names[item_columns][order].tolist()), strength[order], low, high,
         coef, rounds, ranker, confidence,
     )  # fmt: skip
 

@@ -99,10 +99,15 @@ class TrainingSource(ABC):
     def query_weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Return the weight of each query of a block, whose first query is number ``first``.
 
-        The source resolves ``query_weight`` of ``fit`` once, here. What applies it to the loss is
-        the loss or the sampler: ``losses.pair_queries.query_omega`` (all pairs of a query),
-        ``losses.least_squares``, ``losses.domination.task``, ``samplers.draw.query_shares``
-        (probability to draw a query) and ``solvers.one_pass`` (one list after the other).
+        The source resolves ``query_weight`` of ``fit`` once, here. It is applied in
+        one place per kind of solver, never the file of a loss:
+
+        * ``losses.pair_queries.query_omega``: ``RankSVM``
+        * ``LeastSquaresRisk.normalise`` in ``losses.least_squares``
+        * ``rankers.additive_search.make_risk``: sums that do not depend on the number of queries
+        * ``losses.domination.task``
+        * ``samplers.draw.query_shares``: the probability that ``SPDRanker`` draws a query
+        * ``solvers.one_pass``: the step of ``ElasticRanker`` on a list
         """
 
     @abstractmethod

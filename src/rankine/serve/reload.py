@@ -77,10 +77,13 @@ class Reloader:
         metrics: Metrics,
         history: HistoryService | None = None,
     ) -> None:
+        self.path = os.fspath(path)
         self.place = find_place(path)
         self.registry = registry
         self.metrics = metrics
         self.history = history
+        #: Whether files that are not served are logged.
+        self._logs_errors = True
         #: Device, inode, size and time of the files that were read, by model name.
         self._versions: dict[str, tuple[int, ...]] = {}
         #: Number of listings in a row that lacked the file of a model.
@@ -120,6 +123,27 @@ class Reloader:
                 self.refresh(retry=is_requested)
             except Exception:  # noqa: BLE001 - the models must stay, and the thread go on
                 _LOG.exception("the check for new models failed; the old ones stay")
+
+    def load_first(self) -> None:
+        """Load the models; raise an error with all reasons if there is nothing to serve."""
+        # The error would repeat the lines of the log.
+        self._logs_errors = False
+        self.refresh()
+        self._logs_errors = True
+        snapshot = self.registry.current
+        reasons = [f"{name or 'folder'}: {text}" for name, text in sorted(snapshot.errors.items())]
+        if snapshot.models:
+            for reason in reasons:
+                _LOG.error("model %s", reason)
+            return
+        fix = "Pass a model file, or a folder of them"
+        if reasons:
+            fix = "Correct the cause, or pass another model"
+        raise ModelError(
+            f"no model to serve: {'; '.join(reasons) or 'the folder is empty'}",
+            fix=fix,
+            file=self.path,
+        )
 
     # -- one refresh ----------------------------------------------------------------------------
 
@@ -285,4 +309,5 @@ class Reloader:
             return
         self.registry.report(name, text)
         self.metrics.reload("refused")
-        _LOG.error("model %s: %s", name or "folder", text)
+        if self._logs_errors:
+            _LOG.error("model %s: %s", name or "folder", text)

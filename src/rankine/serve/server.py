@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from rankine.core.errors import ModelError
 from rankine.reranking.rules import compile_kernels
 from rankine.serve.app import Service
 from rankine.serve.connection import Connection, ConnectionPool
@@ -111,19 +110,12 @@ def load_models(settings: Settings) -> Reloader:
     # Any request may bring rules, and compiling them then would delay all others.
     compile_kernels()
     reloader = Reloader(settings.path, Registry(), metrics, history)
-    reloader.refresh()
-    snapshot = reloader.registry.current
-    if not snapshot.models:
-        reasons = "; ".join(
-            f"{name or 'folder'}: {text}" for name, text in sorted(snapshot.errors.items())
-        )
-        fix = "Pass a model file, or a folder of them"
-        if snapshot.errors:
-            fix = "Correct the cause, or pass another model"
-        raise ModelError(
-            f"no model to serve: {reasons or 'the folder is empty'}",
-            fix=fix,
-            file=str(settings.path),
+    reloader.load_first()
+    if history is not None and history.live is None:
+        # A model that is loaded later may need the state.
+        _LOG.warning(
+            "no model has history features: the state in %s is not used, and events are refused",
+            history.settings.folder,
         )
     return reloader
 

@@ -149,6 +149,12 @@ DAMAGED = {
     "log of one": (GOOD.replace('[{"log_entry1"', '[3, {"log_entry1"'), "has no name"),
     "name of one": (GOOD.replace('"name": "body"', '"name": 3'), "has no name"),
     "id of one": (GOOD.replace('"_id": "1370"', '"_id": 1370'), "hit 1.*no _id"),
+    "extra": (
+        GOOD.replace(
+            '"name": "body", "value": 10.75', '"name": "extra_logging", "value": {"df": 3}'
+        ),
+        "extra_logging fields 'df' are not features.*Leave the entry extra_logging out",
+    ),
     "solr": (json.dumps({"qid": 1, "response": solr(a="bm25")}), "not name=value"),
     "solr nameless": (json.dumps({"qid": 1, "response": solr(a="=3")}), "not name=value"),
     "solr colons": (json.dumps({"qid": 1, "response": solr(a="t:x:1")}), "'t' is 'x:1', not a"),

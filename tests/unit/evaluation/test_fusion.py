@@ -1,15 +1,12 @@
 """Fusion of retrievers: joining, learning, and each engine's documented arithmetic."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import rankine
 from rankine import LinearModel, Scorer
-from rankine.core.errors import DataError, ExportError, ParameterError, SchemaError
+from rankine.core.errors import DataError, ParameterError, SchemaError
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.evaluation.compare import Pair
 from rankine.evaluation.fusion import (
@@ -26,13 +23,11 @@ from rankine.evaluation.fusion import (
     join_runs,
 )
 from rankine.evaluation.trec import Qrels, Run, evaluate_run
-from rankine.export import ExportOptions, export
 from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
 from rankine.kernels.run_scores import run_score_values
 from rankine.logs.source import read_for
 from rankine.metrics import evaluate, evaluate_on, parse_metric
 from rankine.transforms.apply import score_dataset
-from reference.trec_files import write_qrels, write_run
 
 
 def made(n_queries=40, n_runs=3, depth=12, seed=0):
@@ -120,122 +115,6 @@ def test_scores_are_normalised_as_the_engine_documents(engine, normalization):
         found = run_score_values(RunScores(normalization, engine), values, np.array([0, len(rows)]))
         wanted = [engine_column(engine, normalization, c) for c in zip(*rows, strict=True)]
         np.testing.assert_allclose(found, np.transpose(wanted), rtol=1e-12)
-
-
-def exported(engine, normalization, to=None, **options):
-    model = LinearModel.from_weights(
-        [0.5, 0.3, 0.2],
-        ["bm25", "dense", "fresh"],
-        transforms=(RunScores(normalization, engine),),
-        parameters={"rrf_weights": [0.2, 0.2, 0.6]},
-    )
-    return model, export(model, to or engine, ExportOptions(**options))
-
-
-def read_back(engine, content):
-    """Weights and normalisation that an engine reads from an exported file."""
-    if engine == "vespa":
-        text = content.decode()
-        ranks = "reciprocal_rank" in text
-        lines = [part for part in text.splitlines() if " * " in part]
-        return [float(part.split(" * ")[0]) for part in lines], (
-            "reciprocal_rank" if ranks else "min_max"
-        )
-    body = json.loads(content)
-    if engine == "solr":
-        terms = body["params"]["q"].split("product(")[1:]
-        return [float(term.split(",")[0]) for term in terms], "min_max"
-    if engine == "elasticsearch":
-        ((kind, inner),) = body["retriever"].items()
-        weights = [child["weight"] for child in inner["retrievers"]]
-        names = {child.get("normalizer") for child in inner["retrievers"]}
-        known = {"minmax": "min_max", "l2_norm": "l2", None: "reciprocal_rank"}
-        assert (kind == "rrf") == (names == {None}) == ("rank_constant" in inner)
-        return weights, known[names.pop()]
-    ((kind, inner),) = body["phase_results_processors"][0].items()
-    weights = inner["combination"]["parameters"]["weights"]
-    assert sum(weights) == pytest.approx(1)
-    if kind == "score-ranker-processor":
-        assert inner["combination"]["technique"] == "rrf"
-        return weights, "reciprocal_rank"
-    assert inner["combination"]["technique"] == "arithmetic_mean"
-    return weights, inner["normalization"]["technique"]
-
-
-@pytest.mark.parametrize(("engine", "normalization"), CASES)
-def test_an_export_scores_as_the_model(engine, normalization):
-    model, found = exported(engine, normalization)
-    weights, read = read_back(engine, found.content)
-    assert read == normalization
-    has_version = read == "reciprocal_rank" and engine in ("elasticsearch", "opensearch")
-    assert ("or newer" in found.remark) == has_version
-    module = {}
-    exec(exported(engine, normalization, "python")[1].content, module)  # noqa: S102
-    for rows in lists(1):
-        named = [
-            {n: x for n, x in zip(model.feature_names, row, strict=True) if x is not None}
-            for row in rows
-        ]
-        columns = [engine_column(engine, read, c) for c in zip(*rows, strict=True)]
-        wanted = np.array(weights) @ np.array(columns)
-        scorer = Scorer(model)
-        np.testing.assert_allclose(scorer.score(named), wanted, rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(module["scores"](named), wanted, rtol=1e-12, atol=1e-15)
-        totals = [scorer.explain(named, i).total for i in range(len(named))]
-        np.testing.assert_allclose(totals, wanted, rtol=1e-12, atol=1e-15)
-
-
-def test_export_forms_of_a_fusion():
-    _, found = exported("opensearch", "min_max", "elasticsearch", form="rrf")
-    assert read_back("elasticsearch", found.content) == ([0.2, 0.2, 0.6], "reciprocal_rank")
-    assert "opensearch" in found.remark
-    assert "Elasticsearch 9.2 or newer" in found.remark
-    found = exported("opensearch", "min_max", "opensearch", form="rrf")[1]
-    assert found.remark.startswith("weights of RRF need OpenSearch 3.1 or newer")
-    with pytest.raises(ExportError, match="no normalisation z_score"):
-        exported("opensearch", "z_score", "elasticsearch")
-    with pytest.raises(ExportError, match="no normalisation reciprocal_rank"):
-        exported("solr", "min_max", form="rrf")
-    with pytest.raises(ExportError, match="no form 'linear'"):
-        exported("opensearch", "reciprocal_rank", form="linear")
-    with pytest.raises(ExportError, match="cannot normalise"):
-        exported("opensearch", "min_max", "onnx")
-    with pytest.raises(ParameterError) as caught:
-        exported("opensearch", "min_max", form="tensor")
-    assert caught.value.parameter == "form"
-    document = json.loads(exported("opensearch", "l2", "json")[1].content)
-    assert document["transforms"][0]["normalization"] == "l2"
-
-
-def test_a_fusion_that_an_engine_cannot_express_is_refused():
-    def fusion(names=("a", "b"), constant=60.0, normalization="reciprocal_rank", **more):
-        spec = RunScores(normalization, rank_constant=constant)
-        return LinearModel.from_weights([0.5, 0.25], names, transforms=(spec,), **more)
-
-    for constant in (0.0, 0.5, 1.5):
-        for target in ("elasticsearch", "opensearch"):
-            with pytest.raises(ExportError, match=f"not {constant:g}"):
-                export(fusion(constant=constant), target)
-    body = json.loads(export(fusion(constant=1.0), "elasticsearch").content)
-    assert body["retriever"]["rrf"]["rank_constant"] == 1
-    assert body["retriever"]["rrf"]["rank_window_size"] == 100
-    assert "reciprocal_rank(a, 0.5)" in export(fusion(constant=0.5), "vespa").content.decode()
-    with pytest.raises(ExportError, match="have no names"):
-        export(fusion(names=None), "opensearch")
-    with pytest.raises(ExportError, match="has no form 'rrf'"):
-        export(fusion(normalization="min_max"), "opensearch", ExportOptions(form="rrf"))
-    with pytest.raises(ExportError, match="Vespa rank feature"):
-        export(fusion(names=("a b", "c")), "vespa")
-    for name in ("a b", "q", "fl", "fq", "rows", "1a"):
-        with pytest.raises(ExportError, match="request parameter of Solr"):
-            export(fusion(names=(name, "c"), normalization="min_max"), "solr")
-    params = json.loads(export(fusion(normalization="min_max"), "solr").content)["params"]
-    assert params["a"] == params["b"] == "*:*"
-    assert "scale(def(query($a),0),0,1)" in params["q"]
-    made = export(fusion(), "opensearch")
-    query = json.loads(made.extra_files[".query.json"])
-    assert [one["match_all"]["_name"] for one in query["query"]["hybrid"]["queries"]] == ["a", "b"]
-    assert query["size"] == 100
 
 
 # -- learning -----------------------------------------------------------------------------------
@@ -635,42 +514,6 @@ def test_runs_that_cannot_be_fused_are_refused(tmp_path):
         join_runs({"a": runs["r0"]}, Qrels(np.array(["z"]), np.array(["1"]), np.array([1.0])))
     with pytest.raises(ValueError, match="no normalisation"):
         RunScores("l2", "vespa")
-
-
-def test_the_command(tmp_path):
-    from rankine.cli.main import app, find_commands
-
-    runs, qrels = made(20)
-    for name, found in runs.items():
-        write_run(tmp_path / f"{name}.run", found.qid, found.docid, found.score)
-    write_qrels(tmp_path / "qrels", *qrels)
-    find_commands()
-    files = [str(tmp_path / f"{name}.run") for name in runs]
-
-    def call(*words):
-        result = CliRunner().invoke(app, list(map(str, words)))
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    model, joined = tmp_path / "f.rankine", tmp_path / "joined.parquet"
-    options = ("--qrels", tmp_path / "qrels", "--out", model, "--data-out", joined, "--json")
-    found = json.loads(call("fuse", *files, *options))
-    assert set(found["weights"]) == {"r0", "r1", "r2"}
-    call("export", model, "--to", "opensearch", "-o", tmp_path / "p.json")
-    call("export", model, "--to", "elasticsearch", "--form", "rrf", "-o", tmp_path / "e.json")
-    columns = ("--columns", "retrieved", "--qid-type", "str")
-    value = json.loads(call("evaluate", model, joined, "--metric", "ndcg@10", *columns, "--json"))
-    data = join_runs(runs, qrels)
-    scores = np.full(data.X.shape, np.nan)
-    rows = np.repeat(np.arange(data.n_rows), np.diff(data.X.indptr))
-    scores[rows, data.X.indices] = data.X.data
-    table = {"qid": data.qid, "docid": data.docid, "label": data.y, **dict(zip(runs, scores.T))}  # noqa: B905
-    wide = pd.DataFrame({**table, "retrieved": data.columns["retrieved"]})
-    wide.to_parquet(tmp_path / "wide.parquet")  # null where a retriever lacks the document
-    words = ("evaluate", model, tmp_path / "wide.parquet", "--metric", "ndcg@10", *columns)
-    assert json.loads(call(*words, "--json"))["metrics"] == value["metrics"]
-    call("report", model, joined, "-o", tmp_path / "page.html", *columns)
-    assert "r1" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import rankine
-from rankine.cli.main import app, find_commands
+from rankine.cli.main import find_commands
 from rankine.core.errors import FileKindError, ParameterError, QueryOrderError
 from rankine.history.state import load_state
 from rankine.logs.schema import LogSchema
@@ -25,16 +21,8 @@ SCHEMA = LogSchema.make({
 })  # fmt: skip
 
 
-def run_command(*words):
-    """Run a command that succeeds; return what it prints."""
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-@pytest.fixture
-def days(tmp_path):
-    """A log, and its files of two days."""
+def make_days(tmp_path):
+    """Return a log, and its files of two days."""
     frame = random_log(np.random.default_rng(4), n_lists=100)
     starts = frame.groupby("session").ts.transform("min")
     is_later = starts > starts.median()
@@ -42,6 +30,11 @@ def days(tmp_path):
     for file, rows in zip(files, (~is_later, is_later), strict=True):
         frame[rows].to_parquet(file)
     return frame, files
+
+
+@pytest.fixture
+def days(tmp_path):
+    return make_days(tmp_path)
 
 
 def test_built_columns_are_the_features(days, tmp_path):
@@ -81,27 +74,3 @@ def test_wrong_calls_name_the_reason(days, tmp_path):
     with pytest.raises(Exception, match=r"history\.safetensors"):
         rankine.logs.apply_history(tmp_path / "none", monday)
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.cli
-def test_commands_build_apply_and_show(days, tmp_path):
-    _, (monday, tuesday) = days
-    schema, out, state = tmp_path / "shop.toml", tmp_path / "f.parquet", tmp_path / "state"
-    schema.write_text(SCHEMA.to_toml())
-    output = run_command(
-        "history", "build", monday, "--schema", schema, "--out", out, "--state", state
-    )
-    assert "12 history features" in output
-    assert "history" not in tomllib.loads((tmp_path / "f.toml").read_text())
-    summary = json.loads(run_command("history", "apply", tuesday, "--state", state, "--json"))
-    assert summary["lists"] == 100
-    output = run_command("history", "show", "--state", state)
-    assert "rate of clicked" in output
-    assert "the last one read at 1970-01-01T00:0" in output
-    output = run_command("history", "show", "--state", state, "--by", "item=a")
-    assert "times the overall rate" in output
-    values = json.loads(
-        run_command("history", "show", "--state", state, "--by", "item=never", "--json")
-    )
-    assert values["features"]["rate"] == values["overall"]["rate"]
-    assert values["features"]["age"] is None

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rankine.core.errors import ModelError, ModelFormatError
+from rankine.core.errors import ModelError
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.store import load_any
 
@@ -33,16 +33,6 @@ def test_a_bundle_is_a_mapping_of_models_in_one_file(tmp_path):
     assert isinstance(load_any(tmp_path / "b.rankine"), ModelBundle)
     with pytest.raises(KeyError):
         again["absent"]
-
-
-def test_kinds_are_not_confused(tmp_path):
-    bundle().save(tmp_path / "b")
-    LinearModel.from_weights([1.0]).save(tmp_path / "m")
-    with pytest.raises(ModelFormatError, match="bundle of 3"):
-        LinearModel.load(tmp_path / "b")
-    with pytest.raises(ModelFormatError, match="single model"):
-        ModelBundle.load(tmp_path / "m")
-    assert isinstance(load_any(tmp_path / "m"), LinearModel)
 
 
 def test_a_bundle_counts_features_from_one_unless_told():

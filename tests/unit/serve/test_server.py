@@ -12,6 +12,7 @@ import uvicorn
 
 from integration.serve.serve_tools import LocalServer, encode_request, make_model, read_reply
 from rankine.core.errors import ModelError, ParameterError
+from rankine.serve.history import StateSettings
 from rankine.serve.limits import Limits
 from rankine.serve.server import (
     Server,
@@ -90,6 +91,25 @@ def test_a_public_address_and_an_empty_folder_are_refused(tmp_path):
         (tmp_path / f"{name}.rankine").write_bytes(b"nonsense")
     with pytest.raises(ModelError, match=r"to serve: a: .*; b: "):
         load_models(Settings(tmp_path))
+
+
+def test_errors_are_logged_only_if_something_is_served(tmp_path, caplog):
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.rankine").write_bytes(b"nonsense")
+    with pytest.raises(ModelError):
+        load_models(Settings(tmp_path))
+    assert caplog.records == []
+    make_model(0).save(tmp_path / "c.rankine")
+    load_models(Settings(tmp_path))
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "ERROR"]
+
+
+def test_a_state_that_no_model_uses_is_noticed(tmp_path, caplog):
+    make_model(0).save(tmp_path / "shop.rankine")
+    load_models(Settings(tmp_path, state=StateSettings(tmp_path / "state")))
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert str(tmp_path / "state") in warning.getMessage()
+    assert "history features" in warning.getMessage()
 
 
 def test_addresses_of_both_families():
