@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import FileKindError, ParameterError
 from rankine.core.specs import History
 from rankine.data.formats import format_for
-from rankine.data.sort import TablePart, join_rows, read_tables, write_table
+from rankine.data.sort_tables import TablePart, join_rows, read_tables, write_table
 from rankine.history.folder import check_not_live
 from rankine.history.state import HistoryState, has_state, load_state, save_state
 from rankine.logs.history import HistoryScan

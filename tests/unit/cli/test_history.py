@@ -8,8 +8,12 @@ import tomllib
 import pytest
 from typer.testing import CliRunner
 
-from rankine.cli.main import app
+from rankine.cli.main import app, find_commands
 from unit.logs.test_build import SCHEMA, make_days
+
+find_commands()
+
+pytestmark = pytest.mark.cli
 
 
 def run_command(*words):
@@ -19,7 +23,6 @@ def run_command(*words):
     return result.output
 
 
-@pytest.mark.cli
 def test_commands_build_apply_and_show(tmp_path):
     _, (monday, tuesday) = make_days(tmp_path)
     schema, out, state = tmp_path / "shop.toml", tmp_path / "f.parquet", tmp_path / "state"

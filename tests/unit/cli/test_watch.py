@@ -10,11 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
-from rankine.cli.main import app
+from rankine.cli.main import app, find_commands
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.drift import Drift, DriftMonitor, summary_of
 from unit.transforms.test_drift import WANTED, write
+
+find_commands()
+
+pytestmark = pytest.mark.cli
 
 
 @pytest.fixture(scope="module")

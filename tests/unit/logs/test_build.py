@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 
 import rankine
-from rankine.cli.main import find_commands
 from rankine.core.errors import FileKindError, ParameterError, QueryOrderError
 from rankine.history.state import load_state
 from rankine.logs.schema import LogSchema
 from reference.history import DECLARATIONS, brute_force, history_of, random_log
 
-find_commands()
 SCHEMA = LogSchema.make({
     "query": "session", "label": "clicked", "numeric": ["weight"], "time": "ts",
     "outcome_time": "outcome_ts", "position": "position", "forget": 150,

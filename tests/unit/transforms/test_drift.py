@@ -10,14 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankine
-from rankine.cli.main import find_commands
 from rankine.core.errors import ModelError
 from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.transforms.categories import HashedFeatures
 from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
 from rankine.transforms.value_sets import ValueHasher, ValueSet
-
-find_commands()
 
 
 def write(path, lists=200, seed=0, brands="abcdefgh", dearer=1.0, missing=0.0):

@@ -58,7 +58,7 @@ def test_lists_of_indices_and_values_are_sparse_rows():
     ("schema", "options", "column"),
     [
         (SCHEMA, {}, "t"),
-        (SCHEMA, {"label": "lable"}, "lable"),
+        (SCHEMA, {"label": "clicks"}, "clicks"),
         (SCHEMA.remove(1), {}, "label"),
         (SCHEMA.append(pa.field("a", pa.int8())), {}, "a"),
     ],
