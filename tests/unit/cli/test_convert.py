@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
+from error_checks import raises_for
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError, RankineError, SchemaError
 from rankine.data import Dataset
@@ -70,7 +71,7 @@ def test_json_counts(run, text, tmp_path):
 
 
 def test_json_and_data_do_not_share_stdout(run, text):
-    with pytest.raises(ParameterError, match="stdout"):
+    with raises_for("--json"):
         run(text, "-", "--json")
     assert run(text, "-").stdout.startswith("0 qid:0 ")
 
@@ -128,7 +129,7 @@ def test_bad_rows_are_counted(tmp_path):
 
 
 def test_refusals_leave_no_file(text, tmp_path):
-    with pytest.raises(ParameterError, match="overwritten"):
+    with raises_for("target"):
         convert(text, text)
     for target, options in (
         ("out.parquet", {"write": {"compression": "zip"}}),
@@ -142,7 +143,7 @@ def test_refusals_leave_no_file(text, tmp_path):
         with pytest.raises(ParameterError):
             convert(text, tmp_path / target if target != "-" else "-", **options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.txt"]
-    with pytest.raises(SchemaError, match="does not fit on a line"):
+    with pytest.raises(SchemaError):
         convert(
             text,
             tmp_path / "x.txt",
@@ -256,9 +257,9 @@ def test_events_of_other_systems_become_a_log(run, tmp_path):
     }  # fmt: skip
     run("--from", "metarank", source, target)
     rankine.logs.scan(target, query="list_id", label="click", numeric=["price"])
-    with pytest.raises(ParameterError, match="not a choice"):
+    with raises_for("from_"):
         run("--from", "solr", source, target)
-    with pytest.raises(ParameterError, match="Parquet"):
+    with raises_for("from_"):
         run("--from", "ubi", source, tmp_path / "log.txt")
-    with pytest.raises(ParameterError, match="cannot be combined"):
+    with raises_for("--query"):
         run("--from", "ubi", source, target, "--query", "list_id")

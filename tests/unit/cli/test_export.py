@@ -3,6 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from error_checks import raises_for
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ExportError, ModelError, ParameterError
 from rankine.core.specs import ListRange
@@ -74,9 +75,9 @@ def test_names_from_a_file_and_topics_of_a_bundle(folder):
     ModelBundle.from_weights({"t": [1.0, 0.0]}, ["x", "y"]).save(folder / "b")
     run(folder / "b", "--to", "python", "-o", folder / "p.py", "--topic", "t")
     assert "'x': 1.0" in (folder / "p.py").read_text()
-    with pytest.raises(ParameterError, match="--topic"):
+    with raises_for("--topic"):
         run(folder / "b", "--to", "python", "-o", folder / "p.py")
-    with pytest.raises(ParameterError, match="single model"):
+    with raises_for("--topic"):
         run(folder / "m", "--to", "python", "-o", folder / "p.py", "--topic", "t")
 
 

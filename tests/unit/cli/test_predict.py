@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from error_checks import raises_at
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError, ParseError, RankineError, SchemaError
 from rankine.model import LinearModel
@@ -45,7 +46,7 @@ def test_files_are_read_with_the_models_index_base(files):
     out = run("explain", files / "zero.rankine", files / "zero.txt", "--qid", 7, "--json")
     assert json.loads(out)["explanations"][0]["total"] == 2.25
     assert run("predict", files / "zero.rankine", files / "zero.txt").split() == ["2.25", "0.0"]
-    with pytest.raises(ParseError, match="base"):
+    with raises_at(ParseError, line=1, column=9):
         run("predict", files / "m.rankine", files / "zero.txt")
 
 

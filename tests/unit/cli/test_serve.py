@@ -9,6 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from error_checks import raises_for
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import MissingExtraError, ParameterError, RankineError
 from rankine.serve.limits import Limits
@@ -95,13 +96,13 @@ def test_limits_are_shown_and_checked(command):
     assert settings is None
     assert json.loads(done.stdout)["queue"] == 7
     for bad in ("queue=0", "queue=many", "nothing=1", "queue"):
-        with pytest.raises(ParameterError, match=r"--limit: .*Limits are header_seconds"):
+        with raises_for("--limit"):
             command("serve", "models", "--limit", bad)
 
 
 def test_a_missing_extra_is_named(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "rankine.serve.server", None)
-    with pytest.raises(MissingExtraError, match=r"rankine serve needs .*rankine\[serve\]"):
+    with pytest.raises(MissingExtraError):
         CliRunner().invoke(app, ["serve", "models"], catch_exceptions=False)
 
 

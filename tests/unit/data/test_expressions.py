@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_checks import raises_at
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data import tiers
 from rankine.data.expressions import parse_expression
@@ -114,12 +115,12 @@ def test_limits():
 
 
 def test_bad_columns_and_values():
-    with pytest.raises(SchemaError, match=r"2\.5 in column 'price' is not a category") as caught:
+    with raises_at(SchemaError, column="price") as caught:
         parse_expression("price == '2.5'")({"price": [2, 2.5]})
     assert caught.value.row == 1
-    with pytest.raises(SchemaError, match="no column 'sold'"):
+    with raises_at(SchemaError, column="sold"):
         parse_expression("sold")(COLUMNS)
-    with pytest.raises(SchemaError, match="not a number"):
+    with raises_at(SchemaError, column="brand"):
         parse_expression("brand")({"brand": np.array(["a", "b"])})
     with pytest.raises(SchemaError, match="inf at row 0"):
         parse_expression("price/clicked")(COLUMNS)
@@ -173,7 +174,7 @@ def test_grades_are_monotone_dense_and_keep_zero(counts):
 
 @pytest.mark.parametrize("counts", [[1, -1], [np.nan], [np.inf], [[1, 2]]])
 def test_bad_counts(counts):
-    with pytest.raises(SchemaError, match="counts"):
+    with pytest.raises(SchemaError):
         tiers(counts, cuts=[1])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankine
+from error_checks import raises_for
 from rankine.core.errors import (
     FileKindError,
     ParameterError,
@@ -26,7 +27,7 @@ def test_a_format_is_named_recognised_or_told_by_its_suffix():
     assert chosen("x.txt", b"FEA1....") == "arrow"
     assert chosen("x.parquet", b"") == "parquet"
     assert chosen("x.parquet", form="csv") == "csv"
-    with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
+    with pytest.raises(FileKindError) as caught:
         chosen("x.npz")
     assert "numpy.load" in caught.value.fix
     with pytest.raises(ParameterError) as caught:
@@ -41,7 +42,7 @@ def test_only_some_formats_are_written(tmp_path):
     assert format_for("x.txt").name == "letor"
     assert format_for("x.txt", "npz").name == "npz"
     for name, form in (("x.csv", None), ("x", None), ("x.txt", "csv")):
-        with pytest.raises(ParameterError, match="no writer for"):
+        with raises_for("path"):
             format_for(name, form)
     assert all(form.writer or form.name in ("csv", "json") for form in FORMATS.values())
     data = rankine.Dataset.from_arrays(np.eye(2), [0, 1])

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from error_checks import raises_for
 from rankine.core.checks import check_group
 from rankine.core.errors import NoPairsError, SchemaError
 from rankine.data import LabelIndex, QueryIndex
@@ -77,7 +78,7 @@ def test_masses_of_levels_keep_light_ones_beside_heavy_ones(spread):
 
 
 def test_a_better_and_a_worse_row_are_needed():
-    with pytest.raises(NoPairsError, match="no query holds two different labels"):
+    with pytest.raises(NoPairsError):
         labels_of([1, 1, 2], [3, 3, 0]).require_pairs()
     labels_of([1, 1, 2], [3, 0, 0]).require_pairs()
 
@@ -131,7 +132,7 @@ def test_sizes_of_groups():
     assert (index.n_rows, index.n_queries, index.rows) == (5, 2, None)
     assert check_group(np.array([0, 2], np.uint8)).dtype == np.int64
     for bad in ([-1, 6], [[5]], [2.5, 2.5], ["5"]):
-        with pytest.raises(SchemaError, match="row counts"):
+        with raises_for("group", SchemaError):
             QueryIndex.from_group(bad, 5)
     for total in (4, 6):
         with pytest.raises(SchemaError, match=f"add up to 5 rows but the data has {total}"):

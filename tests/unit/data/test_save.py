@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import rankine
+from error_checks import raises_at, raises_for
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data import Dataset, writers
 from rankine.data.save import ConversionReport, _count_blocks, convert, save
@@ -52,7 +53,7 @@ def test_blocks_without_rows_are_left_out(tmp_path, suffix):
     load = load_npz if suffix == "npz" else rankine.load
     assert load(path).fingerprint == data.fingerprint
     for nothing in ([], [empty]):
-        with pytest.raises(EmptyDataError, match="no rows to write"):
+        with pytest.raises(EmptyDataError):
             save(nothing, tmp_path / f"none.{suffix}")
     assert not (tmp_path / f"none.{suffix}").exists()
 
@@ -73,7 +74,7 @@ def test_blocks_of_another_shape_are_refused(tmp_path, change):
     first = make(weight=np.ones(10))
     other = replace(first, **change)
     for suffix in ("parquet", "arrow"):
-        with pytest.raises(SchemaError, match=r"block|files|query ids"):
+        with pytest.raises(SchemaError):
             save(
                 [first, other],
                 tmp_path / f"x.{suffix}",
@@ -93,7 +94,7 @@ def test_the_first_block_says_the_type(tmp_path):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_names_that_mean_something_else_are_refused(tmp_path, suffix):
     column = make(columns={"weight": np.arange(10)})
-    with pytest.raises(SchemaError, match="'weight', which has another meaning") as error:
+    with raises_at(SchemaError, column="weight") as error:
         save(replace(column, weight=np.ones(10)), tmp_path / f"x.{suffix}")
     assert error.value.column == "weight"
     if suffix == "npz":
@@ -101,9 +102,9 @@ def test_names_that_mean_something_else_are_refused(tmp_path, suffix):
             with pytest.raises(SchemaError, match=f"{name!r}, which has another"):
                 save(make(columns={name: np.arange(10)}), tmp_path / "x.npz")
     else:
-        with pytest.raises(SchemaError, match="'qid', which has another meaning"):
+        with raises_at(SchemaError, column="qid"):
             save(make(feature_names=["a", "qid"]), tmp_path / f"x.{suffix}", layout="columns")
-        with pytest.raises(SchemaError, match="'a', which has another meaning"):
+        with raises_at(SchemaError, column="a"):
             save(
                 make(feature_names=["a", "b"], columns={"a": np.arange(10)}),
                 tmp_path / f"x.{suffix}",
@@ -121,7 +122,7 @@ def test_indices_count_from_the_base(tmp_path, kind, base):
     assert rankine.load(tmp_path / "x.parquet", base=base).fingerprint == data.fingerprint
     save(data, tmp_path / "x.txt", base=base)
     assert f" {base}:2 {base + 1}:3\n" in (tmp_path / "x.txt").read_text()
-    with pytest.raises(ParameterError, match="base"):
+    with raises_for("base"):
         save(data, tmp_path / "y.parquet", base=2)
     save(data, tmp_path / "named.parquet", layout="columns")
     assert pq.read_table(tmp_path / "named.parquet").column_names[-2:] == ["f1", "f2"]
@@ -143,9 +144,9 @@ def test_compression_is_as_asked(tmp_path):
             assert load(tmp_path / f"{name}.{suffix}").fingerprint == long.fingerprint
         assert sizes[names[0]] > 4 * sizes[names[1]]
     for suffix in SUFFIXES:
-        with pytest.raises(ParameterError, match="compression"):
+        with raises_for("compression"):
             save(data, tmp_path / f"y.{suffix}", compression="zip")
-        with pytest.raises(ParameterError, match="layout"):
+        with raises_for("layout"):
             save(data, tmp_path / f"y.{suffix}", layout="wide")
     save(data, tmp_path / "x.arrows")
     with pa.ipc.open_stream(tmp_path / "x.arrows") as stream:
@@ -255,5 +256,5 @@ def test_runs_of_ids_are_count_blocks_over_blocks():
 def test_names_that_fit_on_no_line(tmp_path, name):
     data = make(feature_names=["ok", name])
     data.save(tmp_path / "x.parquet", layout="sparse")
-    with pytest.raises(SchemaError, match="does not fit on a line"):
+    with pytest.raises(SchemaError):
         convert(tmp_path / "x.parquet", tmp_path / "x.txt", names_out=tmp_path / "n")

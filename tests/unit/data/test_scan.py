@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankine
+from error_checks import raises_at, raises_for
 from rankine.core.errors import (
     ChangedDataError,
     EmptyDataError,
@@ -66,7 +67,7 @@ def test_width_is_found_by_a_first_pass_or_declared(tmp_path):
     (tmp_path / "narrow.txt").write_bytes(b"1 qid:3 1:1\n")
     for paths in ([path, tmp_path / "narrow.txt"], [tmp_path / "narrow.txt", path]):
         assert {block.n_features for block in rankine.scan(paths)} == {9}
-    with pytest.raises(ParameterError, match="n_features"):
+    with raises_for("n_features"):
         list(rankine.scan(io.BytesIO(b"1 qid:1 1:1\n")))
     with pytest.raises(LimitError):
         list(rankine.scan(path, n_features=8))
@@ -75,7 +76,7 @@ def test_width_is_found_by_a_first_pass_or_declared(tmp_path):
 def test_a_stream_can_be_read_once():
     stream = rankine.scan(io.BytesIO(b"1 qid:1 1:1\n"), n_features=1)
     assert len(list(stream)) == 1
-    with pytest.raises(ChangedDataError, match="only once"):
+    with pytest.raises(ChangedDataError):
         list(stream)
 
 
@@ -112,7 +113,7 @@ def test_reappearing_queries_are_found_and_nothing_else(kind):
 def test_the_error_names_the_line_and_the_way_out(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"# head\n1 qid:5 1:1\n\n1 qid:6 1:1\n0 qid:5 1:1\n")
-    with pytest.raises(QueryOrderError, match="query 5 reappears") as caught:
+    with raises_at(QueryOrderError, line=5) as caught:
         list(rankine.scan(path))
     assert caught.value.line == 5
     assert "rankine sort" in caught.value.fix
@@ -127,7 +128,7 @@ def test_more_queries_than_the_guard_remembers():
     guard = QueryGuard(5)
     assert len(list(align(iter(cut(falling, 7)), rising, guard))) == 50
     assert guard._key_parts == [], "what serves no more is forgotten"
-    with pytest.raises(LimitError, match="max_queries"):
+    with raises_for("max_queries", LimitError):
         list(align(iter(cut([*range(50), 3], 7)), rising, QueryGuard(5)))
 
 
@@ -155,7 +156,7 @@ def test_the_guard_is_exact_for_integers():
 
 def test_a_query_of_endless_length_is_stopped(tmp_path):
     path = write(tmp_path / "x.txt", [1] * 100)
-    with pytest.raises(LimitError, match="max_query_rows"):
+    with raises_for("max_query_rows", LimitError):
         list(rankine.scan(path, block_rows=10, chunk_bytes=64, max_query_rows=50))
 
 
@@ -165,7 +166,7 @@ def test_groups_in_streams(tmp_path):
     blocks = list(rankine.scan(path, group=[2, 2], block_rows=1, chunk_bytes=5))
     assert [block.qid.tolist() for block in blocks] == [[0, 0], [1, 1]]
     for sizes in ([2], [2, 2, 2], [1, 1]):
-        with pytest.raises(SchemaError, match="sizes add up"):
+        with raises_for("group", SchemaError):
             list(rankine.scan(path, group=sizes))
 
 
@@ -210,7 +211,7 @@ def test_a_file_that_changes_between_passes(tmp_path):
     stream = rankine.scan(path)
     list(stream)
     path.write_bytes(path.read_bytes() + b"1 qid:3 1:1\n")
-    with pytest.raises(ChangedDataError, match="since the last pass"):
+    with pytest.raises(ChangedDataError):
         list(stream)
 
 
@@ -318,7 +319,7 @@ def test_as_many_queries_as_allowed_are_remembered():
                 )
             assert caught.value.parameter == "max_queries"
     rising = [1, 2, 3, 4, 5, 6]
-    with pytest.raises(LimitError, match="stop being sorted"):
+    with raises_for("max_queries", LimitError):
         list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
     with pytest.raises(QueryOrderError, match="query 2 reappears"):
         list(align(iter(cut([*rising[:5], 2], 1)), ReadOptions(block_rows=1), QueryGuard(6)))
@@ -395,7 +396,7 @@ def test_streams_name_three_files_and_read_no_npz(tmp_path):
     assert error.value.reason == f"no rows in {names} and 1 more"
     dataset([1]).save(tmp_path / "x.npz")
     for read in (rankine.load, rankine.scan):
-        with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
+        with pytest.raises(FileKindError) as caught:
             read([paths[0], tmp_path / "x.npz"])
         assert "numpy.load" in caught.value.fix
     with pytest.raises(ParameterError) as caught:

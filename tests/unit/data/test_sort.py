@@ -81,7 +81,7 @@ def test_lines_are_not_changed(tmp_path):
 def test_what_cannot_be_sorted(tmp_path):
     with pytest.raises(EmptyDataError):
         sort_file(io.BytesIO(b"# none\n"), tmp_path / "out.txt")
-    with pytest.raises(FileKindError, match="from a pipe"):
+    with pytest.raises(FileKindError):
         sort_file(io.BytesIO(b"PAR1...."), tmp_path / "out.txt")
     with pytest.raises(DataError, match="query id"):
         sort_file(io.BytesIO(b"1 1:1\n"), tmp_path / "out.txt")
@@ -129,7 +129,7 @@ def make(qid, kind="dense"):
 def test_text_and_tables_are_not_mixed(tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:1\n")
     make([1, 2]).save(tmp_path / "b.parquet")
-    with pytest.raises(FileKindError, match="together") as error:
+    with pytest.raises(FileKindError) as error:
         sort_file([tmp_path / "a.txt", tmp_path / "b.parquet"], tmp_path / "out.txt")
     assert error.value.file == str(tmp_path / "b.parquet")
 

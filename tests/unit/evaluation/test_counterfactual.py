@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from error_checks import raises_for
 from rankine import Dataset, LinearModel
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
@@ -406,7 +407,7 @@ def test_a_log_with_too_little_overlap_is_refused(world):
     assert caught.value.parameter == "scores"
     for reward, weight in (([1.0], [-1.0]), ([1.0, 1.0], [1.0]), ([[1.0]], [[1.0]]),
                            ([np.nan], [1.0]), ([1.0], [np.inf])):  # fmt: skip
-        with pytest.raises(SchemaError, match="not negative"):
+        with pytest.raises(SchemaError):
             value_estimates(reward, weight)
     for confidence in (0, 1):
         with pytest.raises(ParameterError) as caught:
@@ -448,5 +449,5 @@ def test_the_command(world, tmp_path):
     expected = counterfactual(log, world.new[log.row], **options)
     assert found["estimates"][0]["value"] == pytest.approx(expected["ips"].value)
     assert "effective rows" in CliRunner().invoke(app, command).stdout
-    with pytest.raises(ParameterError, match="--per-query"):
+    with raises_for("--per-query"):
         CliRunner().invoke(app, [*command, "--per-query"], catch_exceptions=False)

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
+from error_checks import raises_at
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
 from rankine.data import json_documents
 from rankine.evaluation.engine_logs import join_logged, read_judgments, read_logged
@@ -101,13 +102,13 @@ def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
     log.write_text(f"\n{log.read_text()}")
     assert [hit.location[1] for hit in read_logged(log)] == [2, 2, 3, 4, 4]
     log.write_text(log.read_text() + "{")
-    with pytest.raises(ParseError, match=":5:"):
+    with raises_at(ParseError, line=5):
         list(read_logged(log))
 
 
 def test_errors_in_json_files_have_no_line(tmp_path):
     (tmp_path / "rambo.json").write_text("[1]")
-    with pytest.raises(ParseError, match="not a JSON object") as caught:
+    with pytest.raises(ParseError) as caught:
         list(read_logged(tmp_path / "rambo.json"))
     assert caught.value.line is None
     (tmp_path / "7.json").write_text(json.dumps(solr(a="x=1")))
@@ -209,7 +210,7 @@ def test_a_log_without_matching_judgements_is_refused(tmp_path, judged):
     with pytest.raises(DataError, match="none of the 1 logged"):
         join_logged(jsonl(tmp_path / "a.jsonl", {"x": elastic(hit("1", a=1.0))}), judged)
     twice = {"rambo": elastic(hit("7555", a=1.0), hit("7555", a=1.0))}
-    with pytest.raises(SchemaError, match="logged twice"):
+    with raises_at(SchemaError, line=1):
         join_logged(jsonl(tmp_path / "b.jsonl", twice), judged)
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(EmptyDataError):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from error_checks import raises_at
 from rankine.core.errors import (
     ParameterError,
     ParseError,
@@ -122,7 +123,7 @@ class TestBaselines:
 
     def test_the_line_of_a_bad_figure_is_told(self, tmp_path):
         (tmp_path / "a.csv").write_text("task,method,metric,value\nx,m,map,1\nx,m,p@1,high\n")
-        with pytest.raises(ParseError, match=r"a.csv:3:"):
+        with raises_at(ParseError, line=3):
             read_baselines(tmp_path / "a.csv")
 
 

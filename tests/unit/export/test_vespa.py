@@ -60,7 +60,7 @@ def read_vespa_tables(content):
 
 def test_vespa_refuses_names_that_would_break_the_profile():
     for name in ("a b", "x) } evil {", "1x", "a\nb", "f(", 'f("a"b")'):
-        with pytest.raises(ExportError, match="--form tensor"):
+        with pytest.raises(ExportError):
             export(LinearModel.from_weights([1.0], [name]), "vespa")
     with pytest.raises(ParameterError) as caught:
         export(LinearModel.from_weights([1.0], ["a"]), "vespa", ExportOptions(form="x"))

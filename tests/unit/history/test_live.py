@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from error_checks import raises_at
 from rankine.core.errors import SchemaError
 from rankine.history.live import LiveHistory, Outcome, compile_kernels
 from rankine.history.state import HistoryState
@@ -106,9 +107,9 @@ def test_an_invalid_event_leaves_everything_as_it_was():
     live = LiveHistory(HistoryState(small_history()), TTL)
     good = shown("L1", 10, "a")
     bad = good._replace(list_id="L2", event_id="2", rows=[{"item": "a", "clicked": "yes"}])
-    with pytest.raises(SchemaError, match="clicked"):
+    with raises_at(SchemaError, column="clicked"):
         live.prepare([good, bad])
-    with pytest.raises(SchemaError, match="below 1"):
+    with raises_at(SchemaError, column="position"):
         live.prepare([good._replace(rows=[{"item": "a", "position": 0}])])
     assert (live.n_waiting, live.last_event) == (0, None)
     assert submit(live, [good]).accepted == 1

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import rankine
+from error_checks import raises_for
 from rankine.core.errors import FileKindError, ParameterError, QueryOrderError
 from rankine.history.state import load_state
 from rankine.logs.schema import LogSchema
@@ -58,7 +59,7 @@ def test_a_state_goes_from_day_to_day(days, tmp_path):
     at_once.save(tmp_path / "at_once")
     assert (state / "history.safetensors").read_bytes() == (tmp_path / "at_once").read_bytes()
     for again in (monday, tuesday):
-        with pytest.raises(QueryOrderError, match="applied before"):
+        with raises_for("state", QueryOrderError):
             rankine.logs.apply_history(state, again)
 
 

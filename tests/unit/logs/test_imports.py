@@ -7,6 +7,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from error_checks import raises_at
 from rankine.core.errors import EmptyDataError, ParseError
 from rankine.logs.imports import import_metarank, import_ubi
 from rankine.logs.schema import propose_schema
@@ -160,5 +161,5 @@ def test_files_without_lists_are_an_error(tmp_path):
     (tmp_path / "bad.jsonl").write_text(
         '{"query_id": 1, "timestamp": 1, "query_response_hit_ids": "A"}'
     )
-    with pytest.raises(ParseError, match="not a list"):
+    with raises_at(ParseError, line=1):
         import_ubi([bad])

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from error_checks import raises_at, raises_for
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.metrics import count_without_value, evaluate, parse_metric
 
@@ -132,11 +133,11 @@ def test_errors_name_the_option_and_the_column():
         parse_metric("coverage@10")
     assert caught.value.parameter == "metric"
     assert caught.value.fix == "Write coverage:by=brand, for example"
-    with pytest.raises(ParameterError, match="cannot have ties=worst"):
+    with raises_for("metric"):
         parse_metric("coverage@10:by=brand:ties=worst")
     with pytest.raises(ParameterError) as caught:
         parse_metric("map:by=brand")
     assert caught.value.parameter == "metric"
-    with pytest.raises(SchemaError, match="groups") as caught:
+    with raises_at(SchemaError, column="brand") as caught:
         evaluate("coverage@10:by=brand", [1, 0], [1.0, 2.0])
     assert caught.value.column == "brand"

@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import pytest
 
+from error_checks import raises_at, raises_for
 from rankine.core.errors import (
     EmptyDataError,
     NoPairsError,
@@ -43,7 +44,7 @@ def test_value_of_a_query_without_relevant_documents(option, mean):
 def test_skipped_queries_hold_nan_and_all_skipped_is_an_error():
     values = evaluate("map:no_relevant=skip", Y, S, Q, per_query=True)
     assert np.isnan(values).tolist() == [False, True, False]
-    with pytest.raises(NoPairsError, match="auc is undefined"):
+    with pytest.raises(NoPairsError):
         evaluate("auc", [0, 0], [1.0, 2.0])
 
 
@@ -68,7 +69,7 @@ class TestWeights:
         assert evaluate("map", Y, S, Q, query_weight=[1, 2, 3]) == pytest.approx(expected)
         by_id = {"a": 1, "b": 2, "c": 3}
         assert evaluate("map", Y, S, Q, query_weight=by_id) == pytest.approx(expected)
-        with pytest.raises(SchemaError, match="query 'b'"):
+        with raises_for("query_weight", SchemaError):
             evaluate("map", Y, S, Q, query_weight={"a": 1})
         with pytest.raises(SchemaError, match="weight 0"):
             evaluate("map:no_relevant=skip", Y, S, Q, query_weight=[0, 1, 0])
@@ -177,7 +178,7 @@ def test_labels_and_gains_from_formulas(data: Dataset) -> None:
         value = evaluate(text, data.y, scores, data.queries, columns=columns, per_query=True)
         expected = evaluate(plain, labels, scores, data.qid, per_query=True)
         np.testing.assert_array_equal(value, expected)
-    with pytest.raises(SchemaError, match="label") as caught:
+    with raises_at(SchemaError, column="sold") as caught:
         evaluate("map:label=sold*bought", data.y, scores, data.queries, columns=columns)
     assert caught.value.column == "sold"
 

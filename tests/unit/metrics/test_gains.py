@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from error_checks import raises_at
 from rankine.core.errors import (
     LabelError,
     ParameterError,
@@ -75,7 +76,7 @@ class TestColumns:
             with pytest.raises(SchemaError) as caught:
                 evaluate("recall@shown", [1, 0], [1.0, 2.0], columns=columns)
             assert caught.value.column == "shown"
-        with pytest.raises(SchemaError, match=r"query b\b") as caught:
+        with raises_at(SchemaError, column="shown") as caught:
             depths = {"shown": [1, 1, 2, 3, 1]}
             evaluate("recall@shown", [1, 0, 1, 0, 1], range(5), list("aabbc"), columns=depths)
         assert caught.value.column == "shown"

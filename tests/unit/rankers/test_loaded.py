@@ -43,7 +43,7 @@ def test_a_loaded_model_equals_its_ranker(ranker, tmp_path):
             assert explained.explain_pair(X[0], X[1]).total == pytest.approx(scores[0] - scores[1])
         assert model.rank(X[:5])[0].tolist() == np.argsort(-ranker.predict(X[:5])).tolist()
         return
-    with pytest.raises(SchemaError, match="query ids"):
+    with pytest.raises(SchemaError):
         model.predict(X)
     np.testing.assert_array_equal(model.predict(X[:1], group=[1]), model.predict(X[:1]))
     with pytest.raises(ModelError, match="list"):

@@ -108,7 +108,7 @@ def test_a_callback_ends_the_reading_and_sizes_are_bounded(path):
         def __iter__(self):
             return iter(())
 
-    with pytest.raises(NoPairsError, match="no lists"):
+    with pytest.raises(NoPairsError):
         ranker.path(Nothing(lists(0)))
     for wrong in ({"solvers": ("adam",)}, {"max_latency": 0.0}, {"n_steps": 0}):
         with pytest.raises(ParameterError):

@@ -100,7 +100,7 @@ def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
         found, weights = read_first_lists(source)
         np.testing.assert_array_equal(found.X, data.X[:35])
         assert weights.tolist() == weight[:7].tolist()
-    with pytest.raises(NoPairsError, match="no lists"):
+    with pytest.raises(NoPairsError):
         read_first_lists(StreamSource(NoBlocks()))
 
 

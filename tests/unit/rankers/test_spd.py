@@ -215,7 +215,7 @@ def test_unsupported_options_of_streams_are_refused(shop):
         SPDRanker().fit(Blocks(shop), shop.y)
     assert caught.value.parameter == "y"
     nothing = replace(shop, weight=np.zeros(shop.n_rows))
-    with pytest.raises(NoPairsError, match="positive weight"):
+    with pytest.raises(NoPairsError):
         SPDRanker().fit(Blocks(nothing))
 
 

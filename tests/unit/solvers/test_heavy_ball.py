@@ -9,7 +9,8 @@ import pytest
 from dense_system import random_system
 from scipy import sparse
 
-from rankine.core.errors import DivergenceError, ParameterError
+from error_checks import raises_for
+from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.kernels.random import (
     QUERY_ORDER,
@@ -74,7 +75,7 @@ def test_a_callback_ends_the_run_at_once(method):
 
 @pytest.mark.parametrize("eta", [100.0, stable_eta(10.0, 0.9), 0.0, -0.1, float("nan")])
 def test_steps_outside_the_stable_region_are_rejected(eta):
-    with pytest.raises(ParameterError, match="diverges"):
+    with raises_for("eta"):
         solve_gdm(system(), 0.1, 10.0, eta=eta)
 
 
@@ -88,7 +89,7 @@ def test_a_much_too_small_eigenvalue_raises_divergence():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_an_infinite_spectrum_raises_an_error():
-    with pytest.raises(DivergenceError, match="spectrum"):
+    with pytest.raises(DivergenceError):
         lanczos(system(scale=1e170).times, 5, 0)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rankine
+from error_checks import raises_for
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.tuning.folds import data_digest, make_folds
 
@@ -48,7 +49,7 @@ def test_folds():
     assert make_folds(data, data, None, None, None, 0).text == "validation set"
     assert three.text == "time:0.5,0.25,0.25"
     assert make_folds(data, None, None, "time:0.5,0.5", "day", 0).text == "time:0.5,0.5 day"
-    with pytest.raises(ParameterError, match="folds"):
+    with raises_for("folds"):
         make_folds(data, None, 3, "time:1,1", None, 0)
     narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
     with pytest.raises(FeatureMismatchError):

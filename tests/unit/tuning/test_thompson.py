@@ -5,6 +5,7 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from error_checks import raises_for
 from rankine.core.errors import ParameterError
 from rankine.tuning import ThompsonSampler
 from rankine.tuning.thompson import (
@@ -329,7 +330,7 @@ def test_parameters_outside_the_common_space_are_drawn_at_random():
 
 
 def test_invalid_parameters_are_refused():
-    with pytest.raises(ParameterError, match="acquisition"):
+    with raises_for("acquisition"):
         ThompsonSampler(acquisition="ucb")
     for bad in ({"n_startup_trials": 0}, {"n_candidates": 0}, {"n_local": -1}):
         with pytest.raises(ParameterError) as caught:

@@ -14,12 +14,12 @@ import pytest
 from scipy import sparse
 
 import rankine
+from error_checks import raises_at, raises_for
 from rankine.core.errors import (
     DataError,
     EmptyDataError,
     FileKindError,
     LimitError,
-    ParameterError,
     QueryOrderError,
     SchemaError,
 )
@@ -779,7 +779,7 @@ def test_widths_and_names(put):
     assert_refused(put(table()), LimitError, match="max_features", max_features=1)
     data = rankine.load(put(table()), feature_names=["x", "y"])
     assert data.feature_names == ("x", "y")
-    with pytest.raises(ParameterError, match="twice"):
+    with raises_for("features"):
         rankine.load(put(table()), features=["a", "a"])
     two = pa.table([pa.array([1.0])] * 4, names=["a", "b", "c", "b"])
     assert_refused(put(two), SchemaError, column="b", match="two columns are called 'b'")
@@ -822,7 +822,7 @@ def test_queries_stay_whole_over_row_groups_and_files(put, tmp_path):
 def test_a_query_that_reappears_is_named(put):
     path = put(table(qid=pa.array([1, 1, 2, 2, 1, 1])), size=2)
     assert rankine.load(path).n_queries == 2
-    with pytest.raises(QueryOrderError, match="query 1 reappears") as caught:
+    with raises_at(QueryOrderError, line=5) as caught:
         list(rankine.scan(path, block_rows=1))
     assert caught.value.line == 5
 
@@ -831,9 +831,9 @@ def test_files_with_other_features(put, tmp_path):
     first = put(table())
     other = tmp_path / "other.parquet"
     pq.write_table(table().rename_columns(["label", "qid", "b", "a"]), other)
-    with pytest.raises(SchemaError, match="feature"):
+    with pytest.raises(SchemaError):
         rankine.load([first, other])
-    with pytest.raises(SchemaError, match="feature"):
+    with pytest.raises(SchemaError):
         list(rankine.scan([first, other], block_rows=1))
     data = rankine.load([first, other], features=["a", "b"])
     assert data.n_rows == 12
@@ -869,7 +869,7 @@ def test_pipes_are_refused_where_an_index_is_needed(tmp_path):
     import io
 
     for make, content in (("parquet", b"PAR1"), ("arrow", b"ARROW1\0\0")):
-        with pytest.raises(FileKindError, match="pipe"):
+        with pytest.raises(FileKindError):
             rankine.load(io.BytesIO(content), format=make)
 
 
@@ -988,6 +988,6 @@ def test_few_bytes_that_stand_for_many_are_refused(tmp_path, monkeypatch):
     texts = pa.array(["x" * 100] * 60).dictionary_encode()
     table = pa.table({"qid": np.arange(60), "x": np.ones(60), "text": texts})
     pq.write_table(table, tmp_path / "rows.parquet")
-    with pytest.raises(LimitError, match="expands to 6000 bytes"):
+    with raises_at(LimitError, column="text"):
         coded(tmp_path / "rows.parquet")
     assert len(coded(tmp_path / "rows.parquet", block_rows=30)) == 2

@@ -13,6 +13,7 @@ from scipy import sparse
 
 import rankine
 from corpus.bad_text import GOOD
+from error_checks import raises_at, raises_for
 from rankine.core.errors import (
     DataError,
     EmptyDataError,
@@ -87,9 +88,9 @@ def test_null_and_nan_are_missing_values():
     data = load(b"1 qid:1 1:NULL 2:nan 3:3\n")
     np.testing.assert_array_equal(data.X, [[np.nan, np.nan, 3]])
     assert data.read_counts["missing_values"] == 2
-    with pytest.raises(ParseError, match="NULL or NaN"):
+    with raises_at(ParseError, line=1, column=11):
         load(b"1 qid:1 1:NA\n")
-    with pytest.raises(ParseError, match="infinite"):
+    with raises_at(ParseError, line=1, column=11):
         load(b"1 qid:1 1:inf\n")
 
 
@@ -290,7 +291,7 @@ def test_growing_is_refused_above_the_limit_when_half_of_it_is_used():
             with pytest.raises(LimitError) as caught:
                 columns._grow("y", used, length)
             assert caught.value.parameter == "max_memory"
-    with pytest.raises(LimitError, match="not enough memory"):
+    with pytest.raises(LimitError):
         columns._grow("y", 0, 2**57)
     assert load(b"1 qid:1 1:1\n" * 200, max_memory=5000).n_rows == 200
 
@@ -380,12 +381,12 @@ def test_group_sizes_stand_in_for_query_ids(tmp_path):
     assert load(rows, group=side).qid.tolist() == [0, 1, 1]
     assert load(rows, single_query=True).n_queries == 1
     for sizes in ([2], [2, 2], [], [1, 1]):
-        with pytest.raises(SchemaError, match="sizes add up"):
+        with raises_for("group", SchemaError):
             load(rows, group=sizes)
-    with pytest.raises(SchemaError, match="row counts"):
+    with raises_for("group", SchemaError):
         load(rows, group=[1.5, 1.5])
     side.write_text("1\n2.0\n")
-    with pytest.raises(ParseError, match="not a row count") as caught:
+    with raises_at(ParseError, line=2, column=1) as caught:
         load(rows, group=side)
     assert caught.value.line == 2
     with pytest.raises(ParameterError):
@@ -397,10 +398,10 @@ def test_row_weights(tmp_path):
     side = tmp_path / "x.weight"
     side.write_text("0.5\n2\n")
     assert load(rows, sample_weight=side).weight.tolist() == [0.5, 2]
-    with pytest.raises(SchemaError, match="weights for"):
+    with raises_for("sample_weight", SchemaError):
         load(rows, sample_weight=[1.0])
     side.write_text("0.5\nnan\n")
-    with pytest.raises(ParseError, match="not a weight"):
+    with raises_at(ParseError, line=2, column=1):
         load(rows, sample_weight=side)
 
 
@@ -412,7 +413,7 @@ def test_feature_names(tmp_path):
     assert data.n_features == 3
     with pytest.raises(LimitError):
         load(b"1 qid:1 4:1\n", feature_names=["a", "b", "c"])
-    with pytest.raises(SchemaError, match="twice"):
+    with raises_at(SchemaError, line=2):
         load(b"1 qid:1 1:1\n", feature_names=["a", "a"])
     with pytest.raises(SchemaError, match="2 feature names for 3"):
         load(b"1 qid:1 1:1\n", feature_names=["a", "b"], n_features=3)
@@ -435,7 +436,7 @@ def test_bad_options_are_named(name, value):
 
 
 def test_memory_is_bounded_when_asked():
-    with pytest.raises(LimitError, match=r"rankine\.scan|GiB"):
+    with raises_for("max_memory", LimitError):
         load(b"1 qid:1 1:1 2:2 3:3\n" * 20_000, max_memory=100_000, chunk_bytes=4096)
 
 
@@ -632,7 +633,7 @@ def test_a_last_line_without_line_feed_may_have_any_length(chunk):
             rankine.load(io.BytesIO(text), chunk_bytes=chunk, require_final_newline=True)
         assert caught.value.parameter == "require_final_newline"
         assert caught.value.line == 4
-        with pytest.raises(ParseError, match="carriage return"):
+        with raises_at(ParseError, line=4):
             rankine.load(io.BytesIO(text + b"\r"), chunk_bytes=chunk)
 
 
@@ -678,7 +679,7 @@ def test_a_line_without_end_is_refused_before_it_is_buffered(stream):
 
     tracemalloc.start()
     try:
-        with pytest.raises(LimitError, match="longer than") as caught:
+        with raises_for("max_line_bytes", LimitError) as caught:
             rankine.load(stream)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -65,7 +65,7 @@ def test_rows_that_take_no_part_are_as_if_left_out(of):
         part.y, part.queries, np.ones(part.n_queries), DominationOptions()
     )
     assert DominationRisk(levels(kept)).at_zero == pytest.approx(DominationRisk(alone).at_zero)
-    with pytest.raises(NoPairsError, match="no row"):
+    with pytest.raises(NoPairsError):
         levels(np.zeros(len(y), dtype=bool))
 
 
