@@ -17,9 +17,11 @@ _ACTIONS = {
     "fit": "be fitted to {}",
     "path": "compute a path of models over {}",
     "checkpoint": "write checkpoints of a fit to {}",
-    "query_weight": "take query_weight with {}",
-    "record_at": "record_at steps of a fit to {}",
+    "query_weight": "weigh queries of {} by this option",
+    "record_at": "record the weights at steps of a fit to {}",
 }
+#: Capabilities that are options of ``fit`` or of the ranker.
+_OPTIONS = ("checkpoint", "query_weight", "record_at")
 
 
 @dataclass(frozen=True)
@@ -69,5 +71,7 @@ class Capabilities:
         if alternatives:
             fix = f"Use {' or '.join(alternatives)}"
         raise ParameterError(
-            f"{ranker} cannot {_ACTIONS[action].format(SOURCE_KINDS[kind][0])}", fix=fix
+            f"{ranker} cannot {_ACTIONS[action].format(SOURCE_KINDS[kind][0])}",
+            parameter=action if action in _OPTIONS else None,
+            fix=fix,
         )

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import rankine
 import rankine.distributed as rd
+from error_checks import raises_for
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import (
     CheckpointError,
@@ -189,22 +190,22 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ranker", "match"),
+    ("ranker", "parameter"),
     [
-        (LeastSquaresRanker(solver="sgd"), "solver: 'sgd'"),
-        (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature: 'online'"),
+        (LeastSquaresRanker(solver="sgd"), "solver"),
+        (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature"),
         (DominationRanker(max_nonzero=2), "max_nonzero"),
-        (DominationRanker(solver="cd_plain"), "not available on partitions"),
-        (DominationRanker(margin=lambda y: y), "function or an array"),
-        (DominationRanker(margin_table=np.zeros((3, 3))), "integers 0 to 2"),
+        (DominationRanker(solver="cd_plain"), "solver"),
+        (DominationRanker(margin=lambda y: y), "margin"),
+        (DominationRanker(margin_table=np.zeros((3, 3))), "margin_table"),
         (SPDRanker(record_at=[5]), "record_at"),
-        (SPDRanker(sampling="reservoir"), "these are partitions"),
-        (RankSVM(scale="strange"), "scale: 'strange'"),
+        (SPDRanker(sampling="reservoir"), "sampling"),
+        (RankSVM(scale="strange"), "scale"),
     ],
     ids=["sgd", "online", "nonzero", "plain", "function", "table", "record", "sample", "scale"],
 )
-def test_rankers_that_need_rows_in_memory_are_refused(ranker, match, parts):
-    with pytest.raises(ParameterError, match=match):
+def test_rankers_that_need_rows_in_memory_are_refused(ranker, parameter, parts):
+    with raises_for(parameter):
         ranker.fit(parts)
 
 
