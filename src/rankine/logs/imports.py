@@ -82,7 +82,7 @@ class Joiner:
         self._outcomes: list[tuple[str, str, str, int]] = []
 
     def add_outcome(self, list_id: Any, item: Any, name: Any, time: int) -> None:
-        """Add an outcome; without a list, an item or a name it is counted only."""
+        """Add an outcome; without a list, an item or a name it is only counted."""
         if list_id is None or item is None or not isinstance(name, str):
             self.other += 1
             return
@@ -145,7 +145,7 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 # -- OpenSearch User Behavior Insights ----------------------------------------------------------
 
-#: Names of the list of hits, in the versions of the specification.
+#: Names of the list of hits in the versions of the specification.
 _HITS = ("query_response_hit_ids", "query_response_objects_ids", "query_response_object_ids")
 
 
@@ -246,7 +246,7 @@ def _add_prefixed(
     prefix: str,
     others: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add fields as columns; a name that is taken gets a prefix."""
+    """Add fields as columns; the name of another column gets a prefix."""
     for name, value in values.items():
         if name in columns or name in (others or {}) or name in _OWN_COLUMNS:
             name = f"{prefix}_{name}"  # noqa: PLW2901

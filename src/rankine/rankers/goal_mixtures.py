@@ -68,7 +68,7 @@ class PairMixture(GoalMixture):
         self._cuts = GoalCuts(self._risks, self._problem.products, positive=method.positive)
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:
-        """Solve by the ranker's method; a goal alone is solved as its fit is."""
+        """Solve by the ranker's method; a mixture of one goal is solved like a fit to it."""
         method, l2 = self.method, self.method.l2
         problem = self._problem.with_risk(mix_risks(self._risks, weights, self._queries))
         if start is None:
@@ -80,7 +80,7 @@ class PairMixture(GoalMixture):
         return result.with_parameters(l2=l2, C=1.0 / l2)
 
     def risks(self, coef: Vector) -> Vector:
-        """Return R_k."""
+        """Return the risk R_k of every goal."""
         scores = self._problem.scores(coef)
         return np.array([risk.evaluate(scores)[0] for risk in self._risks])
 
@@ -123,7 +123,7 @@ class SquareMixture(GoalMixture):
         return result.with_parameters(l2=l2)
 
     def risks(self, coef: Vector) -> Vector:
-        """Return R_k."""
+        """Return the risk R_k of every goal."""
         return self._systems.risks(coef)
 
 
@@ -147,7 +147,7 @@ class TableMixture(GoalMixture):
     The risk R_k is that of the last round of the goal's plan. A mixture has the grids of all goals.
     The strengths of curves and slopes are sum_k b_k s_k. That of a grid is 1 / sum_k (b_k / s_k)
     over the goals that chose its pair: it grows without limit where their weights go to 0, so that
-    the grid vanishes and a goal alone is its own fit.
+    the grid vanishes, and a mixture of one goal is the fit to that goal.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class TableMixture(GoalMixture):
         self._plan = _unite_pairs([goal.plan for goal in goals])
 
     def solve(self, weights: Vector, start: Vector | None) -> FitResult:
-        """Solve; a goal alone is solved with its own grids."""
+        """Solve; a mixture of one goal has only the grids of that goal."""
         plan, data = self._mixed_plan(weights), self.goals[0].data
         if start is None:
             start = self._starts[int(np.argmax(weights))]
@@ -201,7 +201,7 @@ class TableMixture(GoalMixture):
         return result.with_parameters(**plan.chosen())
 
     def _mixed_plan(self, weights: Vector) -> Plan:
-        """Return the plan of a mixture; that of a goal alone is its own."""
+        """Return the plan of a mixture; for a single goal this is the plan of the goal."""
         plans = [goal.plan for goal, w in zip(self.goals, weights, strict=True) if w > 0.0]
         shares = weights[weights > 0.0]
         if len(plans) == 1:
@@ -229,12 +229,12 @@ class TableMixture(GoalMixture):
         return 1.0 / np.array(inverse, dtype=np.float64)
 
     def risks(self, coef: Vector) -> Vector:
-        """Return R_k."""
+        """Return the risk R_k of every goal."""
         scores = self._plan.problem(self.goals[0].data, None).scores(coef)
         return np.array([risk.evaluate(scores)[0] for risk in self._risks])
 
     def describe(self, result: FitResult, weights: Vector) -> FitResult:
-        """Add tables, which are purified."""
+        """Add the fitted attributes of tables."""
         plan, solution = self._mixed_plan(weights), result.solutions[0]
         coef = plan.convert_parameters(solution.coef, self._plan)
         return self._describe(replace(result, solutions=[replace(solution, coef=coef)]), plan)
@@ -244,8 +244,8 @@ class OnePassMixture(GoalMixture):
     """List losses of ``ElasticRanker``: every list is learned from once for each goal.
 
     A step for goal k weighs b_k N / N_k, where N_k of the N lists with a gradient have one for goal
-    k, so that the mean loss of all steps is the mixture. A goal alone is learned as in its fit.
-    Every point is a separate run, since one pass depends on where it starts.
+    k, so that the mean loss of all steps is the mixture. A single goal is learned as in a fit to
+    it. Every point is a separate run, since one pass depends on where it starts.
 
     ``learn`` fits to a task, and ``learner`` starts at weights.
     """
@@ -275,7 +275,7 @@ class OnePassMixture(GoalMixture):
         if len(goals) > 1:
             source = self._mixed_source(weights, goals)
         result = self.learn(replace(self.task, source=source))
-        # The state of a run on copies of lists is none that a warm start could continue.
+        # A warm start cannot continue a run on copies of lists.
         return result.with_attributes(_run=None)
 
     def _mixed_source(self, weights: Vector, goals: NDArray[np.int64]) -> MemorySource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
@@ -14,6 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from rankine import Dataset, LeastSquaresRanker, LinearModel, shop_log
+from rankine.evaluation.compare import Pair, System
+from rankine.reporting.headline import Headline
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
@@ -77,6 +80,21 @@ def hostile():
                     "trace": {"step": [1, 2], HOSTILE[0]: [1.0, 2.0]}},
     )  # fmt: skip
     return model, data
+
+
+def pair(a, difference, *, significant=True, verdict="better"):
+    return Pair(a, "model", difference, difference - 0.1, difference + 0.1, *[0.5] * 6, 3, 2, 1,
+                significant, False, verdict)  # fmt: skip
+
+
+def head(opponents=("shown", "feature", "random"), differences=(0.2, 0.1, 0.3), **changed):
+    names = {"shown": "order as shown", "feature": "best single feature: x",
+             "random": "random order", "against": "old.rankine"}  # fmt: skip
+    systems = [System("model", 0.8, 0.75, 0.85)]
+    systems += [System(names[k], 0.8 - d, 0.5, 0.6) for k, d in zip(opponents, differences)]  # noqa: B905
+    pairs = [pair(names[k], d) for k, d in zip(opponents, differences)]  # noqa: B905
+    made = Headline("ndcg@10", "NDCG@10", True, 20, 0, 100, ["model", *opponents], systems, pairs)
+    return replace(made, **changed)
 
 
 class Page(HTMLParser):

@@ -12,7 +12,6 @@ from markupsafe import Markup
 from scipy import sparse
 
 from rankine import Dataset, LinearModel
-from rankine.evaluation.compare import Pair
 from rankine.metrics import data_columns, evaluate, parse_metric
 from rankine.reporting.data import (
     Histogram,
@@ -29,25 +28,10 @@ from rankine.reporting.headline import (
     headline,
 )
 from rankine.reporting.run import evaluate_subject
-from unit.reporting.report_cases import fitted, random_data, shop, words
+from unit.reporting.report_cases import random_data, words
 from unit.reporting.test_svg import Drawn
 
 NDCG = parse_metric("ndcg@10")
-
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
-
-
-def pair(a, difference, *, significant=True, verdict="better"):
-    return Pair(a, "model", difference, difference - 0.1, difference + 0.1, *[0.5] * 6, 3, 2, 1,
-                significant, False, verdict)  # fmt: skip
 
 
 def test_features_that_cannot_help_are_named():

@@ -24,16 +24,6 @@ from unit.reporting.report_cases import fitted, random_data, shop
 NDCG = parse_metric("ndcg@10")
 
 
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
-
-
 def test_the_best_single_feature_is_the_best(evaluated):
     test = shop()[1]
     values = {

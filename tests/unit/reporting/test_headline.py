@@ -11,10 +11,9 @@ from markupsafe import Markup
 
 import rankine
 from rankine import LinearModel
-from rankine.evaluation.compare import Pair, System
+from rankine.evaluation.compare import System
 from rankine.metrics import evaluate, parse_metric, random_expectation
 from rankine.reporting.headline import (
-    Headline,
     headline,
     headline_section,
     headline_tiles,
@@ -24,37 +23,12 @@ from rankine.reporting.headline import (
 )
 from rankine.reporting.numbers import NONE
 from rankine.reporting.run import evaluate_subject
-from unit.reporting.report_cases import fitted, random_data, shop, words
+from unit.reporting.report_cases import head, pair, random_data, shop, words
 from unit.reporting.test_svg import Drawn
 
 NDCG = parse_metric("ndcg@10")
 #: An origin that knows nothing of the training data.
 NOWHERE = SimpleNamespace(seen=[], trained_share=None, own_ids=False, training={})
-
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
-
-
-def pair(a, difference, *, significant=True, verdict="better"):
-    return Pair(a, "model", difference, difference - 0.1, difference + 0.1, *[0.5] * 6, 3, 2, 1,
-                significant, False, verdict)  # fmt: skip
-
-
-def head(opponents=("shown", "feature", "random"), differences=(0.2, 0.1, 0.3), **changed):
-    names = {"shown": "order as shown", "feature": "best single feature: x",
-             "random": "random order", "against": "old.rankine"}  # fmt: skip
-    systems = [System("model", 0.8, 0.75, 0.85)]
-    systems += [System(names[k], 0.8 - d, 0.5, 0.6) for k, d in zip(opponents, differences)]  # noqa: B905
-    pairs = [pair(names[k], d) for k, d in zip(opponents, differences)]  # noqa: B905
-    made = Headline("ndcg@10", "NDCG@10", True, 20, 0, 100, ["model", *opponents], systems, pairs)
-    return replace(made, **changed)
 
 
 def sizes(nnz=3, features=30, refused=None):

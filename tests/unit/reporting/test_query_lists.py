@@ -8,26 +8,12 @@ import numpy as np
 import pytest
 
 from rankine import Dataset, LinearModel
-from rankine.evaluation.compare import Pair, System
 from rankine.reporting.evaluated import Opponent
-from rankine.reporting.headline import (
-    Headline,
-)
 from rankine.reporting.numbers import MINUS
 from rankine.reporting.query_lists import ListItem, Ranked, query_lists, ranked_query
 from rankine.reporting.run import evaluate_subject
-from unit.reporting.report_cases import fitted, random_data, shop, words
+from unit.reporting.report_cases import random_data, shop, words
 from unit.reporting.test_svg import Drawn
-
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
 
 
 def listed(y, scores, *, opponent=None, depth=10, **columns):
@@ -36,21 +22,6 @@ def listed(y, scores, *, opponent=None, depth=10, **columns):
     data = Dataset.from_arrays(scores[:, None], y, np.zeros(len(y), dtype=int), **columns)
     evaluated = evaluate_subject(LinearModel.from_weights([1.0]), data)
     return ranked_query(evaluated, 0, 0.5, opponent, None, depth=depth)
-
-
-def pair(a, difference, *, significant=True, verdict="better"):
-    return Pair(a, "model", difference, difference - 0.1, difference + 0.1, *[0.5] * 6, 3, 2, 1,
-                significant, False, verdict)  # fmt: skip
-
-
-def head(opponents=("shown", "feature", "random"), differences=(0.2, 0.1, 0.3), **changed):
-    names = {"shown": "order as shown", "feature": "best single feature: x",
-             "random": "random order", "against": "old.rankine"}  # fmt: skip
-    systems = [System("model", 0.8, 0.75, 0.85)]
-    systems += [System(names[k], 0.8 - d, 0.5, 0.6) for k, d in zip(opponents, differences)]  # noqa: B905
-    pairs = [pair(names[k], d) for k, d in zip(opponents, differences)]  # noqa: B905
-    made = Headline("ndcg@10", "NDCG@10", True, 20, 0, 100, ["model", *opponents], systems, pairs)
-    return replace(made, **changed)
 
 
 def inside(element):

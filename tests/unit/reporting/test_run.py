@@ -23,12 +23,6 @@ from unit.reporting.report_cases import (
     shop,
 )
 
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
 CASES = {
     "zero weights": (LinearModel.from_weights(np.zeros(4)), random_data(5, 6, 4)),
     "one weight": (LinearModel.from_weights([0.0, 1.0, 0.0, 0.0]), random_data(5, 6, 4)),

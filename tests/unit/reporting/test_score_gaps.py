@@ -14,18 +14,8 @@ from rankine.metrics import evaluate
 from rankine.reporting.run import evaluate_subject
 from rankine.reporting.score_gaps import ScoreGaps, _slope, score_gaps, score_gaps_section
 from rankine.reporting.share_bins import ShareBin
-from unit.reporting.report_cases import fitted, random_data, shop, words
+from unit.reporting.report_cases import random_data, shop, words
 from unit.reporting.test_svg import Drawn
-
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
 
 
 def test_score_gaps_count_pairs(evaluated, scores):

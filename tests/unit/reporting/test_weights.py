@@ -24,20 +24,10 @@ from rankine.reporting.weights import (
     weights,
     weights_section,
 )
-from unit.reporting.report_cases import fitted, random_data, shop, words
+from unit.reporting.report_cases import random_data, shop, words
 from unit.reporting.test_svg import Drawn
 
 NDCG = parse_metric("ndcg@10")
-
-
-@pytest.fixture
-def evaluated():
-    return evaluate_subject(fitted(), shop()[1])
-
-
-@pytest.fixture(scope="module")
-def scores():
-    return fitted().predict(shop()[1])
 
 
 def learned(n_positive=2, n_negative=1, **changed):
