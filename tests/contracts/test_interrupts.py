@@ -48,7 +48,10 @@ PATHS = {"domination": {"n_steps": 2}, "elastic": {"n_steps": 1}, "additive": {"
 ERRORS = (KeyboardInterrupt, MemoryError, OSError)
 #: Lines before the end of a call, where fitted attributes are set.
 LAST_LINES = (0, 1, 2, 3, 4, 6, 9, 14)
-POINTS = [pytest.param(5, id="short"), pytest.param(200, id="full", marks=pytest.mark.full)]
+POINTS = [
+    pytest.param(5, id="short"),
+    pytest.param(200, id="full", marks=[pytest.mark.full, pytest.mark.timeout(0)]),
+]
 
 
 @contextmanager
