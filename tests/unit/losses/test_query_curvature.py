@@ -1,4 +1,4 @@
-"""The curvature of a query is the derivative of its slopes."""
+"""Slopes and curvature of a query are those of the whole risk."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rankine.data import Dataset
 from rankine.losses.pair_queries import PairQueries, pair_risk
 from rankine.losses.query_curvature import (
     LONGEST,
-    curvature_times_rows,
     has_long_queries,
     pair_curvature,
+    query_derivatives,
 )
 
 pytestmark = pytest.mark.kernels
@@ -30,11 +30,12 @@ def test_products_are_those_of_the_whole_curvature(loss):
     scores = np.random.default_rng(1).normal(size=data.n_rows)
     risk = pair_risk(data, np.array([1.0, 3.0]), loss)
     curvature = pair_curvature(risk, scores, 0.0)
-    whole = risk.evaluate_with_curvature(scores)[2]
+    _, all_slopes, whole = risk.evaluate_with_curvature(scores)
     for q, size in enumerate([4, 5]):
-        out = np.empty((size, size))
-        curvature_times_rows(curvature, q, np.eye(size), out)
+        slopes, out = np.empty(size), np.empty((size, size))
+        query_derivatives(curvature, q, np.eye(size), slopes, out)
         rows = risk.queries.rows[risk.queries.starts[q] : risk.queries.starts[q + 1]]
+        np.testing.assert_allclose(slopes, all_slopes[rows], atol=1e-12)
         for k, row in enumerate(rows):
             unit = np.zeros(data.n_rows)
             unit[row] = 1.0
@@ -45,9 +46,9 @@ def test_a_kink_counts_within_its_width():
     data = Dataset.from_arrays(np.zeros((2, 1)), [1, 0], [0, 0])
     risk = pair_risk(data, None, "hinge")
     for difference, expected in ((1.0, 4.0), (1.12, 4.0), (1.13, 0.0), (0.5, 0.0)):
-        out = np.empty((2, 2))
+        slopes, out = np.empty(2), np.empty((2, 2))
         curvature = pair_curvature(risk, np.array([difference, 0.0]), 0.25)
-        curvature_times_rows(curvature, 0, np.eye(2), out)
+        query_derivatives(curvature, 0, np.eye(2), slopes, out)
         assert out.tolist() == [[expected, -expected], [-expected, expected]]
 
 
