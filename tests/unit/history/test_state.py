@@ -15,6 +15,7 @@ from rankine.core.errors import (
     QueryOrderError,
 )
 from rankine.history.state import HistoryState, load_state, save_state
+from rankine.model.container import pack, unpack
 from reference.history import brute_force, history_of, lists_of, random_log, run_state
 
 
@@ -145,6 +146,12 @@ def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path):
     with pytest.raises(FeatureMismatchError):
         load_state(tmp_path, msgspec.structs.replace(history, delay="1h"))
     data = bytearray(file.read_bytes())
+    content = unpack(bytes(data))
+    for wrong in ({"clock": "noon"}, {"history": [{"type": "unknown"}]}, {"kind": "model"}):
+        parts, _ = pack(content.document | wrong, content.tensors)
+        file.write_bytes(b"".join(parts))  # with a digest that is right
+        with pytest.raises(ModelFormatError):
+            load_state(tmp_path)
     data[-20] ^= 1
     file.write_bytes(data)
     with pytest.raises(DigestError):
