@@ -10,6 +10,7 @@ from rankine.cli import _console
 from rankine.cli._console import (
     check_output_paths,
     print_tables,
+    print_values,
     print_without_weights,
     save_plot,
     save_report,
@@ -146,6 +147,8 @@ def path(
         if steps.measured:
             print_without_weights(int(steps.nonzeros[best]), steps.metric)
         print_tables([path_table(result)])
+        if out is not None:
+            print_values([("model", f"{out}  ({result['digest'][:12]})")])
 
 
 def _read(

@@ -151,7 +151,7 @@ def test_options_reach_the_path_of_the_ranker(monkeypatch, tmp_path):
 
 def test_the_result_of_a_path_is_printed_saved_and_drawn(monkeypatch, tmp_path):
     class Found(list):
-        metric, measured = "map", True
+        metric, measured, nonzeros = "map", True, [1, 1]
 
         def best(self):
             return 1
@@ -177,6 +177,8 @@ def test_the_result_of_a_path_is_printed_saved_and_drawn(monkeypatch, tmp_path):
     assert said == {**bare, "plot": plot, "model": out, "digest": LinearModel.load(out).digest}
     assert LinearModel.load(out).values.tolist() == [1.0]
     assert drawn == [(2, plot)]
+    text = call("path", "rows.txt", "--out", out).stdout
+    assert f"model  {out}  ({said['digest'][:12]})" in text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ import pytest
 import rankine
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.logs.propensity import estimate_propensity
+from rankine.reporting.position_bias import PositionBias, position_note
 from rankine.transforms.apply import score_dataset
 from unit.reporting.report_cases import words
 
@@ -61,6 +64,19 @@ def test_the_report_corrects_for_positions(log):
     assert f"expected to get {by_hand['dr'].value:.3f} clicks" in text
     # All lists of the report were trained on.
     assert "The model was trained on these lists, so these figures are too good." in text
+
+
+@pytest.mark.parametrize(
+    ("difference", "larger_is_better", "is_warned"),
+    [(-0.1, True, True), (0.0, True, False), (0.1, True, False), (0.1, False, True)],
+)
+def test_the_note_warns_only_where_the_model_seems_worse(difference, larger_is_better, is_warned):
+    pairs = [SimpleNamespace(a="order as shown", difference=difference),
+             SimpleNamespace(a="random order", difference=-difference)]  # fmt: skip
+    head = SimpleNamespace(pairs=pairs, larger_is_better=larger_is_better)
+    bias = PositionBias(None, None, None, clicks=True, reason="too few lists")
+    assert (position_note(bias, head) is not None) == is_warned
+    assert position_note(None, head) is None
 
 
 def test_without_items_the_report_says_why_there_is_no_estimate(log):
