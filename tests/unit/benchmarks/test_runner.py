@@ -19,7 +19,7 @@ HELPERS = {"billion.log", "instead.comparison", "instead.data_files", "instead.g
 PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
 #: Take more than a few seconds even at this size: they run in ``make test-full``.
 LONG = {"additive", "billion.training", "clicks", "defaults", "domination.topics", "elastic.memory",
-        "elastic.purchases", "elastic.raw_logs", "history", "instead.click_log",
+        "elastic.purchases", "elastic.raw_logs", "first_minute", "history", "instead.click_log",
         "instead.letor_fold", "instead.letor_like", "instead.mslr_like", "instead.real_sets",
         "partitions.rounds",
         "serving", "spd", "which_ranker"}  # fmt: skip
