@@ -111,7 +111,7 @@ def smoke():
 
 def quick():
     """Run a small size."""
-    main(["--repeat", "2"])
+    main(["--repeat", "2", "--queries", "2000"])
 
 
 def full():
