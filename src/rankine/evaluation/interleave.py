@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.checks import reject_sets
+from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.evaluation.significance import (
@@ -78,7 +78,7 @@ def team_draft(
         raise ParameterError(
             "a draft needs at least two rankings", fix="Pass both", parameter="rankings"
         )
-    _check_length(length)
+    check_count("length", length)
     # The kernel drafts numbers: equal items of different rankings get the same one.
     numbers: dict[Hashable, int] = {}
     orders = []
@@ -96,7 +96,8 @@ def team_draft(
     # Not hash(key), which differs from process to process for text.
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     seed = stream_seed(random_state, _STREAM, int.from_bytes(digest, "little"))
-    picked, team = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
+    size = min(length, len(numbers))
+    picked, team = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     count = _draft(table, len(numbers), seed, picked, team)
     items = list(numbers)
     return [items[i] for i in picked[:count].tolist()], team[:count].tolist()
@@ -129,7 +130,7 @@ def interleave(
             f"scores have shape {table.shape} for {queries.n_rows} rows",
             fix="Pass finite scores of every row by at least two rankers",
         )
-    _check_length(length)
+    check_count("length", length)
     codes = queries.codes
     # Rows by list, then by falling score, then as in the data.
     orders = np.stack([np.lexsort((np.arange(queries.n_rows), -each, codes)) for each in table])
@@ -143,11 +144,6 @@ def interleave(
     _draft_all(grouped[orders], starts, ends, stream_seed(random_state, _STREAM), rows, team)
     position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths) + 1
     return queries.gather(np.arange(queries.n_rows))[rows], position, team
-
-
-def _check_length(length: int) -> None:
-    if length < 1:
-        raise ParameterError(f"{length} is not positive", fix="Use 10", parameter="length")
 
 
 @jit

@@ -325,7 +325,9 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    position = np.minimum(row_positions(log), max_position) - 1
+    positions = row_positions(log)
+    max_position = min(max_position, int(positions.max(initial=1)))
+    position = np.minimum(positions, max_position) - 1
     enough = np.bincount(position, minlength=max_position) >= min_rows
     n_positions = max_position
     if not enough.all():

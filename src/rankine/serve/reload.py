@@ -115,7 +115,7 @@ class Reloader:
 
     def _watch(self, seconds: float) -> None:
         while not self._stop.is_set():
-            is_requested = self._wake.wait(seconds)
+            is_requested = self._wake.wait(min(seconds, threading.TIMEOUT_MAX))
             self._wake.clear()
             if self._stop.is_set():
                 return

@@ -101,11 +101,14 @@ def test_rankings_may_run_out_and_must_not_repeat():
     with pytest.raises(ParameterError) as caught:
         team_draft([["a", "a"], ["b"]], 2, key=1)
     assert caught.value.parameter == "rankings"
-    for rankings, length, parameter in (([["a"]], 2, "rankings"), ([["a"], ["b"]], 0, "length")):
+    for rankings, length, parameter in (
+        ([["a"]], 2, "rankings"), ([["a"], ["b"]], 0, "length"), ([["a"], ["b"]], 10**20, "length")
+    ):  # fmt: skip
         with pytest.raises(ParameterError) as caught:
             team_draft(rankings, length, key=1)
         assert caught.value.parameter == parameter
     assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
+    assert len(team_draft([["a"], ["b"]], 2**53, key=1)[0]) == 2
     assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
     queries = QueryIndex.from_group([3], 3)
     with pytest.raises(ParameterError) as caught:

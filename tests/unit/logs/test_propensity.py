@@ -152,6 +152,8 @@ def test_never_rising_and_short_positions(moving):
     log = moving.to_table()
     few = log.filter(np.asarray(log["position"]) * 40 < np.asarray(log["session"]))
     assert len(estimate_propensity(few, max_position=4, **PAIRS)) == 4
+    all_positions = estimate_propensity(moving, max_position=10**20, **PAIRS)
+    assert all_positions.values.tobytes() == found.values.tobytes()
     kept = (moving.position < 6) | (moving.session < 20)
     assert len(estimate_propensity(log.filter(kept), **PAIRS)) == 5
 
