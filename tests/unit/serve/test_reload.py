@@ -1,6 +1,7 @@
 """A changed file is recognised by device, inode, size and time."""
 
 import os
+import time
 
 import pytest
 
@@ -34,3 +35,18 @@ def test_each_part_of_the_version_shows_a_change(tmp_path, change):
     reloader.refresh()
     assert registry.current.models["shop"].digest == new.digest
     assert not registry.current.errors
+
+
+def test_a_very_long_interval_waits_for_a_request(tmp_path):
+    registry = Registry()
+    reloader = Reloader(tmp_path, registry, Metrics())
+    reloader.start(1e308)
+    try:
+        LinearModel.from_weights([1.0]).save(tmp_path / "shop")
+        reloader.wake()
+        end = time.monotonic() + 30
+        while "shop" not in registry.current.models and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        reloader.stop()
+    assert "shop" in registry.current.models
