@@ -49,6 +49,7 @@ MEASURED = {
     "domination_topics": (*_DOMINATION, "rankers/topics.py"),
     "domination_topics_memory": (*_DOMINATION, "rankers/topics.py"),
     "elastic": _ELASTIC,
+    "few_lists": _ADDITIVE,
     "freno": (*_ELASTIC, "tuning"),
     "fusion": ("evaluation/fusion.py",),
     "history": ("history", "scoring"),

@@ -27,6 +27,7 @@ from rankine.model.checks import MAX_ROUNDS, SavedProgress, read_progress
 from rankine.model.shapes import SHAPES
 from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
+    FOLD_METRIC,
     LOSSES,
     NORMALIZATIONS,
     STIFF,
@@ -40,11 +41,12 @@ from rankine.rankers.additive_search import (
     evaluate_plan,
     final_risk,
     first_solution,
-    hold_out,
     minimise,
+    plan_of_all_lists,
     sample,
     search,
     solve_plan,
+    split_folds,
 )
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import Capabilities
@@ -135,8 +137,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         themselves, by name or number, which are kept.
     smooth
         Strength on differences of neighbouring bins: the price of a ramp of height 1 over a whole
-        column. None chooses all strengths along warm-started paths, on ``eval_set`` or on a fifth
-        of the queries, and then solves on all.
+        column. None chooses all strengths along warm-started paths, on ``eval_set``, on a fifth of
+        the queries, or with fewer than 1,000 queries on five folds, and then solves on all.
     pair_smooth
         Strength on differences within grids. None takes ``smooth``, or chooses as it does.
     anchor
@@ -159,8 +161,8 @@ class AdditiveRanker(PathMixin, BaseRanker):
         Columns that stay linear, such as hashed ones.
     reweight
         Rounds in which pairs weigh by how much DCG changes when they change places, up to the
-        metric's cutoff; a round is kept when held-out queries gain. None: 1 with ``smooth=None``,
-        else 0.
+        metric's cutoff; a round is kept when held-out queries gain. None: 1 when ``smooth=None``
+        chooses by one split, else 0.
     tol
         Stop when the certified gap is at most ``tol`` times the objective at 0.
     max_iter
@@ -448,33 +450,37 @@ class AdditiveRanker(PathMixin, BaseRanker):
         plan = self._first_plan(data, reader)
         pairs = self._chosen_pairs(reader.columns)
         solver = PlanSolver(task.source.journal)
-        rounds = int(self.smooth is None)
-        if self.reweight is not None:
-            rounds = self.reweight
-        train = valid = data
+        rounds = self.reweight
+        folds = []
         if task.evaluator is not None or self.smooth is None or rounds:
-            train, valid = self._split_lists(task, data, reader)
+            folds = self._split_lists(task, data, reader)
         if self.smooth is None:
             patience = 2
             if self.early_stopping is not None:
                 patience = self.early_stopping
-            plans = PlanSearch(
-                sample(train, task.seed), valid, evals.append, solver, self._given_strengths()
+            given = self._given_strengths()
+            plans = PlanSearch(folds, evals.append, solver, given, FOLD_METRIC)
+            search(plans, plan, pairs, patience)
+            if len(folds) == 1:
+                plans.add_rounds(1 if rounds is None else rounds)
+                return plans.best.plans[0], plans.best.thetas[0]
+            plan, start = plan_of_all_lists(
+                plans.best, pairs, data, sample(data, task.seed), solver
             )
-            return search(plans, plan, pairs, rounds, patience)
-        # Nothing is held out, so the seed of the fit is not used: the same lists every time.
-        plan, start = first_solution(plan, sample(data, 0), data, pairs, solver)
+        else:
+            # Nothing is held out, so the seed of the fit is not used: the same lists every time.
+            plan, start = first_solution(plan, sample(data, 0), data, pairs, solver)
         if rounds:
-            plan = choose_rounds(plan, train, valid, rounds, evals.append, solver)
+            plan = choose_rounds(plan, folds, rounds, evals.append, solver)
         return plan, start
 
     def _split_lists(
         self, task: FitTask, data: TableData, reader: TableReader
-    ) -> tuple[TableData, TableData]:
-        """Return lists to search on and held-out lists: the evaluation set, or a fifth of all."""
+    ) -> list[tuple[TableData, TableData]]:
+        """Return lists to search on and held-out lists: the evaluation set, or folds."""
         if task.evaluator is not None:
-            return data, reader.read_eval_set(task.evaluator)
-        return hold_out(data, task.seed)
+            return [(sample(data, task.seed), reader.read_eval_set(task.evaluator))]
+        return split_folds(data, task.seed)
 
     def _shapes_of_columns(self, columns: TableColumns) -> dict[int, str]:
         """Return the shape of each column that has one, by its number among those with tables."""
@@ -650,9 +656,9 @@ class AdditiveRanker(PathMixin, BaseRanker):
         plan = replace(plan, rounds=0)
         if self.reweight == 0:
             return plan
-        train, valid = self._split_lists(task, data, reader)
+        folds = self._split_lists(task, data, reader)
         solver = PlanSolver(task.source.journal)
-        return choose_rounds(plan, train, valid, self.reweight, evals.append, solver)
+        return choose_rounds(plan, folds, self.reweight, evals.append, solver)
 
     def _given_strengths(self) -> dict[str, float]:
         """Return the strengths that are given; grids have the strength of the curves by default."""

@@ -48,8 +48,8 @@ def test_curves_and_pairs_beat_a_linear_ranker(fitted):
 def test_strengths_are_chosen_on_held_out_queries_and_never_silently():
     X, y, qid = shop(40)
     chosen = AdditiveRanker(pairs=2, random_state=0).fit(X, y, qid=qid)
-    values = [tried["value"] for tried in chosen.evals_]
-    best = chosen.evals_[int(np.argmax(values))]
+    errors = [tried["pairwise-error"] for tried in chosen.evals_]
+    best = chosen.evals_[int(np.argmin(errors))]
     assert best["smooth"] == chosen.strengths_.smooth
     assert best["pairs"] == len(chosen.pairs_)
     assert chosen.score(*shop(seed=1)) > 0.8
@@ -649,16 +649,23 @@ def test_with_given_strengths_the_sample_has_seed_0(monkeypatch):
 
 @pytest.mark.parametrize(("asked", "patience"), [(None, 2), (1, 1), (5, 5)])
 def test_early_stopping_sets_the_patience_of_the_search(monkeypatch, asked, patience):
-    def search(_plans, _plan, _pairs, rounds, given):
-        raise KeyboardInterrupt(rounds, given)
+    def search(_plans, _plan, _pairs, given):
+        raise KeyboardInterrupt(given)
 
     monkeypatch.setattr(additive, "search", search)
     X, y, qid = shop(4)
     held = {} if asked is None else {"eval_set": (X, y), "eval_qid": qid}
-    for reweight, rounds in ((None, 1), (0, 0), (3, 3)):
-        with pytest.raises(KeyboardInterrupt) as told:
-            AdditiveRanker(early_stopping=asked, reweight=reweight).fit(X, y, qid=qid, **held)
-        assert told.value.args == (rounds, patience)
+    with pytest.raises(KeyboardInterrupt) as told:
+        AdditiveRanker(early_stopping=asked).fit(X, y, qid=qid, **held)
+    assert told.value.args == (patience,)
+
+
+def test_one_split_tries_a_round_and_folds_try_those_that_are_asked_for():
+    X, y, qid = shop(12)
+    held = {"eval_set": (X, y), "eval_qid": qid}
+    for data, reweight, most in (({}, None, 0), (held, None, 1), ({}, 1, 1), (held, 0, 0)):
+        ranker = AdditiveRanker(pairs=0, reweight=reweight).fit(X, y, qid=qid, **data)
+        assert max(tried["rounds"] for tried in ranker.evals_) == most
 
 
 def test_a_fit_without_warm_start_ignores_the_last_one():

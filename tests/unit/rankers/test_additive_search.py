@@ -1,5 +1,6 @@
 """The search of AdditiveRanker for strengths, pairs and rounds."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,6 +50,36 @@ def test_lists_are_held_out_whole_and_once():
     assert additive_search.sample(data, 3) is data
 
 
+def test_few_lists_are_held_out_once_each(monkeypatch):
+    data = table_data()
+    folds = additive_search.split_folds(data, 3)
+    held = [valid.lists.qid for _, valid in folds]
+    assert [len(np.unique(qid)) for qid in held] == [6] * 5
+    assert sorted(np.concatenate(held)) == sorted(data.lists.qid)
+    for train, valid in folds:
+        assert set(train.lists.qid) | set(valid.lists.qid) == set(range(30))
+        assert set(train.lists.qid).isdisjoint(valid.lists.qid)
+    again = additive_search.split_folds(data, 3)
+    assert all((a.lists.qid == b.lists.qid).all() for (_, a), (_, b) in zip(folds, again))  # noqa: B905
+    assert (additive_search.split_folds(data, 4)[0][1].lists.qid != held[0]).any()
+    monkeypatch.setattr(additive_search, "MANY_LISTS", 30)
+    ((_, valid),) = additive_search.split_folds(data, 3)
+    np.testing.assert_array_equal(valid.lists.qid, additive_search.hold_out(data, 3)[1].lists.qid)
+
+
+@pytest.mark.parametrize(("n_lists", "n_folds"), [(1, 1), (2, 2), (4, 4), (7, 5)])
+def test_folds_hold_lists_with_pairs_alone(n_lists, n_folds):
+    data = table_data()
+    lists = data.lists
+    y = np.where(np.isin(lists.qid, np.arange(n_lists)), lists.y, 1.0)
+    lists = replace(lists, y=y, query_index=lists.queries)
+    folds = additive_search.split_folds(replace(data, lists=lists), 0)
+    assert len(folds) == n_folds
+    for train, valid in folds:
+        assert train.lists.labels.n_pairs > 0
+        assert valid.lists.labels.n_pairs > 0
+
+
 @pytest.mark.parametrize(("rows", "kept"), [(5, 1), (6, 1), (12, 2), (17, 2), (179, 29)])
 def test_a_sample_is_no_larger_than_asked(rows, kept, monkeypatch):
     monkeypatch.setattr(additive_search, "SEARCH_ROWS", rows)
@@ -95,20 +126,25 @@ def test_lists_count_alike_or_by_their_pairs_or_gain(normalization):
 class Told:
     """A walk whose plans are worth what a function of their strengths says."""
 
-    def __init__(self, worth, monkeypatch, metric="ndcg@10"):
+    def __init__(self, worth, monkeypatch, metric="ndcg@10", n_folds=1):
         self.tried = []
-        monkeypatch.setattr(
-            additive_search,
-            "evaluate_plan",
-            lambda plan, _valid, _theta: worth(plan.strengths, plan),
-        )
+
+        def evaluate(plan, valid, _theta, metric):
+            value = worth(plan.strengths, plan)
+            return value if metric.name == "ndcg" or n_folds == 1 else 1 - value + valid
+
+        monkeypatch.setattr(additive_search, "evaluate_plan", evaluate)
         bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
         counts = np.ones(sum(bins.n_cells))
         self.plan = additive_search.Plan(
             bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
         )
-        solver = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space.size))
-        self.walk = additive_search.PlanSearch(None, None, self.tried.append, solver)
+        self.plans = [self.plan] * n_folds
+        solver = SimpleNamespace(solve=lambda plan, _data, _start, _fold: np.zeros(plan.space.size))
+        folds = [(None, 0.01 * fold) for fold in range(n_folds)]
+        self.walk = additive_search.PlanSearch(
+            folds, self.tried.append, solver, fold_metric=additive_search.FOLD_METRIC
+        )
 
     def smooth(self):
         return [one["smooth"] for one in self.tried]
@@ -118,43 +154,52 @@ def test_a_path_ends_when_patience_runs_out_or_the_metric_falls_steeply(monkeypa
     worth = {100.0: 0.5, 10.0: 0.6, 1.0: 0.598, 0.1: 0.7, 0.01: 0.699, 0.001: 0.698}
     for patience, last in ((1, 1.0), (2, 0.001)):
         told = Told(lambda s, _: worth[s.smooth], monkeypatch)
-        assert told.walk.path(told.plan, "smooth", additive_search.DECADES, patience)
+        assert told.walk.path(told.plans, "smooth", additive_search.DECADES, patience)
         assert told.smooth()[-1] == last
-        assert told.walk.plan.strengths.smooth == (10.0 if patience == 1 else 0.1)
+        assert told.walk.best.strengths.smooth == (10.0 if patience == 1 else 0.1)
     step = Told(lambda s, _: {100.0: 0.5, 10.0: 0.496, 1.0: 0.9}[s.smooth], monkeypatch)
-    step.walk.path(step.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    step.walk.path(step.plans, "smooth", (100.0, 10.0, 1.0), 5)
     assert step.smooth() == [100.0, 10.0, 1.0], "a fall by less than a hundredth is borne"
     deeper = Told(lambda s, _: {100.0: 0.5, 10.0: 0.494, 1.0: 0.9}[s.smooth], monkeypatch)
-    deeper.walk.path(deeper.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    deeper.walk.path(deeper.plans, "smooth", (100.0, 10.0, 1.0), 5)
     assert deeper.smooth() == [100.0, 10.0]
     equal = Told(lambda _s, _p: 0.5, monkeypatch)
-    assert equal.walk.path(equal.plan, "smooth", (100.0, 10.0), 1)
-    assert equal.walk.plan.strengths.smooth == 100.0
-    assert not equal.walk.path(equal.walk.plan, "smooth", (1.0, 0.1), 1)
+    assert equal.walk.path(equal.plans, "smooth", (100.0, 10.0), 1)
+    assert equal.walk.best.strengths.smooth == 100.0
+    assert not equal.walk.path(equal.walk.best.plans, "smooth", (1.0, 0.1), 1)
     errors = Told(lambda s, _: s.smooth, monkeypatch, "pairwise_error")
-    errors.walk.path(errors.plan, "smooth", (3.0, 1.0, 2.0), 1)
-    assert errors.walk.plan.strengths.smooth == 1.0
+    errors.walk.path(errors.plans, "smooth", (3.0, 1.0, 2.0), 1)
+    assert errors.walk.best.strengths.smooth == 1.0
+
+
+def test_folds_choose_by_the_mean_of_their_pairwise_errors(monkeypatch):
+    worth = {100.0: 0.5, 10.0: 0.8, 1.0: 0.7}
+    told = Told(lambda s, _: worth[s.smooth], monkeypatch, n_folds=3)
+    told.walk.path(told.plans, "smooth", worth)
+    assert told.walk.best.strengths.smooth == 10.0
+    assert [one["value"] for one in told.tried] == pytest.approx([0.5, 0.8, 0.7])
+    assert [one["pairwise-error"] for one in told.tried] == pytest.approx([0.51, 0.21, 0.31])
 
 
 def test_refining_tries_larger_strengths_and_then_smaller_ones(monkeypatch):
     half = additive_search.HALF
     for best, tried in ((half, [1.0, half, half**2]), (1 / half, [1.0, half, 1 / half, half**-2])):
         told = Told(lambda s, _: -abs(np.log(s.smooth / best)) + 9, monkeypatch)  # noqa: B023
-        told.walk.try_plan(told.plan, None)
+        told.walk.try_plans(told.plans, None)
         told.walk.refine("smooth", 2)
         np.testing.assert_allclose(told.smooth(), tried)
-        assert told.walk.plan.strengths.smooth == pytest.approx(best)
+        assert told.walk.best.strengths.smooth == pytest.approx(best)
 
 
 def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
     for useful, tried in ((0, [0, 1, 1]), (2, [0, 1, 1, 2, 2, 3, 3])):
         told = Told(lambda s, plan: 0.5 + 0.01 * min(plan.rounds, useful) - 0.001 * plan.rounds  # noqa: B023
                     - 1e-5 * abs(s.smooth - 0.3), monkeypatch)  # fmt: skip
-        told.walk.try_plan(told.plan, None)
+        told.walk.try_plans(told.plans, None)
         told.walk.add_rounds(4)
         assert [one["rounds"] for one in told.tried] == tried
-        assert told.walk.plan.rounds == useful
-        assert told.walk.plan.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
+        assert told.walk.best.plans[0].rounds == useful
+        assert told.walk.best.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
 
 
 @pytest.mark.parametrize(
@@ -163,20 +208,23 @@ def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
      ({0: 0.5, 10: 0.7, 3: 0.8, 1: 0.75}, [10, 3, 1], 3)],
 )  # fmt: skip
 def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypatch):
-    told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
-    told.walk.try_plan(told.plan, None)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
-    additive_search.search_grids(told.walk, told.plan.with_pairs(pairs), pairs, 1)
-    counts = [one["pairs"] for one in told.tried[1:]]
-    assert list(dict.fromkeys(counts)) == tried
-    assert len(told.walk.plan.pairs) == kept
-    assert told.walk.plan.pairs == pairs[:kept]
+    # Every fold has pairs of its own.
+    for fold_pairs in ([pairs], [pairs, pairs[::-1]]):
+        told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch, n_folds=len(fold_pairs))
+        told.walk.try_plans(told.plans, None)
+        additive_search.search_grids(told.walk, fold_pairs, 1)
+        counts = [one["pairs"] for one in told.tried[1:]]
+        assert list(dict.fromkeys(counts)) == tried
+        for plan, its_pairs in zip(told.walk.best.plans, fold_pairs, strict=True):
+            assert plan.pairs == its_pairs[:kept]
 
 
 def test_pairs_by_name_stay_where_curves_alone_rank_better(monkeypatch):
     told = Told(lambda s, plan: (0.5 if plan.pairs else 0.9) - 0.01 * s.smooth, monkeypatch)
     pairs = [(0, 1), (2, 3), (1, 4)]
-    plan, theta = additive_search.search(told.walk, told.plan, pairs, rounds=1, patience=1)
+    additive_search.search(told.walk, told.plan, pairs, patience=1)
+    (plan,), (theta,), _ = told.walk.best
     assert plan.pairs == pairs
     assert len(theta) == plan.space.size
     assert {one["pairs"] for one in told.tried} == {0, 3}

@@ -122,6 +122,21 @@ def test_cuts_separate_values_and_respect_the_number_of_bins(values, bins):
         assert (places == places[k]).sum() == 1, "a heavy value has a bin of its own"
 
 
+def test_tails_have_bins_of_tables():
+    values = np.expm1(np.random.default_rng(0).normal(size=20_000) * 2)
+    X = np.sort(values)[:, np.newaxis]
+    cuts = np.array(fit_bins(X, 64).cuts[0])
+    assert len(cuts) >= 60
+    mass = np.diff(np.searchsorted(X[:, 0], cuts), prepend=0, append=len(X)) / len(X)
+    assert mass.max() < 1.5 / 64, "three quarters of the bins follow the mass"
+    assert cuts[-1] > np.quantile(values, 0.999)
+    far = fit_bins(np.append(X, [[1e300]], axis=0), 64).cuts[0]
+    assert len(far) >= 45, "a single huge value takes a quarter of the bins at most"
+    for ends in ([-1.7e308, 1.7e308], [0.0, 5e-324]):
+        column = np.concatenate([np.linspace(*ends, 9), values[:91]])[:, np.newaxis]
+        assert len(fit_bins(column, 16).cuts[0]) >= 8
+
+
 def test_bins_share_the_mass():
     X = np.random.default_rng(0).normal(size=(20_000, 1))
     X[:10_000] = 0.0
