@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +79,7 @@ from rankine.solvers.tables import (
     purify,
     standardised_bin_centres,
 )
-from rankine.transforms.bins import layout_of, score_tables
+from rankine.transforms.bins import TableScorer, layout_of
 from rankine.transforms.scaling import Scaling, check_scale
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ if TYPE_CHECKING:
 #: A fit with intervals goes on to this share of ``tol``, which costs less than computing the
 #: covariance twice.
 FIRST_TOL = 1e-5
+
+
+#: What ``predict`` arranges once for each fitted ranker. Not an attribute, which copies and pickles
+#: would contain.
+_scorers: WeakKeyDictionary[AdditiveRanker, TableScorer] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -867,7 +873,11 @@ class AdditiveRanker(PathMixin, BaseRanker):
         X = in_memory(X)
         matrix = self._prediction_matrix(X)
         read_query_index(X, qid, group, matrix.shape[0])
-        return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
+        scorer = _scorers.get(self)
+        fitted = (self.bins_, self.grids_, self.n_threads)
+        if scorer is None or (scorer.bins, scorer.grids, scorer.threads) != fitted:
+            scorer = _scorers[self] = TableScorer(*fitted)
+        return scorer.score(self.coef_, matrix)
 
     def _align_columns(
         self, data: Dataset, columns: FittedColumns, log_record: LogRecord | None

@@ -14,7 +14,7 @@ from rankine.core.specs import History, ListRange, LogColumns, MissingValues, Ru
 from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
-from rankine.transforms.bins import score_tables
+from rankine.transforms.bins import TableScorer
 from rankine.transforms.log_columns import LogEncoder, columns_of
 from rankine.transforms.missing import fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
@@ -27,7 +27,7 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     data = align_columns(model, data)
     tables = find_tables(model)
     if tables is not None:
-        return score_tables(tables.bins, tables.grids, tables.weights, data.X)
+        return TableScorer(tables.bins, tables.grids).score(tables.weights, data.X)
     return transformed_scores(model.transforms, data, model.to_dense())
 
 

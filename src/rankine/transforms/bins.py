@@ -518,26 +518,30 @@ def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -
     return GridAxis(column, (*group_of_cell.tolist(), int(group_of_cell.max()) + 1))
 
 
-def score_tables(
-    bins: Bins,
-    grids: Grids | None,
-    weights: NDArray[np.float64],
-    X: Any,
-    threads: int | None = None,
-) -> NDArray[np.float64]:
-    """Score many rows: sum table entries, and linear columns times their weights."""
-    layout = layout_of(bins, grids)
-    rows = BinCoder(bins, threads).code(X)
-    scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
-    if bins.linear:
-        part = linear_part(X, bins.linear, bins.names)
-        for k in range(part.shape[1]):
-            if hasattr(part, "indptr"):
-                column = part[:, [k]].toarray().ravel()
-            else:
-                column = part[:, k]
-            scores += weights[layout.size + k] * column
-    return scores
+class TableScorer:
+    """Scores rows with tables; the arranged cuts serve many calls and all weights."""
+
+    def __init__(self, bins: Bins, grids: Grids | None, threads: int | None = None) -> None:
+        self.bins = bins
+        self.grids = grids
+        self.threads = threads
+        self._layout = layout_of(bins, grids)
+        self._coder = BinCoder(bins, threads)
+
+    def score(self, weights: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
+        """Sum table entries, and linear columns times their weights, of every row."""
+        n_cells = self._layout.size
+        rows = self._coder.code(X)
+        scores = BinnedProducts(rows, self._layout, self.threads).scores(weights[:n_cells])
+        if self.bins.linear:
+            part = linear_part(X, self.bins.linear, self.bins.names)
+            for k in range(part.shape[1]):
+                if hasattr(part, "indptr"):
+                    column = part[:, [k]].toarray().ravel()
+                else:
+                    column = part[:, k]
+                scores += weights[n_cells + k] * column
+        return scores
 
 
 def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> Any:

@@ -10,7 +10,7 @@ from rankine.core.errors import FeatureMismatchError
 from rankine.core.specs import Bins, GridAxis, Grids, LogColumns, OneHot
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
-from rankine.transforms.bins import score_tables
+from rankine.transforms.bins import TableScorer
 
 # price (ordered), brand (unordered), parity (linear), flag (no cuts), size, bulk (linear).
 BINS = Bins(((1.0, 2.0, 5.0), (0.0, 1.0, 2.0), (), (), (3.0,), ()), (1,), (2, 5))
@@ -79,7 +79,7 @@ def test_terms_of_a_row_are_the_entries_it_meets(grids):
     tables, X = find_tables(model), rows()
     names, parts = tables.parts(X)
     sparse_names, sparse_parts = tables.parts(sparse.csr_array(X))
-    scores = score_tables(tables.bins, tables.grids, tables.weights, X)
+    scores = TableScorer(tables.bins, tables.grids).score(tables.weights, X)
     for i, x in enumerate(X):
         own, linear = entries(model, x)
         expected = [(name, k, entry, entry) for name, k, entry in own]

@@ -1,5 +1,7 @@
 """AdditiveRanker: curves, pairs, strengths, warm starts, paths."""
 
+import copy
+import pickle
 from dataclasses import replace
 from types import SimpleNamespace
 from unittest import mock
@@ -7,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from typer.testing import CliRunner
 
 import rankine
@@ -717,3 +720,24 @@ def test_grids_have_the_strength_of_the_curves_unless_another_is_given():
     assert strengths(smooth=2.0) == {"smooth": 2.0, "pair_smooth": 2.0}
     assert strengths(pair_smooth=3.0) == {"pair_smooth": 3.0}
     assert strengths(smooth=2.0, pair_smooth=3.0) == {"smooth": 2.0, "pair_smooth": 3.0}
+
+
+def test_predict_arranges_the_cuts_once_and_again_after_a_fit(monkeypatch):
+    X, y, qid = shop(12)
+    ranker = AdditiveRanker(smooth=1.0, pairs=[(1, 2)]).fit(X, y, qid=qid)
+    first = ranker.predict(X)
+    size = len(pickle.dumps(ranker))
+    with monkeypatch.context() as patch:
+        patch.setattr(additive, "TableScorer", mock.Mock(side_effect=AssertionError))
+        assert (ranker.predict(X) == first).all()
+        ranker.coef_ = 2 * ranker.coef_
+        assert (ranker.predict(X) == 2 * first).all(), "weights are not part of it"
+    assert (ranker.set_params(n_threads=1).predict(X) == 2 * first).all()
+    # Copies arrange their own, and contain none.
+    for copied in (copy.deepcopy(ranker), pickle.loads(pickle.dumps(ranker))):  # noqa: S301
+        assert (copied.predict(X) == 2 * first).all()
+    assert abs(len(pickle.dumps(ranker)) - size) < 100
+    clone(ranker).fit(2 * X, y, qid=qid)
+    ranker.fit(10 * X, y, qid=qid)
+    np.testing.assert_array_equal(ranker.predict(10 * X), Scorer(ranker.to_model()).score(10 * X))
+    assert not np.allclose(ranker.predict(X), first)
