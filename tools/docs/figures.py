@@ -331,6 +331,18 @@ def shapes() -> str:
     return "\n".join([_cells(("", "measured")), "|---|---|", *map(_cells, rows)])
 
 
+def edit_times() -> str:
+    """CPU time of edits beside that of the fits that they continue."""
+    names = {"default": "default", "given": "`smooth` given"}
+    lines = ["| rows | strengths | fit | edit | of a model file |", "|---|---|---|---|---|"]
+    for each in _results("edit")["sizes"]:
+        seconds, share = each["seconds"], each["share"]
+        edits = (f"{seconds[key]:.1f} s ({share[key]:.0%})" for key in ("edit", "model"))
+        fit = f"{seconds['fit']:.1f} s"
+        lines.append(_cells((f"{each['rows']:,}", names[each["strengths"]], fit, *edits)))
+    return "\n".join(lines)
+
+
 def arrow_scorer() -> str:
     """Rows a second of the Arrow scorer, alone and in Spark."""
     rates = figure("arrow-scorer", "rows_per_second")
@@ -650,6 +662,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "letor-map": letor_map,
     "probabilities": probabilities,
     "shapes": shapes,
+    "edit": edit_times,
     "scoring-times": scoring_times,
     "arrow-scorer": arrow_scorer,
     "stores": stores,

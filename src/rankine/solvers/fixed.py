@@ -33,6 +33,8 @@ Matrix = NDArray[np.float64]
 
 #: A row is a combination of earlier ones if less than this share of its length is left.
 DEPENDENT = 1e-9
+#: Relative residual up to which Newton equations are solved.
+FORCING = 0.1
 #: A step under a shape that can never be larger than this is fixed at 0 by the entries.
 NO_STEP = 1e-6
 
@@ -362,7 +364,8 @@ class FixedPenalty:
         self.penalty = penalty
         self.entries = entries
         self.space = penalty.space
-        self.forcing = penalty.forcing
+        # A start close to the solution: fewer and more exact steps cost less than in a fit.
+        self.forcing = FORCING
         self.predicted_gap_share = penalty.predicted_gap_share
         self.bounded = penalty.bounded
         self._penalty_factor: _ProjectedFactor | None = None
