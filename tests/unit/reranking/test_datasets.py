@@ -73,3 +73,13 @@ def test_equal_scores_of_changed_lists_are_not_in_file_order():
     first = evaluate_on(data, scores=ruled, metric="p@1")
     assert 0.25 < first < 0.42
     assert np.array_equal(ruled, apply_rules(rules, data, np.zeros(4 * n))[0])
+
+
+def test_lists_after_an_untouched_one_follow_the_rules():
+    qid = np.repeat([1, 2, 3], 3)
+    data = Dataset.from_arrays(np.zeros((9, 1)), np.zeros(9), qid, docid=list("abcdefghi"))
+    rules = Rules({"pin": [{"where": "id == 'f' or id == 'i'", "position": 1}]})
+    scores = np.tile([3.0, 2.0, 1.0], 3)
+    ruled, _, _ = apply_rules(rules, data, scores)
+    assert ruled[:3].tolist() == [3.0, 2.0, 1.0]
+    assert ruled[3:].reshape(2, 3).argsort(axis=1).tolist() == [[1, 0, 2]] * 2
