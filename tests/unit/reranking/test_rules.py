@@ -39,6 +39,13 @@ def test_explanations_name_the_rules_that_moved_items():
     assert ranking.conflicts == ()
 
 
+def test_an_item_lifted_by_a_lower_quota_names_it():
+    rules = Rules({"at_least": [{"name": "new", "where": "age < 2", "count": 1, "first": 2}]})
+    ranking = rules.rank([3.0, 2.0, 1.0], {"age": [9, 9, 1]}, explain=True)
+    assert ranking.order.tolist() == [0, 2, 1]
+    assert [move.rules for move in ranking.moves] == [(), ("new",), ("new",)]
+
+
 def conflicts(entries, columns, k=None):
     n = len(next(iter(columns.values())))
     ranking = Rules(entries).rank(-np.arange(float(n)), columns, k, explain=True)
