@@ -40,7 +40,7 @@ def edit(
     fixed: Annotated[
         str | None,
         typer.Option(
-            help="Fix the entries in the tables [[fixed]] of this TOML file "
+            help="Fix the entries that this TOML file lists "
             "(default: open a page on which curves can be dragged).",
             metavar="FILE",
         ),
