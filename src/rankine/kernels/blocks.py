@@ -87,12 +87,18 @@ def _multiply(
         start, n = starts[q], starts[q + 1] - starts[q]
         for a in range(n):
             product = out[rows[start + a]]
-            for b in range(n):
-                c = matrices[offsets[q] + a * n + b]
-                if c != 0.0:
-                    row = P[rows[start + b]]
-                    for k in range(row.shape[0]):
-                        product[k] += c * row[k]
+            matrix = matrices[offsets[q] + a * n : offsets[q] + (a + 1) * n]
+            # Four rows at a time: each entry of the sum is loaded and stored once for all of them.
+            for b in range(0, n - n % 4, 4):
+                s, t = P[rows[start + b]], P[rows[start + b + 1]]
+                u, v = P[rows[start + b + 2]], P[rows[start + b + 3]]
+                c, d, e, f = matrix[b], matrix[b + 1], matrix[b + 2], matrix[b + 3]
+                for k in range(P.shape[1]):
+                    product[k] += c * s[k] + d * t[k] + e * u[k] + f * v[k]
+            for b in range(n - n % 4, n):
+                row = P[rows[start + b]]
+                for k in range(P.shape[1]):
+                    product[k] += matrix[b] * row[k]
 
 
 @jit

@@ -317,7 +317,8 @@ def _csr_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
 
 
 @jit(fastmath=REDUCE)
-def _add_outer(X: Any, Z: Any, out: Any) -> None:
+def add_outer(X: Any, Z: Any, out: Any) -> None:
+    """Add X'Z to ``out``; entries above the diagonal have no meaning."""
     # Blocks of two columns and four rows: entries are loaded and stored once for all of them.
     n_rows, n_columns = X.shape
     whole = n_rows - n_rows % 4
@@ -342,7 +343,7 @@ def _add_outer(X: Any, Z: Any, out: Any) -> None:
 
 @rows_add_outer.implementation(DenseRows)
 def _dense_rows_add_outer(rows: Any, items: Any, X: Any, Z: Any, out: Any) -> Any:
-    _add_outer(X, Z, out)
+    add_outer(X, Z, out)
 
 
 @rows_add_outer.implementation(CsrRows)

@@ -198,7 +198,8 @@ def solve_newton(
         allowed_gap = penalty.predicted_gap_share * tol * problem.at_zero
         curvature_scale = problem.curvature_scale(point.curvature)
         require_finite(curvature_scale, iteration, "the Newton method")
-        factor, descent_rhs = penalty.factor(curvature_scale), -gradient * free
+        factor = problem.preconditioner(penalty, point.curvature, curvature_scale)
+        descent_rhs = -gradient * free
         if iteration > 0 and not certify:
             estimated_gap = dot(descent_rhs, factor.solve(descent_rhs)) / 2.0
             if estimated_gap <= tol * problem.at_zero:
@@ -370,7 +371,7 @@ def newton_direction(
 ) -> Direction:
     """Solve H d = -g for the free coordinates by preconditioned conjugate gradients.
 
-    ``factor`` solves K plus about the diagonal of the risk's curvature. The iteration ends when the
+    ``factor`` is the ``preconditioner`` of the problem. The iteration ends when the
     residual, in the norm of this preconditioner, has shrunk to ``forcing``, or when it certifies a
     gap of ``allowed_gap`` (if that is not 0).
     """

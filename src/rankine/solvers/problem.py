@@ -190,6 +190,18 @@ class Problem:
         """Return about the diagonal of X^T d2R/dp2 X."""
         return self.curvature_diagonal(curvature)
 
+    def preconditioner(
+        self,
+        penalty: Any,
+        curvature: Any,  # noqa: ARG002 - some problems use more than the diagonal
+        scale: Vector,
+    ) -> Any:
+        """Return an object whose ``solve(b)`` returns about (K + X^T d2R/dp2 X)^-1 b.
+
+        K is the curvature of the penalty, and ``scale`` the ``curvature_scale``.
+        """
+        return penalty.factor(scale)
+
 
 class RowsProblem(Problem):
     """A risk of rows in memory: of all rows, or of one partition.

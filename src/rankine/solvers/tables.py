@@ -29,6 +29,7 @@ from rankine.kernels.blocks import table_histograms, table_scores
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, map_shards
 from rankine.model.tables import bin_centres
+from rankine.solvers.coarse import MIN_ROWS, CoarseFactor
 from rankine.solvers.problem import RowsProblem
 from rankine.solvers.shapes import SHAPE_NUMBERS, ShapeRows, move_inside
 
@@ -736,6 +737,24 @@ class TableProblem(RowsProblem):
                 linear = self.linear.transpose_times(np.ascontiguousarray(u))
                 out[space.size - space.n_linear :, k] = linear
         return out
+
+    def preconditioner(
+        self,
+        penalty: TablePenalty,
+        curvature: Any,
+        scale: Vector,
+        barrier: tuple[ShapeRows, Vector] | None = None,
+        n_systems: int = 1,
+    ) -> CoarseFactor | _Factor:
+        """Return factors of about the curvature of the objective.
+
+        Where it pays for this number of systems they see how tables overlap, see
+        ``solvers.coarse``. ``barrier`` is that of ``TablePenalty.factor``.
+        """
+        if n_systems * self.products.rows.n_rows < MIN_ROWS:
+            return penalty.factor(scale, barrier)
+        blocks = penalty.factor(scale, barrier)
+        return CoarseFactor(self, blocks, curvature.diagonal(), scale)
 
     def curvature_scale(self, curvature: Any) -> Vector:
         """Return about the diagonal of d2R/dtheta2."""
