@@ -38,7 +38,7 @@ SAMPLE_ROWS, SAMPLE_SHARE = 10_000, 0.05
 #: Rows from which the sample costs less than the products that it saves in one system.
 MIN_ROWS = 300_000
 #: Directions with less than this share of the largest one's mass are left out.
-RANK_TOL = 1e-8
+RANK_TOL = 1e-5
 
 
 class CoarseFactor:

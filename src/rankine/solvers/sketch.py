@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.blocks import BlockCurvature
+from rankine.solvers.newton import QuadraticPenalty
 from rankine.solvers.sandwich import Covariance, Sandwich, too_few_queries
 
 if TYPE_CHECKING:
-    from rankine.solvers.tables import TablePenalty, TableProblem
+    from rankine.solvers.tables import TableProblem
 
 Matrix = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ _SEED = 0x49564C53
 
 def sketch(
     problem: TableProblem,
-    penalty: TablePenalty,
+    penalty: QuadraticPenalty,
     w: NDArray[np.float64],
     shares: NDArray[np.float64],
 ) -> Sandwich:

@@ -739,21 +739,17 @@ class TableProblem(RowsProblem):
         return out
 
     def preconditioner(
-        self,
-        penalty: TablePenalty,
-        curvature: Any,
-        scale: Vector,
-        barrier: tuple[ShapeRows, Vector] | None = None,
-        n_systems: int = 1,
-    ) -> CoarseFactor | _Factor:
+        self, penalty: Any, curvature: Any, scale: Vector, n_systems: int = 1
+    ) -> Any:
         """Return factors of about the curvature of the objective.
 
         Where it pays for this number of systems they see how tables overlap, see
-        ``solvers.coarse``. ``barrier`` is that of ``TablePenalty.factor``.
+        ``solvers.coarse``.
         """
-        if n_systems * self.products.rows.n_rows < MIN_ROWS:
-            return penalty.factor(scale, barrier)
-        blocks = penalty.factor(scale, barrier)
+        blocks = penalty.factor(scale)
+        # Penalties of other types couple tables as well.
+        if n_systems * self.products.rows.n_rows < MIN_ROWS or type(penalty) is not TablePenalty:
+            return blocks
         return CoarseFactor(self, blocks, curvature.diagonal(), scale)
 
     def curvature_scale(self, curvature: Any) -> Vector:

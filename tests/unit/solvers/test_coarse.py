@@ -82,13 +82,12 @@ def test_newton_finds_the_same_solution(system, monkeypatch):
     assert helped.stop_reason == "converged"
 
 
-@pytest.mark.parametrize("shapes", [None, {0: "increasing", 4: "concave"}])
-def test_any_number_of_threads_gives_the_same_bits(monkeypatch, shapes):
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     monkeypatch.setattr(tables, "MIN_ROWS", 0)
     rng = np.random.default_rng(4)
     X = rng.normal(size=(600, 5)) + rng.normal(size=(600, 1))
     y = np.digitize(X.sum(axis=1) + rng.normal(size=600), [0.0, 3.0])
-    options = {"bins": 8, "pairs": [(0, 1)], "smooth": 1.0, "shapes": shapes}
+    options = {"bins": 8, "pairs": [(0, 1)], "smooth": 1.0}
     fits = [
         AdditiveRanker(**options, n_threads=n).fit(X, y, qid=np.repeat(np.arange(40), 15))
         for n in (1, 3)
