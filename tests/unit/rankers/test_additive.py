@@ -741,3 +741,19 @@ def test_predict_arranges_the_cuts_once_and_again_after_a_fit(monkeypatch):
     ranker.fit(10 * X, y, qid=qid)
     np.testing.assert_array_equal(ranker.predict(10 * X), Scorer(ranker.to_model()).score(10 * X))
     assert not np.allclose(ranker.predict(X), first)
+
+
+@pytest.mark.parametrize("pairs", [0, [(0, 1)]])
+def test_strong_smoothing_leaves_lines_with_and_without_pairs(pairs):
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(1200, 3)))
+    y = np.digitize(X[:, 0] + X[:, 1] / 2 + rng.normal(size=1200), [1, 2, 4])
+    ranker = AdditiveRanker(smooth=1e5, anchor=0.1, pairs=pairs)
+    ranker.fit(X, y, qid=np.repeat(np.arange(60), 20))
+    cuts = np.array(ranker.bins_.cuts[0])
+    entries = ranker.coef_[: ranker.bins_.n_cells[0]][1:-2]
+    centres = (cuts[1:] + cuts[:-1]) / 2
+    line = np.polyval(np.polyfit(centres, entries, 1), centres)
+    np.testing.assert_allclose(entries, line, atol=1e-5 * np.ptp(entries))
+    grids = ranker.coef_[sum(ranker.bins_.n_cells) :]
+    assert np.abs(grids).max(initial=0.0) < 1e-5 * np.ptp(entries)
