@@ -175,7 +175,7 @@ def named_terms(model: LinearModel, target: str) -> list[WeightTerm]:
 
 
 def float32_terms(model: LinearModel, target: str) -> list[WeightTerm]:
-    """Return the name and the float32 weight of every weight that is not zero in float32."""
+    """Return name and float32 weight, as text, of every weight that is not zero in float32."""
     # A weight that becomes 0 in float32 adds nothing to any score.
     terms = []
     with np.errstate(over="ignore"):

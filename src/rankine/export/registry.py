@@ -7,7 +7,8 @@ A target is one module of ``rankine.export``, which is imported by being there::
         \"\"\"Write a model of Engine. (The help of the command prints this line.)\"\"\"
         require_linear(model, "Engine")
         terms = float32_terms(model, "Engine")
-        return Export(json_bytes({"name": options.versioned(model), "weights": dict(terms)}))
+        weights = {term.name: float(term.weight) for term in terms}
+        return Export(json_bytes({"name": options.versioned(model), "weights": weights}))
 
 ``rankine.export.features`` refuses models that the target cannot express (``require_linear``,
 ``require_rule``) and returns names and weights. The test file ``tests/unit/export/test_engine.py``

@@ -23,6 +23,8 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
     RankedLists,
+    list_expected,
+    list_value,
     pair_values,
     ranked_values,
     weighted_values,
@@ -127,6 +129,17 @@ class _GroupedRows(NamedTuple):
     retrieved: NDArray[np.bool_] | None
 
 
+def _require_implementations(spec: Any) -> None:
+    """Raise if a metric of ranked lists lacks a function that its family calls."""
+    # Numba's error for it is a page long.
+    for function in (list_value, list_expected):
+        if type(spec) not in function.implementations:
+            raise TypeError(
+                f"{function.__name__} has no implementation for {type(spec).__name__}; a metric of "
+                "ranked lists implements list_value and list_expected (rankine.metrics.families)"
+            )
+
+
 class _RankedListEvaluator(QueryEvaluator):
     """Evaluate a metric of ranked lists."""
 
@@ -136,6 +149,7 @@ class _RankedListEvaluator(QueryEvaluator):
         gains = _item_gains(metric, data)
         tie_key = _tie_key(metric, gains, data)
         self._spec = find_definition(metric.name).spec(metric, int(data.queries.sizes.max()))
+        _require_implementations(self._spec)
         self._depth = cutoffs(metric.cutoff, data.queries, data.columns)
         self._query_starts = starts
         self._pool = ItemPool(starts, gains)

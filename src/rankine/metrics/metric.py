@@ -82,7 +82,11 @@ RANK_TIES = ("file", "docid", "expected", "worst")
 
 
 def register(*definitions: Definition) -> None:
-    """Add metrics. Their names and aliases must not be registered yet."""
+    """Add metrics. Their names and aliases must not be registered yet.
+
+    A metric of the family "ranks" also implements ``list_value`` and ``list_expected``, one of
+    "pairs" ``pair_value``, for its spec (``rankine.metrics.families``).
+    """
     for definition in definitions:
         names = (definition.name, *definition.aliases)
         for name in names:

@@ -84,6 +84,14 @@ def test_a_registered_metric_is_known_by_all_its_names_and_learns_the_longest_li
             metric.register(metric.Definition(name, "", "pairs", spec, aliases=aliases))
 
 
+def test_a_metric_without_an_expectation_over_ties_names_the_function(monkeypatch):
+    for name in ("DEFINITIONS", "_BY_NAME"):
+        monkeypatch.setattr(metric, name, dict(getattr(metric, name)))
+    metric.register(metric.Definition("mine", "Mine", "ranks", lambda *_: PairwiseError(0.5)))
+    with pytest.raises(TypeError, match=r"list_value .* PairwiseError"):
+        evaluate("mine", [1, 0], [0.0, 1.0])
+
+
 def test_columns_that_a_metric_reads():
     metric = parse_metric("ndcg@shown:gain=2*margin:label=`my click`*(brand == 'a')")
     assert metric.columns == ("shown", "margin", "my click", "brand")
