@@ -86,13 +86,10 @@ class ItemStrengths:
             for i, item in enumerate(self.items)
         ]
         features = {name: value for name, value in self.coef.items() if name not in self.items}
-        certificate = dict(self.ranker.solution_.certificate)
-        return {
-            "items": items,
-            "features": features,
-            "confidence": self.confidence,
-            "certificate": certificate,
-        }
+        result: dict[str, Any] = {"items": items, "features": features}
+        if self.low is not None:
+            result["confidence"] = self.confidence
+        return {**result, "certificate": dict(self.ranker.solution_.certificate)}
 
 
 def item_strengths(
