@@ -1,14 +1,13 @@
 """Rows that form pairs, query by query, and the weights of pairs.
 
-Query weights and row weights enter every pairwise risk here: ``PairQueries.from_dataset`` collects
-them and ``query_omega`` combines them. (``losses.least_squares`` has a normalisation of its own;
-stochastic rankers draw queries in proportion to their weights, see ``samplers.draw``.) A pair
-(i, j) of query q has the weight ``omega_q w_i w_j`` with row weights w (1 by default). With the
-query's pair weight N_q = sum over its pairs of w_i w_j, the query weight v_q, and sums over queries
-with a pair::
+``PairQueries.from_dataset`` collects query weights and row weights, and ``query_omega`` combines
+them for ``RankSVM``. (Where other rankers apply them: see
+``rankers.sources.TrainingSource.query_weights``.) A pair (i, j) of query q has the weight
+``omega_q w_i w_j`` with row weights w (1 by default). With the query's pair weight N_q = sum over
+its pairs of w_i w_j, the query weight v_q, and sums over queries k with a pair::
 
-    "query"  omega_q = v_q / (sum_q v_q  N_q)     mean over queries of the mean over pairs
-    "pair"   omega_q = v_q / (sum_q v_q N_q)      mean over all pairs
+    "query"  omega_q = v_q / (N_q sum_k v_k)    mean over queries of the mean over pairs
+    "pair"   omega_q = v_q / sum_k (v_k N_k)    mean over all pairs
     "sum"    omega_q = v_q
 
 Integer weights therefore give the same risk as repeated rows and repeated queries.

@@ -44,7 +44,8 @@ class Definition:
     aliases
         Other accepted names.
     items
-        What a ranked list holds: ``"gain"`` (of the label), ``"relevance"`` (0 or 1), ``"group"``
+        What a ranked list holds: ``"gain"`` (of the label), ``"relevance"`` (1 for labels from
+        the option ``threshold`` on, 1 by default, else 0), ``"group"``
         (number of the item's value in column ``by``, from 1; 0 without a value) or ``"relevant
         group"`` (the same for relevant items, each without a value in its own group; else 0).
     cutoff
@@ -95,11 +96,14 @@ def register(*definitions: Definition) -> None:
                     f"a metric called {name!r} exists already", fix="Choose another name"
                 )
         complete = definition
-        # Every metric of ranked lists has these two options.
+        # Every metric of ranked lists has these options.
         if definition.family == "ranks":
+            defaults = {"no_relevant": "0", **definition.defaults, "ties": "expected"}
+            if definition.items in ("relevance", "relevant group"):
+                defaults.setdefault("threshold", 1.0)
             complete = replace(
                 definition,
-                defaults={"no_relevant": "0", **definition.defaults, "ties": "expected"},
+                defaults=defaults,
                 choices={"ties": RANK_TIES, **definition.choices},
             )
         DEFINITIONS[definition.name] = complete

@@ -92,6 +92,15 @@ def test_a_metric_without_an_expectation_over_ties_names_the_function(monkeypatc
         evaluate("mine", [1, 0], [0.0, 1.0])
 
 
+def test_labels_from_1_on_are_relevant_unless_a_metric_says_otherwise(monkeypatch):
+    for name in ("DEFINITIONS", "_BY_NAME"):
+        monkeypatch.setattr(metric, name, dict(getattr(metric, name)))
+    precision = metric.DEFINITIONS["p"]
+    metric.register(metric.Definition("mine", "Mine", "ranks", precision.spec, cutoff="required"))
+    for threshold, expected in (("", 0.5), (":threshold=2", 0.0)):
+        assert evaluate(f"mine@2{threshold}", [1, 0], [0.0, 1.0]) == expected
+
+
 def test_columns_that_a_metric_reads():
     metric = parse_metric("ndcg@shown:gain=2*margin:label=`my click`*(brand == 'a')")
     assert metric.columns == ("shown", "margin", "my click", "brand")
