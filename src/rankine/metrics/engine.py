@@ -132,10 +132,10 @@ class _GroupedRows(NamedTuple):
 def _require_implementations(spec: Any) -> None:
     """Raise if a metric of ranked lists lacks a function that its family calls."""
     # Numba's error for it is a page long.
-    for function in (list_value, list_expected):
+    for name, function in (("list_value", list_value), ("list_expected", list_expected)):
         if type(spec) not in function.implementations:
             raise TypeError(
-                f"{function.__name__} has no implementation for {type(spec).__name__}; a metric of "
+                f"{name} has no implementation for {type(spec).__name__}; a metric of "
                 "ranked lists implements list_value and list_expected (rankine.metrics.families)"
             )
 
