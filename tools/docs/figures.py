@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.peers.ratios import shown
+
 from tools.docs.includes import ROOT
 
 __all__ = ["figure", "fill_in", "pages", "unmarked"]
@@ -649,12 +651,18 @@ def threads() -> str:
 
 
 #: Name of a table -> what makes it.
+def peers() -> str:
+    """Figures of rankine and of other libraries from one run, and their ratios."""
+    return shown(figure("peers", "rows"))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "additive": additive,
     "billion": billion,
     "billion-runs": billion_runs,
     "rankers-compared": rankers_compared,
     "latency": latency,
+    "peers": peers,
     "clicks-propensity": clicks_propensity,
     "clicks-power": clicks_power,
     "clicks-learning": clicks_learning,
