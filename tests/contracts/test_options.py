@@ -74,14 +74,18 @@ class Blocks:
 
 
 def outcome(name, changes, *, stream=False, **options):
-    """Return a digest of what a ranker learns and says, and of its records."""
+    """Return a digest of what a ranker learns and says, and of its records.
+
+    A setting of a search that tries more or fewer candidates has an effect, whichever is chosen.
+    """
     ranker = make(name, **{"random_state": 0, **TOLERANCE.get(name, {}), **changes})
     if stream:
         ranker.fit(Blocks())
     else:
         fit(ranker, **options)
     learned = ranker.predict(DATA).tobytes(), getattr(ranker, "position_offset_", None)
-    return joblib.hash((*learned, ranker.score(VALID), getattr(ranker, "record_", None)))
+    records = getattr(ranker, "record_", None), len(getattr(ranker, "evals_", ()))
+    return joblib.hash((*learned, ranker.score(VALID), *records))
 
 
 def modes_of(name):

@@ -113,7 +113,7 @@ FAULTS: dict[str, list[Fault]] = {
                "tests/reliability/test_model_memory.py::test_memory_follows_the_file_and_not_its_numbers")),
         Fault("an older or newer format", "older ones load with the same weights, newer ones give an error that names the version",
               ("tests/unit/model/test_golden.py::test_linear_format_1",
-               "tests/unit/model/test_linear.py::test_a_newer_format_is_refused_by_name")),
+               "tests/unit/model/test_store.py::test_a_newer_format_is_refused_by_name")),
         Fault("rows whose features are not the model's", "an error when loading and for every request",
               ("tests/reliability/test_feature_mismatch.py::test_two_hundred_mismatches_are_all_caught",)),
     ],

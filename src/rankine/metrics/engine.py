@@ -134,9 +134,10 @@ def _require_implementations(spec: Any) -> None:
     # Numba's error for it is a page long.
     for name, function in (("list_value", list_value), ("list_expected", list_expected)):
         if type(spec) not in function.implementations:
-            raise TypeError(
-                f"{name} has no implementation for {type(spec).__name__}; a metric of "
-                "ranked lists implements list_value and list_expected (rankine.metrics.families)"
+            raise ParameterError(
+                f"{name} has no implementation for {type(spec).__name__}",
+                parameter="metric",
+                fix="Implement list_value and list_expected of rankine.metrics.families for it",
             )
 
 

@@ -566,7 +566,7 @@ def test_options_reach_the_ranker_and_the_training(files, tmp_path, monkeypatch)
         found = jobs[-1].estimator.get_params()
         assert {name: found[name] for name in parameters} == parameters
     done = run(files[0], "--set", "early_stopping=2", *out)
-    assert done.exception.parameter == "--early-stopping"
+    assert done.exception.parameter == "--set early_stopping"
     auto = ["--propensity", "auto", "--position", "p", "--item", "i", "--search", "s"]
     log = ["--query", "q", "--label", "y", "--numeric", "x"]
     assert isinstance(run(files[0], *auto, *out).exception, CapturedError)

@@ -88,7 +88,7 @@ def test_a_metric_without_an_expectation_over_ties_names_the_function(monkeypatc
     for name in ("DEFINITIONS", "_BY_NAME"):
         monkeypatch.setattr(metric, name, dict(getattr(metric, name)))
     metric.register(metric.Definition("mine", "Mine", "ranks", lambda *_: PairwiseError(0.5)))
-    with pytest.raises(TypeError, match=r"list_value .* PairwiseError"):
+    with raises_for("metric"):
         evaluate("mine", [1, 0], [0.0, 1.0])
 
 
