@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
 from rankine.core.specs import MissingValues
+from rankine.core.user_warnings import warn_user
 from rankine.data.dataset import SAMPLE_LISTS, Dataset
 from rankine.distributed.file_partitions import Partition
 from rankine.distributed.worker_pool import RAW, WorkerPool, token_of
@@ -37,7 +39,7 @@ from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk
 from rankine.samplers.draw import pair_sampler, query_shares
 from rankine.solvers.base import Callback, Solution, report_progress, require_finite
 from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
-from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric, compare_to_zero_weights
 from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
 from rankine.solvers.pair_steps import average_iterate, last_iterate, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
@@ -505,8 +507,8 @@ class _ListPasses:
     def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> tuple[Any, ...]:
         """Run one pass over the lists in a new order.
 
-        Returns the weights times the partition's share, the sums of the progressive metric and of
-        the loss, and 1 if the labels do not fit the metric.
+        Returns the weights times the partition's share, the sums of the progressive metric, the
+        learner's tally, and 1 if the labels do not fit the metric.
         """
         data, task = self.data, self.task
         steps = number * -(-data.n_queries // task.batch_lists)
@@ -520,8 +522,7 @@ class _ListPasses:
         order = permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
         run.learn_block(data, order)
         n_unfit = float(run.progressive.label_error is not None)
-        # Of the tally, the sum of the losses and the number of lists.
-        return self.share * learner.coef(), run.progressive.sums, learner.tally[:2], n_unfit
+        return self.share * learner.coef(), run.progressive.sums, learner.tally, n_unfit
 
 
 def average_lists(
@@ -535,18 +536,20 @@ def average_lists(
     """Pass over every partition, with the lists in a new seeded order each time.
 
     ``extra["progressive"]`` is the mean of the metric over lists before they were learned from.
+    Each pass is compared with zero weights, as in a run over one stream.
     """
     n_features = source.n_features
     # Check the options here rather than on the workers.
     task.learner(n_features, task.seed, start)
     pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
-    progressive, tally, n_unfit = ProgressiveMetric(task.metric), np.zeros(2), 0.0
+    progressive, tally, n_unfit = ProgressiveMetric(task.metric), np.zeros(4), 0.0
     trace: list[dict[str, float]] = []
     stop_reason, first_pass = "passes", 0
     point = pool.resume_point("list passes", start)
     if point.state is not None:
         w, progressive.sums, tally, n_unfit, trace, first_pass = point.state
+    steps_a_pass = -(-task.total // task.batch_lists)
 
     def state() -> Sequence[Any]:
         return w, progressive.sums, tally, n_unfit, trace, number
@@ -555,6 +558,7 @@ def average_lists(
         point.save(state)
         w, sums, losses, unfit = pool.total("learn", w, number, start is not None)
         require_finite(w, number, "one-pass learning")
+        message = compare_to_zero_weights(losses, (number + 1) * steps_a_pass)
         progressive.sums += sums
         tally, n_unfit = tally + losses, n_unfit + unfit
         loss = float("nan")
@@ -573,10 +577,12 @@ def average_lists(
             break
     if tally[1] == 0 and stop_reason == "passes":
         raise no_learnable_lists(task.objective.name)
+    if message is not None:
+        warn_user(message, ConvergenceWarning)
     extra = {"progressive": progressive.value}
     if n_unfit:
         extra["progressive"] = float("nan")
-    steps = (number + 1) * -(-task.total // task.batch_lists)
+    steps = (number + 1) * steps_a_pass
     certificate = {**values, "passes": number + 1.0}
     return Solution(coef, float("nan"), certificate, steps, trace, stop_reason, extra)
 

@@ -199,27 +199,15 @@ class OnePassRun:
         """
         with np.errstate(invalid="ignore"):  # the difference of infinite sums is noticed below
             since_check = self.learner.tally - self.checked[1 if at_end else 0]
-        loss, n_lists, zero_loss, squares = since_check.tolist()
-        if not at_end and n_lists < FEWEST_COMPARED:
+        if not at_end and since_check[1] < FEWEST_COMPARED:
             return None
-        times = loss / zero_loss if zero_loss > 0 else 1.0
-        if not np.isfinite(loss) or times > DIVERGED:
-            raise self._with_checkpoint(
-                DivergenceError(
-                    f"training diverged: after {self.learner.steps} steps the loss is {times:.3g} "
-                    "times that of zero weights",
-                    fix="Lower eta0, or scale the features (scale='query')",
-                )
-            )
+        try:
+            message = compare_to_zero_weights(since_check, self.learner.steps)
+        except DivergenceError as error:
+            raise self._with_checkpoint(error) from None
         self.checked[1] = self.checked[0]
         self.checked[0] = self.learner.tally
-        # A difference above two standard errors, so that chance does not warn.
-        if at_end and n_lists >= FEWEST_COMPARED and loss - zero_loss > 2 * squares**0.5:
-            return (
-                f"the loss of the last lists is {times:.3g} times that of zero weights: steps may "
-                "be too large. Lower eta0, or scale the features (scale='query')"
-            )
-        return None
+        return message if at_end else None
 
     def _last_reported(self) -> float:
         return self.trace[-1]["lists"] if self.trace else -1
@@ -281,6 +269,28 @@ class OnePassRun:
         if path is None:
             return error
         return DivergenceError(error.reason, fix=f"{error.fix}. The last good checkpoint is {path}")
+
+
+def compare_to_zero_weights(tally: NDArray[np.float64], steps: int) -> str | None:
+    """Raise if the loss of some lists is far above the loss of zero weights.
+
+    Returns a warning if it is above it at all. ``tally`` is that of ``OnePassLearner``.
+    """
+    loss, n_lists, zero_loss, squares = tally.tolist()
+    times = loss / zero_loss if zero_loss > 0 else 1.0
+    if not np.isfinite(loss) or times > DIVERGED:
+        raise DivergenceError(
+            f"training diverged: after {steps} steps the loss is {times:.3g} "
+            "times that of zero weights",
+            fix="Lower eta0, or scale the features (scale='query')",
+        )
+    # A difference above two standard errors, so that chance does not warn.
+    if n_lists >= FEWEST_COMPARED and loss - zero_loss > 2 * squares**0.5:
+        return (
+            f"the loss of the last lists is {times:.3g} times that of zero weights: steps may "
+            "be too large. Lower eta0, or scale the features (scale='query')"
+        )
+    return None
 
 
 class ProgressiveMetric:

@@ -30,6 +30,7 @@ from rankine.core.errors import RankineError
 from rankine.logs.source import read_for
 from rankine.rankers.registry import ranker_class
 from rankine.scoring import Scorer
+from rankine.solvers.one_pass_run import FEWEST_COMPARED
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import fit_scaling
 from reference.pairs import pair_risk
@@ -466,6 +467,9 @@ def try_problem(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
         name, wanted = first.setdefault(source.group, (source.name, found))
         if source.name == "partial_fit" and wanted == "NoPairsError":
             continue  # the first piece may have no pair
+        few = problem.data().n_queries < FEWEST_COMPARED
+        if source.name == "partial_fit" and wanted == "DivergenceError" and few:
+            continue  # without an end, so few lists are not judged
         outcome.require(
             identical(wanted, found), "unequal",
             f"{case_name}: {name} {describe(wanted)}, {source.name} {describe(found)}",

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed_data import table
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import rankine
 import rankine.distributed as rd
@@ -15,6 +16,7 @@ from error_checks import raises_for
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import (
     CheckpointError,
+    DivergenceError,
     NoPairsError,
     ParameterError,
     QueryOrderError,
@@ -396,7 +398,7 @@ def test_a_later_pass_over_lists_continues_where_the_last_one_stopped(whole, tie
         np.testing.assert_allclose(found, learner.coef(), rtol=1e-9)
         if number == 0:
             np.testing.assert_allclose(sums, run.progressive.sums)
-            np.testing.assert_allclose(tally, learner.tally[:2])
+            np.testing.assert_allclose(tally, learner.tally)
             assert unfit == 0.0
     warm = part.learn(np.ones(6), 0, True)[0]
     cold = part.learn(np.ones(6), 0, False)[0]
@@ -421,6 +423,21 @@ def test_passes_over_lists_report_the_means_of_all_lists_so_far(files):
     assert 0.0 < losses[-1][0] / losses[-1][1] != 1.0
     assert ranker.progressive_ == ranker.solution_.certificate[name]
     assert ranker.solution_.certificate["passes"] == 3.0
+
+
+def test_passes_that_diverge_raise_and_passes_above_zero_weights_warn(parts, tmp_path):
+    settings = {"power": 0.0, "scale": "none", "random_state": 0, "n_passes": 1}
+    linear = {"solver": "tgd", "objective": "pointwise", "loss": "squared", "l2": 0.0}
+    with pytest.raises(DivergenceError):
+        ElasticRanker(eta0=3.0, **linear, **settings).fit(parts)
+    rows = table(120, 0)
+    labels = np.random.default_rng(0).permutation(rows["label"].to_numpy())
+    noise = rows.set_column(0, "label", pa.array(labels))
+    pq.write_table(noise, tmp_path / "noise.parquet")
+    with pytest.warns(ConvergenceWarning):
+        ElasticRanker(solver="fobos", eta0=1.0, l1=0.0, **settings).fit(
+            rd.scan(tmp_path / "noise.parquet")
+        )
 
 
 def test_filled_columns_are_measured_on_the_same_lists():
