@@ -119,6 +119,7 @@ class RawRows:
 
     def columns(
         self,
+        n_features: int,
         n_lists: Sequence[int] | None,
         spec: MissingValues | None,
         method: str,
@@ -126,13 +127,13 @@ class RawRows:
     ) -> Any:
         """Call a method of the ``ColumnStatistics`` of the rows.
 
-        They cover the first ``n_lists[number]`` lists (None: all), with missing values filled by
-        ``spec``.
+        They cover the first ``n_features`` columns of the first ``n_lists[number]`` lists (None:
+        all), with missing values filled by ``spec``.
         """
         data = self.data
         if n_lists is not None:
             data = data.take_queries(np.arange(n_lists[self.number]))
-        columns = ColumnStatistics(lambda: [data], data.n_features)
+        columns = ColumnStatistics(lambda: [data], n_features)
         if spec is not None:
             columns = columns.without_missing(spec)
         return getattr(columns, method)(*arguments)
@@ -219,6 +220,8 @@ class PartitionColumnStatistics:
     ----------
     pool
         Partitions of raw rows.
+    n_features
+        Number of the first columns to cover.
     n_lists
         Number of the first lists of each partition to cover; None for all.
     spec
@@ -226,14 +229,18 @@ class PartitionColumnStatistics:
     """
 
     def __init__(
-        self, pool: WorkerPool, n_lists: Sequence[int] | None, spec: MissingValues | None = None
+        self,
+        pool: WorkerPool,
+        n_features: int,
+        n_lists: Sequence[int] | None,
+        spec: MissingValues | None = None,
     ) -> None:
         self.pool = pool
-        self.selection = (n_lists, spec)
+        self.selection = (n_features, n_lists, spec)
 
     def without_missing(self, spec: MissingValues) -> PartitionColumnStatistics:
         """Return the statistics of the columns with missing values filled."""
-        return PartitionColumnStatistics(self.pool, self.selection[0], spec)
+        return PartitionColumnStatistics(self.pool, *self.selection[:2], spec)
 
     def missing_weights(self) -> NDArray[np.float64]:
         """Sum the weights of the missing values of every column."""

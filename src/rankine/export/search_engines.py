@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rankine.core.errors import ExportError
 from rankine.export.features import (
     RawFeature,
     column_names,
@@ -198,6 +199,11 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:
         if left is None:
             return {"value": str(np.float32(node.value))}
+        if 0 < abs(node.cut) < _SOLR_SMALLEST:
+            raise ExportError(
+                f"Solr cannot tell values apart at {node.cut}, a cut of {names[node.column]!r}",
+                fix="Train on this column in other units, a million times as large",
+            )
         used_columns.add(node.column)
         return {
             "feature": names[node.column], "threshold": _solr_threshold(node.cut),
@@ -210,8 +216,8 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
 
 _SOLR = "org.apache.solr.ltr.feature"
 _SOLR_PLACEHOLDER = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
-#: What Solr adds to thresholds, in float32.
-_SOLR_SLACK = np.float32(1e-6)
+#: What Solr adds to thresholds, in float32, and the smallest cut that this sum resolves.
+_SOLR_SLACK, _SOLR_SMALLEST = np.float32(1e-6), 3e-12
 
 
 def _solr_threshold(cut: float) -> str:

@@ -484,7 +484,9 @@ class PartitionSource(TrainingSource):
                 measured, partitions=tuple(partition for partition, count in sampled if count)
             )
         pool = measured.worker_pool(RawRowsTask(), self.journal)
-        scaling = measure_rows(scale, missing, PartitionColumnStatistics(pool, n_lists))
+        n_measured = _count_measured(self.partitions.encoding, scale, self.n_features)
+        statistics = PartitionColumnStatistics(pool, n_measured, n_lists)
+        scaling = measure_rows(scale, missing, statistics).widened(self.n_features)
         warn_uneven_columns(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self.correction.n_positions)
         self.n_features += self.scaling.n_indicators + self.correction.n_columns

@@ -206,7 +206,12 @@ def _may_refuse(model: LinearModel, target: str) -> bool:
         all_cuts = np.abs([cut for cuts in tables.bins.cuts for cut in cuts])
         large = bool((all_cuts > 1e30).any() or ((all_cuts > 0) & (all_cuts < 1e-37)).any())
         plain = all(str(name).isidentifier() for name in model.column_names or ())
-        return (large and target != "sql") or (target == "vespa" and not plain)
+        tiny = bool(((all_cuts > 0) & (all_cuts < 3e-12)).any())  # Solr adds 1e-6 in float32
+        return (
+            (large and target != "sql")
+            or (tiny and target == "solr")
+            or (target == "vespa" and not plain)
+        )
     rule = None if model.missing is None else model.missing.rule
     if target == "sql":
         return rule == "query_min"

@@ -442,10 +442,10 @@ def test_passes_that_diverge_raise_and_passes_above_zero_weights_warn(parts, tmp
 
 def test_filled_columns_are_measured_on_the_same_lists():
     spec = object()
-    columns = PartitionColumnStatistics("pool", (3, 0), None)
-    assert columns.selection == ((3, 0), None)
+    columns = PartitionColumnStatistics("pool", 5, (3, 0), None)
+    assert columns.selection == (5, (3, 0), None)
     filled = columns.without_missing(spec)
-    assert (filled.pool, filled.selection) == ("pool", ((3, 0), spec))
+    assert (filled.pool, filled.selection) == ("pool", (5, (3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from contracts import export_readers as readers
-from rankine.core.errors import ParameterError
+from rankine.core.errors import ExportError, ParameterError
 from rankine.core.specs import (
     Binned,
     Bins,
@@ -104,6 +104,13 @@ def test_thresholds_of_solr_are_just_below_the_cut(cut):
     score = read_solr_trees(export(model, "solr").content)
     below = cut - 2.5e-7 * abs(cut) - 3e-13
     assert score([{"a": x} for x in (cut, below, None, -3e38)]).tolist() == [2.0, 1.0, 4.0, 1.0]
+
+
+@pytest.mark.parametrize("cut", [1e-12, -4e-21])
+def test_cuts_that_solr_does_not_resolve_are_refused(cut):
+    model = LinearModel.from_weights([1.0, 2.0, 4.0], transforms=[Bins(((cut,),), names=("a",))])
+    with pytest.raises(ExportError):
+        export(model, "solr")
 
 
 def test_columns_of_raw_tables_are_fields():

@@ -389,6 +389,18 @@ def test_workers_measure_the_values_of_partitions(log):
                                                                .to_pylist()))  # fmt: skip
 
 
+def test_hashed_columns_keep_their_units_with_partitions_too(log):
+    hashed = {"categorical": ["category", "brand"], "hash_bits": 1}  # so that values add up to 2
+    lists = logs.scan(log, query="session_id", label="clicked", numeric=["price"], **hashed)
+    scalings = [
+        LeastSquaresRanker(0.1).fit(source).scaling_
+        for source in (lists, lists.load(), lists.to_partitions())
+    ]
+    assert (scalings[0].factors[1:] == 1.0).all()
+    for scaling in scalings[1:]:
+        np.testing.assert_allclose(scaling.factors, scalings[0].factors)
+
+
 def test_tables_of_a_log_like_another(log):
     wanted = {"query": "session_id", "numeric": ["price"], "one_hot": ["category"]}
     lists = logs.scan(log, **wanted)
