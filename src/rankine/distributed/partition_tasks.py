@@ -584,7 +584,8 @@ def average_lists(
             break
     if tally[1] == 0 and stop_reason == "passes":
         raise no_learnable_lists(task.objective.name)
-    if message is not None:
+    # Early stopping keeps weights from before the last pass.
+    if message is not None and stop_reason == "passes":
         warn_user(message, ConvergenceWarning)
     extra = {"progressive": progressive.value}
     if n_unfit:
