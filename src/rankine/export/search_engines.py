@@ -199,14 +199,10 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
     def write(node: Node, left: Any, right: Any) -> dict[str, Any]:
         if left is None:
             return {"value": str(np.float32(node.value))}
-        if 0 < abs(node.cut) < _SOLR_SMALLEST:
-            raise ExportError(
-                f"Solr cannot tell values apart at {node.cut}, a cut of {names[node.column]!r}",
-                fix="Train on this column in other units, a million times as large",
-            )
         used_columns.add(node.column)
         return {
-            "feature": names[node.column], "threshold": _solr_threshold(node.cut),
+            "feature": names[node.column],
+            "threshold": _solr_threshold(node.cut, names[node.column]),
             "missing": "left", "left": left, "right": right,
         }  # fmt: skip
 
@@ -220,17 +216,23 @@ _SOLR_PLACEHOLDER = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"
 _SOLR_SLACK, _SOLR_SMALLEST = np.float32(1e-6), 3e-12
 
 
-def _solr_threshold(cut: float) -> str:
+def _solr_threshold(cut: float, name: str) -> str:
     """Return the threshold for ``x < cut``; Solr's condition is ``x <= threshold + 1e-6``.
 
     The sum is rounded, so that it is the largest float32 below the cut or, close to 0, some 1e-13
-    below it. Values between the two are treated like the cut.
+    below it. Values between the two are treated like the cut; smaller cuts are refused.
     """
     lowest, highest = np.float32(LOWEST), np.float32(-LOWEST)
     single = max(np.float32(cut), lowest)
     threshold = np.nextafter(single - _SOLR_SLACK, highest)
     while threshold > lowest and threshold + _SOLR_SLACK >= single:
         threshold = np.nextafter(threshold, lowest)
+    exact = np.nextafter(threshold + _SOLR_SLACK, highest) >= single
+    if 0 < abs(cut) < _SOLR_SMALLEST and not exact:
+        raise ExportError(
+            f"Solr cannot tell values apart at {cut}, a cut of {name!r}",
+            fix="Train on this column in other units, a million times as large",
+        )
     return str(threshold)
 
 
